@@ -1,0 +1,95 @@
+"""From query ids or group sizes to consecutive rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, IntArray
+
+
+def offsets_from_sizes(sizes: npt.ArrayLike) -> IntArray:
+    """Running start of each block, and the end of the last.
+
+    >>> offsets_from_sizes([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    counts = np.asarray(sizes, dtype=np.int64)
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def group_rows(
+    n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+) -> tuple[AnyArray, IntArray, IntArray | None]:
+    """Query ids, offsets and, where rows have to move, the row that each place takes."""
+    if (qid is None) == (group is None):
+        raise DataError("pass either qid (the query of each row) or group (the number of rows of each query)")
+    if group is not None:
+        sizes = _check_sizes(np.asarray(group), n)
+        return np.arange(len(sizes)), offsets_from_sizes(sizes), None
+    return group_by_id(_check_ids(np.asarray(qid), n))
+
+
+def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
+    """Group equal ids, in order of first appearance, keeping the order inside each query.
+
+    >>> names, offsets, rows = group_by_id(np.array(["b", "a", "b"]))
+    >>> names.tolist(), offsets.tolist(), rows.tolist()
+    (['b', 'a'], [0, 2, 3], [0, 2, 1])
+    """
+    n = len(ids)
+    starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]) if n else np.zeros(0, dtype=np.int64)
+    names, first, code = np.unique(ids[starts], return_index=True, return_inverse=True)
+    run_sizes = np.diff(np.r_[starts, n])
+    if len(names) == len(starts):
+        return ids[starts], offsets_from_sizes(run_sizes), None
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    query_of_row = np.repeat(rank[code], run_sizes)
+    rows = np.argsort(query_of_row, kind="stable")
+    return names[np.argsort(first)], offsets_from_sizes(np.bincount(query_of_row)), rows
+
+
+def _check_sizes(sizes: AnyArray, n: int) -> IntArray:
+    if sizes.ndim != 1 or not np.issubdtype(sizes.dtype, np.integer):
+        if len(sizes) == n:
+            raise DataError("group has one entry per row: that is a query id per row; pass it as qid=")
+        raise DataError("group must be a list of whole numbers, the rows of each query")
+    total = int(sizes.sum())
+    if len(sizes) == n and total != n:
+        raise DataError(
+            f"group has {n} entries, one per row: that looks like a query id per row; pass it as qid= "
+            "(group takes the number of rows of each query, and sums to the number of rows)"
+        )
+    if len(sizes) and sizes.min() < 0:
+        raise DataError(
+            f"group[{int(np.argmin(sizes))}] is {sizes.min()}; a query cannot have fewer than 0 rows"
+        )
+    if total != n:
+        raise DataError(f"group sums to {total:,} but there are {n:,} rows; it must count every row once")
+    return sizes.astype(np.int64)
+
+
+def _check_ids(ids: AnyArray, n: int) -> AnyArray:
+    if ids.ndim == 1 and len(ids) != n and np.issubdtype(ids.dtype, np.integer) and int(ids.sum()) == n:
+        raise DataError(
+            f"qid has {len(ids)} entries that sum to the number of rows: those look like group sizes; pass them as group="
+        )
+    if ids.ndim != 1 or len(ids) != n:
+        raise DataError(f"qid has shape {ids.shape} for {n} rows; it needs one query id per row")
+    if np.issubdtype(ids.dtype, np.floating):
+        if not np.isfinite(ids).all():
+            raise DataError(
+                f"qid[{int(np.argmin(np.isfinite(ids)))}] is not a number; every row needs a query id"
+            )
+        if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
+            return ids.astype(np.int64)
+    if ids.dtype == object:
+        missing = [at for at, value in enumerate(ids.tolist()) if value is None or value != value]
+        if missing:
+            raise DataError(f"qid[{missing[0]}] is missing; every row needs a query id")
+        return np.array([str(value) for value in ids.tolist()])
+    return ids

@@ -1,0 +1,370 @@
+"""The one in-memory form of judged queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from marginrank.data.grouping import group_rows, offsets_from_sizes
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+
+#: What selects queries: a position, a slice, positions, or one boolean per query.
+QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Queries:
+    """Judged documents of many queries, flat, the documents of one query next to each other.
+
+    The documents of query ``q`` are the rows ``offsets[q]:offsets[q + 1]`` of every per-document array.
+    Build one from arrays with `Queries.from_arrays`, from a frame with `marginrank.from_frame`, from files
+    with `marginrank.read`. Arrays are kept as they are given where that is possible, so memory-mapped features
+    are never copied.
+
+    >>> q = Queries.from_arrays([[0.3], [0.9], [0.1]], [0, 2, 1], qid=["b", "a", "b"])
+    >>> q
+    Queries(2 queries, 3 documents, 1 feature, grades 0..2)
+    >>> q.query_ids.tolist(), q.lengths.tolist()
+    (['b', 'a'], [2, 1])
+    >>> q.restore(q.grades).tolist()                    # back in the caller's order
+    [0.0, 2.0, 1.0]
+    """
+
+    X: Features
+    grades: FloatArray
+    offsets: IntArray
+    query_ids: AnyArray
+    document_ids: AnyArray | None = None
+    query_weights: FloatArray | None = None
+    document_groups: AnyArray | None = None
+    feature_names: tuple[str, ...] | None = None
+    #: The caller's row of each document, where grouping by query moved rows.
+    rows: IntArray | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: npt.ArrayLike | sp.sparray | sp.spmatrix,
+        y: npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        document_ids: npt.ArrayLike | None = None,
+        query_weights: npt.ArrayLike | None = None,
+        document_groups: npt.ArrayLike | None = None,
+        feature_names: Iterable[str] | None = None,
+        allow_nan: bool = False,
+    ) -> Queries:
+        """Check arrays and group their rows by query.
+
+        Args:
+            X: Features, one row per document; C-order float32 or float64 and CSR are kept without a copy,
+                everything else becomes float64.
+            y: Grades, finite and not negative, whole or real.
+            qid: The query of each row, in any order. Queries are numbered by first appearance, rows of a query
+                keep their order, and results come back in the order of the rows given here.
+            group: Instead of ``qid``, the number of consecutive rows of each query, in the manner of LightGBM.
+            document_ids: A name for each row.
+            query_weights: One weight per query, in order of first appearance.
+            document_groups: A group label for each row, for rankings that take each group at most once.
+            feature_names: A name for each column.
+            allow_nan: Keep NaN features as missing values instead of refusing them.
+        """
+        features = _as_features(X)
+        grades = _as_grades(y)
+        n = features.shape[0]
+        _expect_length("y", grades, n, "row of X")
+        ids, offsets, rows = group_rows(n, qid, group)
+        columns: dict[str, AnyArray | None] = {
+            "grades": grades,
+            "document_ids": _optional_array("document_ids", document_ids, n, "row of X"),
+            "document_groups": _optional_array("document_groups", document_groups, n, "row of X"),
+        }
+        if rows is not None:
+            features = features[rows]
+            columns = {name: None if column is None else column[rows] for name, column in columns.items()}
+        _check_finite(features, allow_nan)
+        names = None if feature_names is None else tuple(map(str, feature_names))
+        if names is not None and len(names) != features.shape[1]:
+            raise DataError(f"{len(names)} feature names for {features.shape[1]} features")
+        return cls(
+            X=features,
+            offsets=offsets,
+            query_ids=ids,
+            query_weights=_as_weights(query_weights, len(ids)),
+            feature_names=names,
+            rows=rows,
+            **cast("Any", columns),
+        )
+
+    def __len__(self) -> int:
+        """Count the queries."""
+        return len(self.query_ids)
+
+    @property
+    def n_documents(self) -> int:
+        """Count the documents of all queries."""
+        return len(self.grades)
+
+    @property
+    def n_features(self) -> int:
+        """Count the columns of ``X``."""
+        return int(self.X.shape[1])
+
+    @property
+    def lengths(self) -> IntArray:
+        """Documents per query."""
+        return np.diff(self.offsets)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``X`` is CSR."""
+        return sp.issparse(self.X)
+
+    def __repr__(self) -> str:
+        grades = f", grades {self.grades.min():g}..{self.grades.max():g}" if self.n_documents else ""
+        sparse = ", sparse" if self.is_sparse else ""
+        return (
+            f"Queries({_count(len(self), 'query', 'queries')}, {_count(self.n_documents, 'document')}, "
+            f"{_count(self.n_features, 'feature')}{grades}{sparse})"
+        )
+
+    def __iter__(self) -> Iterator[Queries]:
+        """Go through the queries, each as a set of one."""
+        return (self[q] for q in range(len(self)))
+
+    def __getitem__(self, selector: QuerySelector) -> Queries:
+        """Select queries by position; consecutive ones share memory with this set.
+
+        The selection is a set of its own: its documents are in its own order.
+        """
+        chosen = np.atleast_1d(np.arange(len(self))[cast("Any", selector)])
+        offsets = offsets_from_sizes(self.lengths[chosen])
+        documents = self._documents_of(chosen)
+        return replace(
+            self,
+            **self._document_columns(documents),
+            offsets=offsets,
+            query_ids=self.query_ids[chosen],
+            query_weights=None if self.query_weights is None else self.query_weights[chosen],
+            rows=None,
+        )
+
+    def _documents_of(self, chosen: IntArray) -> slice | IntArray:
+        """Rows of the chosen queries: a slice, and so a view, where they are consecutive."""
+        if len(chosen) == 0:
+            return slice(0, 0)
+        if np.all(np.diff(chosen) == 1):
+            return slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
+        starts = np.repeat(self.offsets[chosen], self.lengths[chosen])
+        within = np.arange(len(starts)) - np.repeat(
+            offsets_from_sizes(self.lengths[chosen])[:-1], self.lengths[chosen]
+        )
+        return cast("IntArray", starts + within)
+
+    def _document_columns(self, documents: slice | IntArray) -> dict[str, Any]:
+        columns = {
+            "X": self.X,
+            "grades": self.grades,
+            "document_ids": self.document_ids,
+            "document_groups": self.document_groups,
+        }
+        return {name: None if column is None else column[documents] for name, column in columns.items()}
+
+    def select(self, query_ids: Iterable[Any]) -> Queries:
+        """Select queries by id, in the order given.
+
+        >>> q = Queries.from_arrays([[1.0], [2.0]], [0, 1], qid=[7, 9])
+        >>> q.select([9]).grades.tolist()
+        [1.0]
+        """
+        position = {query: at for at, query in enumerate(self.query_ids.tolist())}
+        wanted = [getattr(query, "item", lambda query=query: query)() for query in query_ids]
+        unknown = [query for query in wanted if query not in position]
+        if unknown:
+            raise KeyError(
+                f"no query {unknown[0]!r} among {len(self)} queries (first: {self.query_ids[:3].tolist()})"
+            )
+        return self[np.array([position[query] for query in wanted], dtype=np.int64)]
+
+    def split(self, *shares: float, random_state: int | None = None) -> tuple[Queries, ...]:
+        """Deal whole queries into parts of the given shares, in order or, with ``random_state``, at random.
+
+        >>> q = Queries.from_arrays(np.ones((10, 1)), np.ones(10), qid=range(10))
+        >>> [len(part) for part in q.split(0.6, 0.2, 0.2)]
+        [6, 2, 2]
+        """
+        if not shares or min(shares) <= 0 or not np.isclose(sum(shares), 1.0):
+            raise ValueError(f"shares must be positive and sum to 1, not {shares}")
+        order = np.arange(len(self))
+        if random_state is not None:
+            order = np.random.default_rng(random_state).permutation(order)
+        cuts = np.rint(np.cumsum(shares)[:-1] * len(self)).astype(np.int64)
+        return tuple(self[np.sort(part)] for part in np.split(order, cuts))
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Queries]) -> Queries:
+        """Put sets one after the other; they must agree in features and share no query id."""
+        sets = list(parts)
+        if not sets:
+            raise DataError("nothing to concatenate: the list of query sets is empty")
+        if len(sets) == 1:
+            return sets[0]
+        _check_same_features(sets)
+        ids = np.concatenate([part.query_ids for part in sets])
+        unique, first = np.unique(ids, return_index=True)
+        if len(unique) < len(ids):
+            repeated = ids[np.setdiff1d(np.arange(len(ids)), first)[0]]
+            raise DataError(f"query {repeated} is in more than one part; give queries distinct ids")
+        weights = None
+        if any(part.query_weights is not None for part in sets):
+            weights = np.concatenate(
+                [np.ones(len(p)) if p.query_weights is None else p.query_weights for p in sets]
+            )
+        return cls(
+            X=_stack([part.X for part in sets]),
+            grades=np.concatenate([part.grades for part in sets]),
+            offsets=offsets_from_sizes(np.concatenate([part.lengths for part in sets])),
+            query_ids=ids,
+            document_ids=_stack_optional("document_ids", [part.document_ids for part in sets]),
+            document_groups=_stack_optional("document_groups", [part.document_groups for part in sets]),
+            query_weights=weights,
+            feature_names=sets[0].feature_names,
+        )
+
+    def with_features(self, X: Features, feature_names: Iterable[str] | None = None) -> Queries:
+        """Put other features in place of these, row for row."""
+        _expect_length("X", X, self.n_documents, "document")
+        return replace(self, X=X, feature_names=None if feature_names is None else tuple(feature_names))
+
+    def arrange(self, values: npt.ArrayLike) -> AnyArray:
+        """Bring one value per document from the caller's row order into the order stored here."""
+        column = np.asarray(values)
+        _expect_length("values", column, self.n_documents, "document")
+        return column if self.rows is None else column[self.rows]
+
+    def restore(self, values: npt.ArrayLike) -> AnyArray:
+        """Bring one value per document, as stored here, back into the caller's row order."""
+        column = np.asarray(values)
+        _expect_length("values", column, self.n_documents, "document")
+        if self.rows is None:
+            return column
+        out = np.empty_like(column)
+        out[self.rows] = column
+        return out
+
+
+def _count(n: int, singular: str, plural: str | None = None) -> str:
+    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
+
+
+def _as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
+    if sp.issparse(X):
+        matrix = sp.csr_array(X)
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float64)
+        matrix.sort_indices()
+        return matrix
+    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if array.ndim != 2:
+        raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
+    if array.dtype not in (np.float32, np.float64):
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"X holds values that are no numbers: {error}") from None
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _as_grades(y: npt.ArrayLike) -> FloatArray:
+    try:
+        grades = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"y holds values that are no numbers: {error}") from None
+    if grades.ndim != 1:
+        raise DataError(f"y has {grades.ndim} dimensions, not 1 (one grade per document)")
+    _refuse(grades, ~np.isfinite(grades), "y", "grades must be finite; drop the rows without a judgement")
+    _refuse(grades, grades < 0, "y", "grades must not be negative; shift them, for example y - y.min()")
+    return grades
+
+
+def _as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | None:
+    if weights is None:
+        return None
+    array = np.asarray(weights, dtype=np.float64)
+    _expect_length("query_weights", array, n_queries, "query")
+    _refuse(
+        array, ~(np.isfinite(array) & (array >= 0)), "query_weights", "weights are finite and not negative"
+    )
+    if array.size and not array.any():
+        raise DataError("all query_weights are zero; give at least one query a positive weight")
+    return array
+
+
+def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str) -> None:
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise DataError(f"{name}[{at}] is {array[at]:g}; {rule}")
+
+
+def _check_finite(X: Features, allow_nan: bool) -> None:
+    values = X.data if sp.issparse(X) else X
+    # A block at a time, so that checking a memory-mapped matrix needs no copy of it.
+    step = max(1, (1 << 20) // max(1, values.shape[1] if values.ndim == 2 else 1))
+    for start in range(0, len(values), step):
+        block = values[start : start + step]
+        finite = np.isfinite(block)
+        if finite.all() or (allow_nan and not np.isinf(block).any()):
+            continue
+        bad = np.isinf(block) if allow_nan else ~finite
+        at = np.argwhere(bad)[0]
+        place = f"X[{start + at[0]}, {at[1]}]" if values.ndim == 2 else f"stored value {start + at[0]} of X"
+        found = block[tuple(at)]
+        way_out = "replace it" if np.isinf(found) else "fill it, or pass allow_nan=True to keep it as missing"
+        raise DataError(f"{place} is {found:g}; {way_out}")
+
+
+def _expect_length(name: str, array: Features | AnyArray, n: int, per: str) -> None:
+    if array.ndim == 0 or array.shape[0] != n:
+        length = "no" if array.ndim == 0 else array.shape[0]
+        raise DataError(f"{name} has {length} entries for {n} {per}s; it needs one per {per}")
+
+
+def _optional_array(name: str, values: npt.ArrayLike | None, n: int, per: str) -> AnyArray | None:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    _expect_length(name, array, n, per)
+    return array
+
+
+def _check_same_features(sets: Sequence[Queries]) -> None:
+    for part in sets[1:]:
+        if part.n_features != sets[0].n_features:
+            raise DataError(
+                f"one part has {sets[0].n_features} features, another {part.n_features}; "
+                "they must have the same columns"
+            )
+        if part.feature_names != sets[0].feature_names:
+            raise DataError("the parts have different feature_names; rename or reorder the columns")
+
+
+def _stack(blocks: Sequence[Features]) -> Features:
+    if any(sp.issparse(block) for block in blocks):
+        return cast("Features", sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
+    return np.concatenate(cast("list[npt.NDArray[np.floating[Any]]]", blocks))
+
+
+def _stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | None:
+    given = [column for column in columns if column is not None]
+    if not given:
+        return None
+    if len(given) < len(columns):
+        raise DataError(f"some parts have {name} and some have none; give them to all or to none")
+    return np.concatenate(given)

@@ -1,0 +1,38 @@
+"""Errors that name the place and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class DataError(ValueError):
+    """Input that cannot be used as it is.
+
+    The message reads ``path:line:column: what is wrong; what to do``, as far as the place is known.
+
+    >>> str(DataError("feature index 0; indices start at 1", path="train.txt", line=3, column=9))
+    'train.txt:3:9: feature index 0; indices start at 1'
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.problem = problem
+        self.path = None if path is None else str(path)
+        self.line = line
+        self.column = column
+        place = ":".join(str(part) for part in (self.path, line, column) if part is not None)
+        super().__init__(f"{place}: {problem}" if place else problem)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors cross process borders with their place intact."""
+        return (_rebuild, (self.problem, self.path, self.line, self.column))
+
+
+def _rebuild(problem: str, path: str | None, line: int | None, column: int | None) -> DataError:
+    return DataError(problem, path=path, line=line, column=column)

@@ -1,0 +1,55 @@
+"""Work on queries in fixed chunks, on as many threads as asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+
+from marginrank.typing import IntArray
+
+# Fixed, so that nothing computed per chunk can depend on the number of threads.
+CHUNKS = 64
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Threads to use: all cores for None or -1, otherwise the number given."""
+    if n_jobs is None or n_jobs == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs is {n_jobs}; give a positive number of threads, or -1 for all cores")
+    return n_jobs
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="marginrank")
+
+
+def chunk_bounds(offsets: IntArray) -> IntArray:
+    """Cut queries into at most `CHUNKS` runs with about the same number of documents each."""
+    n = len(offsets) - 1
+    if n <= 0:
+        return np.zeros(1, dtype=np.int64)
+    targets = np.linspace(offsets[0], offsets[-1], min(CHUNKS, n) + 1)
+    bounds = np.searchsorted(offsets, targets, side="left")
+    bounds[0], bounds[-1] = 0, n
+    return np.unique(bounds)
+
+
+def for_chunks(work: Callable[[int, int], object], offsets: IntArray, n_jobs: int | None = None) -> None:
+    """Call ``work(first_query, end_query)`` for every chunk of queries."""
+    bounds = chunk_bounds(offsets)
+    n_threads = min(thread_count(n_jobs), len(bounds) - 1)
+    chunks = [(int(first), int(end)) for first, end in pairwise(bounds)]
+    if n_threads <= 1:
+        for chunk in chunks:
+            work(*chunk)
+        return
+    tasks = [_pool(n_threads).submit(work, *chunk) for chunk in chunks]
+    for task in tasks:
+        task.result()
