@@ -1,0 +1,1 @@
+"""Judged queries in memory, and the files they come from."""

@@ -10,7 +10,7 @@ from marginrank.typing import AnyArray, IntArray
 
 
 def offsets_from_sizes(sizes: npt.ArrayLike) -> IntArray:
-    """Running start of each block, and the end of the last.
+    """Sum sizes into the start of each block and the end of the last.
 
     >>> offsets_from_sizes([2, 0, 3]).tolist()
     [0, 2, 2, 5]
@@ -65,9 +65,7 @@ def _check_sizes(sizes: AnyArray, n: int) -> IntArray:
             "(group takes the number of rows of each query, and sums to the number of rows)"
         )
     if len(sizes) and sizes.min() < 0:
-        raise DataError(
-            f"group[{int(np.argmin(sizes))}] is {sizes.min()}; a query cannot have fewer than 0 rows"
-        )
+        raise DataError(f"group[{int(np.argmin(sizes))}] is {sizes.min()}; a query cannot have fewer than 0 rows")
     if total != n:
         raise DataError(f"group sums to {total:,} but there are {n:,} rows; it must count every row once")
     return sizes.astype(np.int64)
@@ -76,19 +74,18 @@ def _check_sizes(sizes: AnyArray, n: int) -> IntArray:
 def _check_ids(ids: AnyArray, n: int) -> AnyArray:
     if ids.ndim == 1 and len(ids) != n and np.issubdtype(ids.dtype, np.integer) and int(ids.sum()) == n:
         raise DataError(
-            f"qid has {len(ids)} entries that sum to the number of rows: those look like group sizes; pass them as group="
+            f"qid has {len(ids)} entries that sum to the number of rows: those look like group sizes; "
+            "pass them as group="
         )
     if ids.ndim != 1 or len(ids) != n:
         raise DataError(f"qid has shape {ids.shape} for {n} rows; it needs one query id per row")
     if np.issubdtype(ids.dtype, np.floating):
         if not np.isfinite(ids).all():
-            raise DataError(
-                f"qid[{int(np.argmin(np.isfinite(ids)))}] is not a number; every row needs a query id"
-            )
+            raise DataError(f"qid[{int(np.argmin(np.isfinite(ids)))}] is not a number; every row needs a query id")
         if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
             return ids.astype(np.int64)
     if ids.dtype == object:
-        missing = [at for at, value in enumerate(ids.tolist()) if value is None or value != value]
+        missing = [at for at, value in enumerate(ids.tolist()) if value is None or str(value) in ("nan", "NaT", "<NA>")]
         if missing:
             raise DataError(f"qid[{missing[0]}] is missing; every row needs a query id")
         return np.array([str(value) for value in ids.tolist()])

@@ -127,6 +127,10 @@ class Queries:
         """Whether ``X`` is CSR."""
         return sp.issparse(self.X)
 
+    def dense(self) -> npt.NDArray[np.floating[Any]]:
+        """Give ``X`` as an array, made anew where it is CSR."""
+        return self.X.toarray() if sp.issparse(self.X) else self.X
+
     def __repr__(self) -> str:
         grades = f", grades {self.grades.min():g}..{self.grades.max():g}" if self.n_documents else ""
         sparse = ", sparse" if self.is_sparse else ""
@@ -163,9 +167,7 @@ class Queries:
         if np.all(np.diff(chosen) == 1):
             return slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         starts = np.repeat(self.offsets[chosen], self.lengths[chosen])
-        within = np.arange(len(starts)) - np.repeat(
-            offsets_from_sizes(self.lengths[chosen])[:-1], self.lengths[chosen]
-        )
+        within = np.arange(len(starts)) - np.repeat(offsets_from_sizes(self.lengths[chosen])[:-1], self.lengths[chosen])
         return cast("IntArray", starts + within)
 
     def _document_columns(self, documents: slice | IntArray) -> dict[str, Any]:
@@ -188,9 +190,7 @@ class Queries:
         wanted = [getattr(query, "item", lambda query=query: query)() for query in query_ids]
         unknown = [query for query in wanted if query not in position]
         if unknown:
-            raise KeyError(
-                f"no query {unknown[0]!r} among {len(self)} queries (first: {self.query_ids[:3].tolist()})"
-            )
+            raise KeyError(f"no query {unknown[0]!r} among {len(self)} queries (first: {self.query_ids[:3].tolist()})")
         return self[np.array([position[query] for query in wanted], dtype=np.int64)]
 
     def split(self, *shares: float, random_state: int | None = None) -> tuple[Queries, ...]:
@@ -224,9 +224,7 @@ class Queries:
             raise DataError(f"query {repeated} is in more than one part; give queries distinct ids")
         weights = None
         if any(part.query_weights is not None for part in sets):
-            weights = np.concatenate(
-                [np.ones(len(p)) if p.query_weights is None else p.query_weights for p in sets]
-            )
+            weights = np.concatenate([np.ones(len(p)) if p.query_weights is None else p.query_weights for p in sets])
         return cls(
             X=_stack([part.X for part in sets]),
             grades=np.concatenate([part.grades for part in sets]),
@@ -299,9 +297,7 @@ def _as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | N
         return None
     array = np.asarray(weights, dtype=np.float64)
     _expect_length("query_weights", array, n_queries, "query")
-    _refuse(
-        array, ~(np.isfinite(array) & (array >= 0)), "query_weights", "weights are finite and not negative"
-    )
+    _refuse(array, ~(np.isfinite(array) & (array >= 0)), "query_weights", "weights are finite and not negative")
     if array.size and not array.any():
         raise DataError("all query_weights are zero; give at least one query a positive weight")
     return array

@@ -1,0 +1,60 @@
+"""Words at known places of a block of text, and errors that name the place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, ByteArray, IntArray
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Whole lines of a file, and how many lines come before them."""
+
+    data: bytes
+    path: Path
+    lines_before: int
+
+    @property
+    def bytes(self) -> ByteArray:
+        """The text as an array."""
+        return np.frombuffer(self.data, dtype=np.uint8)
+
+    @property
+    def n_lines(self) -> int:
+        """Count the lines."""
+        return self.data.count(b"\n")
+
+    def word(self, at: int) -> str:
+        """Quote the word at a place, shortened."""
+        word = re.split(rb"[ \t\r\n#]", self.data[at : at + 200], maxsplit=1)[0].decode(errors="backslashreplace")
+        return repr(word if len(word) <= 40 else word[:37] + "...")
+
+    def error(self, at: int, problem: str) -> DataError:
+        """Say what is wrong at a place."""
+        line = self.lines_before + self.data.count(b"\n", 0, at) + 1
+        return DataError(problem, path=self.path, line=line, column=at - self.data.rfind(b"\n", 0, at))
+
+    def words(self, spans: IntArray, what: str) -> AnyArray:
+        """Cut out the text between each pair of places."""
+        from marginrank.data.text_kernel import gather_words  # noqa: PLC0415
+
+        width = int((spans[:, 1] - spans[:, 0]).max(initial=1))
+        cells = np.empty((len(spans), width), dtype=np.uint8)
+        gather_words(self.bytes, spans, cells)
+        names = cells.view(f"S{width}")[:, 0]
+        if cells.max(initial=0) < 128:
+            return names.astype(f"U{width}")
+        return np.array([self.decode(start, end, what) for start, end in spans.tolist()])
+
+    def decode(self, start: int, end: int, what: str) -> str:
+        """Read UTF-8 between two places."""
+        try:
+            return self.data[start:end].decode()
+        except UnicodeDecodeError:
+            raise self.error(start, f"this {what} is not UTF-8; re-encode the file") from None

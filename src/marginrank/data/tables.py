@@ -1,0 +1,172 @@
+"""Frames and columnar files: pandas, polars, Arrow, Parquet, Feather."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.missing import Missing, check_missing, fill_missing
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
+#: Column names that are recognised where none is given, first match first.
+QUERY_COLUMNS = ("qid", "query_id", "query", "topic")
+GRADE_COLUMNS = ("grade", "label", "relevance", "rel", "y")
+DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno")
+
+
+def from_frame(
+    frame: IntoFrame,
+    *,
+    qid: str | None = None,
+    grade: str | None = None,
+    document_id: str | None = None,
+    document_group: str | None = None,
+    features: Iterable[str] | None = None,
+    dtype: npt.DTypeLike = np.float32,
+    missing: Missing = "error",
+) -> Queries:
+    """Build queries from a frame of pandas, polars, Arrow or any other library narwhals knows.
+
+    Args:
+        frame: One row per document.
+        qid: Column of the query ids; by default ``qid``, ``query_id``, ``query`` or ``topic``.
+        grade: Column of the grades; by default ``grade``, ``label``, ``relevance``, ``rel`` or ``y``.
+        document_id: Column of document names; by default ``document_id``, ``docid``, ``doc_id`` or ``docno`` if
+            there is one.
+        document_group: Column of group labels, for rankings that take each group at most once.
+        features: Feature columns; by default all the others, which must then be numbers.
+        dtype: float32 or float64.
+        missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
+    """
+    check_missing(missing)
+    table = nw.from_native(frame)
+    rows = table.collect() if isinstance(table, nw.LazyFrame) else table
+    query_column = _column(rows.columns, qid, QUERY_COLUMNS, "query ids", "qid")
+    grade_column = _column(rows.columns, grade, GRADE_COLUMNS, "grades", "grade")
+    document_column = document_id or next((name for name in DOCUMENT_COLUMNS if name in rows.columns), None)
+    taken = {query_column, grade_column, document_column, document_group}
+    names = list(features) if features is not None else [name for name in rows.columns if name not in taken]
+    _check_columns(rows, [*names, *(name for name in taken if name)], names)
+    queries = Queries.from_arrays(
+        _matrix(rows, names, np.dtype(dtype)),
+        rows[grade_column].to_numpy(),
+        qid=_without_nulls(rows[query_column], "query id").to_numpy(),
+        document_ids=None if document_column is None else rows[document_column].to_numpy().astype(str),
+        document_groups=None if document_group is None else rows[document_group].to_numpy(),
+        feature_names=names,
+        allow_nan=missing != "error",
+    )
+    fill_missing(queries.X, queries.offsets, missing)
+    return queries
+
+
+def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], what: str, argument: str) -> str:
+    if given is not None:
+        return given
+    for name in usual:
+        if name in columns:
+            return name
+    raise DataError(
+        f"no column of {what} among {', '.join(map(repr, columns[:8]))}; name it with {argument}= "
+        f"(recognised: {', '.join(usual)})"
+    )
+
+
+def _check_columns(rows: nw.DataFrame[Any], wanted: Sequence[str], features: Sequence[str]) -> None:
+    absent = [name for name in wanted if name not in rows.columns]
+    if absent:
+        raise DataError(f"no column {absent[0]!r}; the frame has {', '.join(map(repr, rows.columns[:8]))}")
+    words = [name for name in features if not (rows.schema[name].is_numeric() or rows.schema[name] == nw.Boolean)]
+    if words:
+        raise DataError(
+            f"column {words[0]!r} holds {rows.schema[words[0]]}, not numbers; name the feature columns with features="
+        )
+    if not features:
+        raise DataError("no feature columns are left; name them with features=")
+
+
+def _matrix(rows: nw.DataFrame[Any], names: Sequence[str], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Copy columns into one C-order matrix, nulls as NaN."""
+    X = np.empty((len(rows), len(names)), dtype=dtype)
+    for k, name in enumerate(names):
+        column = rows[name]
+        X[:, k] = column.cast(nw.Float64).to_numpy() if column.null_count() else column.to_numpy()
+    return X
+
+
+def _without_nulls(column: nw.Series[Any], what: str) -> nw.Series[Any]:
+    if column.null_count():
+        at = int(np.argmax(column.is_null().to_numpy()))
+        raise DataError(f"row {at} has no {what}; every row needs one")
+    return column
+
+
+def read_table(paths: str | Path | Sequence[str | Path], **options: Any) -> Queries:
+    """Read Parquet, Arrow IPC or Feather files; options are those of `from_frame`."""
+    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    parts: list[Queries] = []
+    for path in files:
+        try:
+            parts.append(from_frame(_arrow_table(path), **options))
+        except DataError as error:
+            raise DataError(error.problem, path=path) from None
+        if parts[-1].n_features != parts[0].n_features:
+            raise DataError(
+                f"{parts[-1].n_features} features, but {files[0].name} has {parts[0].n_features}; "
+                "name the columns to use with features=",
+                path=path,
+            )
+    return Queries.concatenate(parts)
+
+
+def _arrow_table(path: Path) -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import feather, ipc, parquet  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[parquet]'") from None
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            return parquet.read_table(path)
+        with path.open("rb") as file:
+            is_stream = file.read(6) not in (b"ARROW1", b"FEA1")
+        if is_stream:
+            with pa.OSFile(str(path)) as file, ipc.open_stream(file) as reader:
+                return reader.read_all()
+        return feather.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DataError(f"not a readable {path.suffix} file: {str(error).splitlines()[0]}", path=path) from None
+
+
+def write_parquet(path: str | Path, queries: Queries) -> None:
+    """Write queries as a Parquet table: ``qid``, ``grade``, ``document_id`` if known, one column per feature."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[parquet]'") from None
+    X = queries.dense()
+    names = queries.feature_names or tuple(f"f{k + 1}" for k in range(queries.n_features))
+    columns: dict[str, Any] = {
+        "qid": np.repeat(queries.query_ids, queries.lengths),
+        "grade": queries.grades,
+    }
+    if queries.document_ids is not None:
+        columns["document_id"] = queries.document_ids.astype(str)
+    if set(columns) & set(names):
+        raise DataError(
+            f"feature names {sorted(set(columns) & set(names))} are taken by the other columns; rename them"
+        )
+    columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
+    parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), path)

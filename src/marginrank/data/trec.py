@@ -1,0 +1,244 @@
+"""TREC judgements (qrels) and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.files import line_blocks
+from marginrank.data.grouping import group_by_id
+from marginrank.data.places import TextBlock
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+Paths: TypeAlias = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Qrels:
+    """Judged documents of topics: ``topic iteration document grade`` lines.
+
+    Documents of topic ``t`` are ``offsets[t]:offsets[t + 1]``. Negative grades are kept as 0, which is how
+    trec_eval counts them: judged or not, they are not relevant.
+    """
+
+    topics: AnyArray
+    offsets: IntArray
+    document_ids: AnyArray
+    grades: FloatArray
+
+    def __len__(self) -> int:
+        """Count the topics."""
+        return len(self.topics)
+
+    def __repr__(self) -> str:
+        return f"Qrels({len(self):,} topics, {len(self.grades):,} judgements)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """Retrieved documents of topics: ``topic Q0 document rank score tag`` lines.
+
+    The rank column is not used: like trec_eval, documents are ranked by score, equal scores by document id in
+    descending order.
+    """
+
+    topics: AnyArray
+    offsets: IntArray
+    document_ids: AnyArray
+    scores: FloatArray
+    tag: str = "marginrank"
+
+    def __len__(self) -> int:
+        """Count the topics."""
+        return len(self.topics)
+
+    def __repr__(self) -> str:
+        return f"Run({self.tag!r}, {len(self):,} topics, {len(self.scores):,} documents)"
+
+    @classmethod
+    def from_scores(cls, queries: Queries, scores: npt.ArrayLike, tag: str = "marginrank") -> Run:
+        """Turn scores, in the caller's row order, into a run; documents without an id get their row number."""
+        ids = queries.document_ids
+        if ids is None:
+            ids = np.arange(queries.n_documents) if queries.rows is None else queries.rows
+        values = np.asarray(queries.arrange(scores), dtype=np.float64)
+        return cls(queries.query_ids.astype(str), queries.offsets, ids.astype(str), values, tag)
+
+    def ranked(self, depth: int | None = None) -> Run:
+        """Sort every topic by trec_eval's rule and keep the first ``depth`` documents."""
+        order = trec_order(self.offsets, self.scores, self.document_ids)
+        rank = np.arange(len(order)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        kept = order[rank < depth] if depth is not None else order
+        sizes = np.diff(self.offsets) if depth is None else np.minimum(np.diff(self.offsets), depth)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return Run(self.topics, offsets, self.document_ids[kept], self.scores[kept], self.tag)
+
+
+def trec_order(offsets: IntArray, scores: FloatArray, document_ids: AnyArray) -> IntArray:
+    """Rank documents inside each topic by score, equal scores by document id, both descending.
+
+    >>> trec_order(np.array([0, 3]), np.array([1.0, 2.0, 1.0]), np.array(["a", "b", "c"])).tolist()
+    [1, 2, 0]
+    """
+    topic = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return np.lexsort((document_ids, scores, -topic))[::-1]
+
+
+def read_qrels(paths: Paths) -> Qrels:
+    """Read judgements; topics may come in any order, several files are put together."""
+    table = _read_table(paths, columns=4, number=3, what="topic iteration document grade")
+    return Qrels(table.topics, table.offsets, table.document_ids, np.maximum(table.numbers, 0.0))
+
+
+def read_run(paths: Paths) -> Run:
+    """Read a run; topics and documents may come in any order, several files are put together."""
+    table = _read_table(paths, columns=6, number=4, what="topic Q0 document rank score tag")
+    return Run(table.topics, table.offsets, table.document_ids, table.numbers, table.tag)
+
+
+def write_run(
+    path: str | Path,
+    run: Run | Queries,
+    scores: npt.ArrayLike | None = None,
+    *,
+    depth: int | None = None,
+    tag: str | None = None,
+) -> None:
+    """Write a TREC run, each topic best first: of a `Run`, or of `Queries` and one score per document.
+
+    Scores are written so that reading them back gives the same numbers and the same order.
+    """
+    if isinstance(run, Queries):
+        if scores is None:
+            raise TypeError("write_run(path, queries, scores): the scores are missing")
+        run = Run.from_scores(run, scores)
+    name = tag or run.tag
+    ranked = run.ranked(depth)
+    _check_words(name, ranked)
+    lengths = np.diff(ranked.offsets)
+    topics = np.repeat(ranked.topics, lengths).tolist()
+    ranks = (np.arange(len(topics)) - np.repeat(ranked.offsets[:-1], lengths) + 1).tolist()
+    columns = zip(topics, ranked.document_ids.tolist(), ranks, ranked.scores.tolist(), strict=True)
+    with Path(path).open("w", encoding="utf-8") as file:
+        file.writelines(f"{t} Q0 {d} {r} {s!r} {name}\n" for t, d, r, s in columns)
+
+
+def _check_words(tag: str, run: Run) -> None:
+    """Columns are parted by blanks, so no name may be empty or hold one; a document stands once per topic."""
+    for name, words in (
+        ("tag", [tag]),
+        ("topic", run.topics.tolist()),
+        ("document id", run.document_ids.tolist()),
+    ):
+        for word in words:
+            if len(word.split()) != 1 or word != word.strip():
+                raise DataError(f"{name} {word!r} cannot stand in a TREC run: it is empty or holds a blank")
+    _refuse_repeated(run.topics, run.offsets, run.document_ids, None)
+
+
+@dataclass(frozen=True)
+class _Table:
+    topics: AnyArray
+    offsets: IntArray
+    document_ids: AnyArray
+    numbers: FloatArray
+    tag: str
+
+
+def _read_table(paths: Paths, *, columns: int, number: int, what: str) -> _Table:
+    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    topics: list[AnyArray] = []
+    documents: list[AnyArray] = []
+    numbers: list[FloatArray] = []
+    places: list[tuple[Path, IntArray]] = []
+    tag = "marginrank"
+    for path in files:
+        line = n_rows = 0
+        for data in line_blocks(path):
+            block = TextBlock(data, path, line)
+            spans, lines = _split(block, columns, what)
+            topics.append(block.words(spans[:, 0], "topic"))
+            documents.append(block.words(spans[:, 2], "document id"))
+            numbers.append(_numbers(block, spans[:, number]))
+            places.append((path, lines + line + 1))
+            if columns == 6 and n_rows == 0 and len(spans):
+                tag = block.decode(int(spans[0, 5, 0]), int(spans[0, 5, 1]), "tag")
+            line += block.n_lines
+            n_rows += len(spans)
+        if n_rows == 0:
+            raise DataError(f"empty file; it should hold lines: {what}", path=path)
+    ids, offsets, rows = group_by_id(np.concatenate(topics))
+    names, values = np.concatenate(documents), np.concatenate(numbers)
+    if rows is not None:
+        names, values = names[rows], values[rows]
+    _refuse_repeated(ids, offsets, names, (places, rows))
+    return _Table(ids, offsets, names, values, tag)
+
+
+def _split(block: TextBlock, columns: int, what: str) -> tuple[IntArray, IntArray]:
+    from marginrank.data.trec_kernel import split_lines  # noqa: PLC0415
+
+    spans = np.empty((block.n_lines, columns, 2), dtype=np.int64)
+    lines = np.empty(block.n_lines, dtype=np.int64)
+    n_rows, bad_at = split_lines(block.bytes, spans, lines)
+    if bad_at < 0:
+        return spans[:n_rows], lines[:n_rows]
+    if block.data[bad_at] == 0:
+        raise block.error(bad_at, "a NUL byte; this is not a text file, or its name lacks .gz, .xz, .bz2 or .zst")
+    line_start = block.data.rfind(b"\n", 0, bad_at) + 1
+    found = len(block.data[line_start:bad_at].split())
+    raise block.error(bad_at, f"{found} columns instead of {columns}; a line reads: {what}")
+
+
+def _numbers(block: TextBlock, spans: IntArray) -> FloatArray:
+    from marginrank.data.trec_kernel import parse_numbers  # noqa: PLC0415
+
+    values = np.empty(len(spans))
+    ok = np.empty(len(spans), dtype=np.bool_)
+    parse_numbers(block.bytes, spans, values, ok)
+    for row in np.flatnonzero(~ok).tolist():
+        values[row] = _python_number(block, *spans[row].tolist())
+    return values
+
+
+def _python_number(block: TextBlock, start: int, end: int) -> float:
+    """Read what the kernel left over, or refuse what is no number."""
+    word = block.data[start:end]
+    try:
+        value = np.nan if b"_" in word else float(word)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise block.error(start, f"{block.word(start)} is not a finite number")
+    return value
+
+
+def _refuse_repeated(
+    topics: AnyArray,
+    offsets: IntArray,
+    document_ids: AnyArray,
+    source: tuple[list[tuple[Path, IntArray]], IntArray | None] | None,
+) -> None:
+    """Refuse a document that stands twice for a topic: every measure would count it twice."""
+    topic = np.repeat(np.arange(len(topics)), np.diff(offsets))
+    order = np.lexsort((document_ids, topic))
+    same = (topic[order[1:]] == topic[order[:-1]]) & (document_ids[order[1:]] == document_ids[order[:-1]])
+    if not same.any():
+        return
+    at = int(order[1:][same].min())
+    problem = f"document {document_ids[at]} twice for topic {topics[topic[at]]}; keep one line"
+    if source is None:
+        raise DataError(problem)
+    places, rows = source
+    row = at if rows is None else int(rows[at])
+    for path, lines in places:
+        if row < len(lines):
+            raise DataError(problem, path=path, line=int(lines[row]))
+        row -= len(lines)

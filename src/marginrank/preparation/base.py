@@ -1,0 +1,165 @@
+"""What every feature transformer shares: arrays, frames or `Queries` in, the same out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marginrank.data.grouping import group_rows
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, Features, IntArray
+
+#: Offsets of the queries, and the row that each place takes where grouping moves rows.
+Grouping: TypeAlias = tuple[IntArray, IntArray | None]
+Self = TypeVar("Self", bound="FeatureTransformer")
+
+
+class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer of document features; a subclass says what to learn and how to apply it.
+
+    Numbers are float32 or float64 and stay what they are; everything else becomes float64. NaN is a missing
+    value, ±inf is refused, and so is a sparse ``X``. The input is never written to.
+    """
+
+    # Columns mean the same in every query here, so a Pipeline that routes qid need not mention this step.
+    __metadata_request__fit = {"qid": UNUSED, "group": UNUSED}  # noqa: RUF012
+    __metadata_request__transform = {"qid": UNUSED, "group": UNUSED}  # noqa: RUF012
+
+    def fit(
+        self: Self,
+        X: Queries | npt.ArrayLike,
+        y: object = None,  # noqa: ARG002
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Learn from the features of the training documents.
+
+        Args:
+            X: Queries, or features with one row per document.
+            y: Ignored.
+            qid: The query of each row of an array, in any order.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+        """
+        features = self._features(X, reset=True)
+        self._grouping(X, qid, group)
+        self._learn(features)
+        return self
+
+    def transform(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Prepare features: `Queries` come back as `Queries`, rows of an array in the order given.
+
+        Args:
+            X: Queries, or features with one row per document.
+            qid: The query of each row of an array, in any order.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+        """
+        check_is_fitted(self)
+        features = self._features(X, reset=False)
+        return self._apply(features, self._grouping(X, qid, group))
+
+    def fit_transform(
+        self,
+        X: Queries | npt.ArrayLike,
+        y: object = None,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> Any:
+        """Learn from the features and prepare them."""
+        return self.fit(X, y, qid=qid, group=group).transform(X, qid=qid, group=group)
+
+    def _learn(self, X: AnyArray) -> None:
+        raise NotImplementedError
+
+    def _apply(self, X: AnyArray, grouping: Grouping | None) -> Features:
+        raise NotImplementedError
+
+    def _features(self, X: Queries | npt.ArrayLike, *, reset: bool) -> AnyArray:
+        features = X.X if isinstance(X, Queries) else X
+        if sp.issparse(features):
+            raise DataError(
+                f"{type(self).__name__} takes no sparse X; pass X.toarray(), or scale sparse columns with "
+                "scikit-learn's MaxAbsScaler, which keeps zeros"
+            )
+        if isinstance(X, Queries):
+            self._check_columns(X, reset=reset)
+            return cast("AnyArray", features)
+        checked = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        return cast("AnyArray", checked)
+
+    def _check_columns(self, queries: Queries, *, reset: bool) -> None:
+        if reset:
+            if queries.n_documents == 0:
+                raise DataError("there is no document to learn from; give at least one query with documents")
+            self.n_features_in_ = queries.n_features
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            if queries.feature_names is not None:
+                self.feature_names_in_ = np.array(queries.feature_names, dtype=object)
+        if queries.n_features != self.n_features_in_:
+            raise DataError(
+                f"X has {queries.n_features} features but {type(self).__name__} was fitted on "
+                f"{self.n_features_in_}; give the same columns to fit and transform"
+            )
+        names = queries.feature_names
+        if names is not None and names != tuple(getattr(self, "feature_names_in_", names)):
+            raise DataError(
+                f"feature_names differ from those {type(self).__name__} was fitted on; rename or reorder them"
+            )
+
+    def _grouping(
+        self, X: Queries | npt.ArrayLike, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+    ) -> Grouping | None:
+        if not isinstance(X, Queries):
+            if qid is None and group is None:
+                return None
+            n = len(cast("Any", X))
+            _, offsets, rows = group_rows(n, qid, group)
+            return offsets, rows
+        if qid is not None or group is not None:
+            raise DataError("X is a Queries and knows its queries; pass it without qid and group")
+        return X.offsets, None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _keep_queries(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Give `Queries` for `Queries`, out of the reach of ``set_output``, which would make frames of them."""
+    bare = method.__wrapped__  # type: ignore[attr-defined]
+
+    @wraps(method)
+    def prepared(self: FeatureTransformer, X: Queries | npt.ArrayLike, *args: Any, **options: Any) -> Any:
+        if not isinstance(X, Queries):
+            return method(self, X, *args, **options)
+        result = bare(self, X, *args, **options)
+        if isinstance(result, Queries):
+            return result
+        names = None if X.feature_names is None else self.get_feature_names_out()
+        return X.with_features(result, names)
+
+    return prepared
+
+
+# scikit-learn wraps the methods when the class is made; this has to come around that.
+for _name in ("transform", "fit_transform"):
+    setattr(FeatureTransformer, _name, _keep_queries(getattr(FeatureTransformer, _name)))

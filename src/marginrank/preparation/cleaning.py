@@ -1,0 +1,144 @@
+"""Documents that no ranker can place: all-zero vectors, and good and bad documents that look alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, BoolArray, Features
+
+# Similarities held at a time.
+BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class CleaningReport:
+    """What `clean` dropped, and how much it started from.
+
+    Attributes:
+        n_documents: Documents before cleaning.
+        n_queries: Queries before cleaning.
+        zero_documents: Documents dropped because all their features are 0.
+        alike_good: Good documents dropped because a bad one of their query points the same way.
+        alike_bad: Bad documents dropped because a good one of their query points the same way.
+        dropped_queries: Queries dropped because no good or no bad document was left in them.
+        stranded_documents: Documents dropped with those queries.
+    """
+
+    n_documents: int
+    n_queries: int
+    zero_documents: int
+    alike_good: int
+    alike_bad: int
+    dropped_queries: int
+    stranded_documents: int
+
+    @property
+    def kept_documents(self) -> int:
+        """Documents after cleaning."""
+        gone = self.zero_documents + self.alike_good + self.alike_bad + self.stranded_documents
+        return self.n_documents - gone
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kept_documents:,} of {self.n_documents:,} documents kept, "
+            f"{self.n_queries - self.dropped_queries:,} of {self.n_queries:,} queries; dropped: "
+            f"{self.zero_documents:,} all-zero, {self.alike_good:,} good and {self.alike_bad:,} bad alike, "
+            f"{self.stranded_documents:,} stranded"
+        )
+
+
+def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Queries, CleaningReport]:
+    """Drop all-zero documents, and good and bad documents of one query that point the same way.
+
+    The cleaning of Chakrabarti et al. (KDD 2008), section 4.1: "we eliminated all zero feature vectors and
+    good and bad vectors whose cosine similarity was above 0.99". The sentence leaves two things open. Here
+    both documents of an alike pair go, whatever other pairs they are in. And as "this further reduced the
+    number of queries", a query goes when it has no good or no bad document left, even if it had none to begin
+    with.
+
+        cos(g, b) = g·b / (|g| |b|) > cosine
+
+    >>> q = Queries.from_arrays([[1, 0], [2, 0], [0, 1], [3, 1], [0, 0]], [1, 0, 1, 0, 0], group=[5])
+    >>> cleaned, report = clean(q)
+    >>> cleaned.X.tolist()                              # (1,0) and (2,0) point the same way; (3,1) does not
+    [[0.0, 1.0], [3.0, 1.0]]
+    >>> print(report)
+    2 of 5 documents kept, 1 of 1 queries; dropped: 1 all-zero, 1 good and 1 bad alike, 0 stranded
+
+    Args:
+        queries: Judged queries, dense or CSR, without missing values.
+        rel: The lowest grade of a good document.
+        cosine: The similarity that alike documents exceed, at least -1 and below 1.
+
+    Returns:
+        The queries that are left, in a row order of their own, and the counts of what was dropped.
+    """
+    if not -1 <= cosine < 1:
+        raise ValueError(f"cosine is {cosine}; give a similarity from -1 up to, but not including, 1")
+    good = queries.grades >= rel
+    zero, alike = np.zeros((2, queries.n_documents), dtype=bool)
+    for query, (start, end) in enumerate(pairwise(queries.offsets)):
+        norms, directions = _polar(queries.X[start:end])
+        if np.isnan(norms).any():
+            raise DataError(f"query {queries.query_ids[query]} has NaN features; fill them before cleaning")
+        zero[start:end] = norms == 0
+        alike[start:end] = _alike(directions, good[start:end], cosine)
+    left = _keep_documents(queries, ~(zero | alike))
+    has_both = _any_per_query(left, left.grades >= rel) & _any_per_query(left, left.grades < rel)
+    cleaned = left[has_both]
+    report = CleaningReport(
+        n_documents=queries.n_documents,
+        n_queries=len(queries),
+        zero_documents=int(zero.sum()),
+        alike_good=int((alike & good).sum()),
+        alike_bad=int((alike & ~good).sum()),
+        dropped_queries=len(left) - len(cleaned),
+        stranded_documents=left.n_documents - cleaned.n_documents,
+    )
+    return cleaned, report
+
+
+def _polar(X: Features) -> tuple[AnyArray, Features]:
+    """Length and direction of each row; a row of zeros has no direction and stays 0."""
+    rows = X.astype(np.float64)
+    norms = np.sqrt((rows * rows).sum(axis=1))
+    return norms, cast("Features", sp.diags_array(1 / np.where(norms > 0, norms, 1.0)) @ rows)
+
+
+def _alike(directions: Features, good: BoolArray, cosine: float) -> BoolArray:
+    """Mark the good rows with a bad one closer than ``cosine``, and those bad rows."""
+    alike = np.zeros(len(good), dtype=bool)
+    goods, bads = np.flatnonzero(good), np.flatnonzero(~good)
+    bad_columns = directions[bads].T
+    step = max(1, BLOCK // max(1, len(bads)))
+    for start in range(0, len(goods), step):
+        block = goods[start : start + step]
+        similar = directions[block] @ bad_columns
+        close = (similar.toarray() if sp.issparse(similar) else similar) > cosine
+        alike[block] = close.any(axis=1)
+        alike[bads] |= close.any(axis=0)
+    return alike
+
+
+def _any_per_query(queries: Queries, marked: BoolArray) -> BoolArray:
+    return cast("BoolArray", np.diff(np.r_[0, np.cumsum(marked)][queries.offsets]) > 0)
+
+
+def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
+    documents, groups = queries.document_ids, queries.document_groups
+    return replace(
+        queries,
+        X=queries.X[keep],
+        grades=queries.grades[keep],
+        offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
+        document_ids=None if documents is None else documents[keep],
+        document_groups=None if groups is None else groups[keep],
+        rows=None,
+    )
