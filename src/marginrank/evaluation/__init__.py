@@ -1,0 +1,1 @@
+"""Evaluation of rankings, and what differences between them mean."""

@@ -218,7 +218,7 @@ def _bca_interval(x: FloatArray, confidence: float, resamples: int, seed: int | 
     means = scipy.stats.bootstrap((x,), np.mean, method="percentile", **options).bootstrap_distribution
     slack = _ROUNDOFF * np.abs(x).max()
     below = (np.mean(means < mean - slack) + np.mean(means <= mean + slack)) / 2
-    bias = scipy.special.ndtri(np.clip(below, 0.5 / resamples, 1 - 0.5 / resamples))
+    bias = scipy.special.ndtri(below)
     e = x - mean
     acceleration = np.sum(e**3) / (6 * np.sum(e**2) ** 1.5)
     z = bias + scipy.special.ndtri([(1 - confidence) / 2, (1 + confidence) / 2])

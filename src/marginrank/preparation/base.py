@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import unwrap
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -30,6 +31,9 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     value, ±inf is refused, and so is a sparse ``X``. The input is never written to.
     """
 
+    n_features_in_: int
+    feature_names_in_: AnyArray
+
     # Columns mean the same in every query here, so a Pipeline that routes qid need not mention this step.
     __metadata_request__fit = {"qid": UNUSED, "group": UNUSED}  # noqa: RUF012
     __metadata_request__transform = {"qid": UNUSED, "group": UNUSED}  # noqa: RUF012
@@ -51,7 +55,7 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             group: Instead of ``qid``, the number of consecutive rows of each query.
         """
         features = self._features(X, reset=True)
-        self._grouping(X, qid, group)
+        _grouping(X, len(features), qid, group)
         self._learn(features)
         return self
 
@@ -71,7 +75,7 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         features = self._features(X, reset=False)
-        return self._apply(features, self._grouping(X, qid, group))
+        return self._apply(features, _grouping(X, len(features), qid, group))
 
     def fit_transform(
         self,
@@ -98,20 +102,21 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "scikit-learn's MaxAbsScaler, which keeps zeros"
             )
         if isinstance(X, Queries):
-            self._check_columns(X, reset=reset)
+            (self._learn_columns if reset else self._check_columns)(X)
             return cast("AnyArray", features)
         checked = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         return cast("AnyArray", checked)
 
-    def _check_columns(self, queries: Queries, *, reset: bool) -> None:
-        if reset:
-            if queries.n_documents == 0:
-                raise DataError("there is no document to learn from; give at least one query with documents")
-            self.n_features_in_ = queries.n_features
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            if queries.feature_names is not None:
-                self.feature_names_in_ = np.array(queries.feature_names, dtype=object)
+    def _learn_columns(self, queries: Queries) -> None:
+        if queries.n_documents == 0:
+            raise DataError("there is no document to learn from; give at least one query with documents")
+        self.n_features_in_ = queries.n_features
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if queries.feature_names is not None:
+            self.feature_names_in_ = np.array(queries.feature_names, dtype=object)
+
+    def _check_columns(self, queries: Queries) -> None:
         if queries.n_features != self.n_features_in_:
             raise DataError(
                 f"X has {queries.n_features} features but {type(self).__name__} was fitted on "
@@ -123,19 +128,6 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"feature_names differ from those {type(self).__name__} was fitted on; rename or reorder them"
             )
 
-    def _grouping(
-        self, X: Queries | npt.ArrayLike, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
-    ) -> Grouping | None:
-        if not isinstance(X, Queries):
-            if qid is None and group is None:
-                return None
-            n = len(cast("Any", X))
-            _, offsets, rows = group_rows(n, qid, group)
-            return offsets, rows
-        if qid is not None or group is not None:
-            raise DataError("X is a Queries and knows its queries; pass it without qid and group")
-        return X.offsets, None
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -143,9 +135,22 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
+def _grouping(
+    X: Queries | npt.ArrayLike, n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+) -> Grouping | None:
+    if isinstance(X, Queries):
+        if qid is not None or group is not None:
+            raise DataError("X is a Queries and knows its queries; pass it without qid and group")
+        return X.offsets, None
+    if qid is None and group is None:
+        return None
+    _, offsets, rows = group_rows(n, qid, group)
+    return offsets, rows
+
+
 def _keep_queries(method: Callable[..., Any]) -> Callable[..., Any]:
     """Give `Queries` for `Queries`, out of the reach of ``set_output``, which would make frames of them."""
-    bare = method.__wrapped__  # type: ignore[attr-defined]
+    bare = unwrap(method)
 
     @wraps(method)
     def prepared(self: FeatureTransformer, X: Queries | npt.ArrayLike, *args: Any, **options: Any) -> Any:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.typing import AnyArray, BoolArray, Features
+from marginrank.typing import BoolArray, Features, FloatArray
 
 # Similarities held at a time.
 BLOCK = 1 << 22
@@ -75,21 +75,22 @@ def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Qu
     Args:
         queries: Judged queries, dense or CSR, without missing values.
         rel: The lowest grade of a good document.
-        cosine: The similarity that alike documents exceed, at least -1 and below 1.
+        cosine: The similarity that alike documents exceed, at least 0 and below 1.
 
     Returns:
         The queries that are left, in a row order of their own, and the counts of what was dropped.
     """
-    if not -1 <= cosine < 1:
-        raise ValueError(f"cosine is {cosine}; give a similarity from -1 up to, but not including, 1")
+    if not 0 <= cosine < 1:
+        raise ValueError(f"cosine is {cosine}; give a similarity from 0 up to, but not including, 1")
     good = queries.grades >= rel
     zero, alike = np.zeros((2, queries.n_documents), dtype=bool)
     for query, (start, end) in enumerate(pairwise(queries.offsets)):
-        norms, directions = _polar(queries.X[start:end])
+        rows = queries.X[start:end].astype(np.float64)
+        norms = np.sqrt((rows * rows).sum(axis=1))
         if np.isnan(norms).any():
             raise DataError(f"query {queries.query_ids[query]} has NaN features; fill them before cleaning")
         zero[start:end] = norms == 0
-        alike[start:end] = _alike(directions, good[start:end], cosine)
+        alike[start:end] = _alike(rows, norms, good[start:end], cosine)
     left = _keep_documents(queries, ~(zero | alike))
     has_both = _any_per_query(left, left.grades >= rel) & _any_per_query(left, left.grades < rel)
     cleaned = left[has_both]
@@ -105,23 +106,16 @@ def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Qu
     return cleaned, report
 
 
-def _polar(X: Features) -> tuple[AnyArray, Features]:
-    """Length and direction of each row; a row of zeros has no direction and stays 0."""
-    rows = X.astype(np.float64)
-    norms = np.sqrt((rows * rows).sum(axis=1))
-    return norms, cast("Features", sp.diags_array(1 / np.where(norms > 0, norms, 1.0)) @ rows)
-
-
-def _alike(directions: Features, good: BoolArray, cosine: float) -> BoolArray:
+def _alike(X: Features, norms: FloatArray, good: BoolArray, cosine: float) -> BoolArray:
     """Mark the good rows with a bad one closer than ``cosine``, and those bad rows."""
     alike = np.zeros(len(good), dtype=bool)
     goods, bads = np.flatnonzero(good), np.flatnonzero(~good)
-    bad_columns = directions[bads].T
     step = max(1, BLOCK // max(1, len(bads)))
     for start in range(0, len(goods), step):
         block = goods[start : start + step]
-        similar = directions[block] @ bad_columns
-        close = (similar.toarray() if sp.issparse(similar) else similar) > cosine
+        products = X[block] @ X[bads].T
+        dense = products.toarray() if sp.issparse(products) else products
+        close = dense > cosine * np.outer(norms[block], norms[bads])
         alike[block] = close.any(axis=1)
         alike[bads] |= close.any(axis=0)
     return alike

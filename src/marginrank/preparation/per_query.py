@@ -11,8 +11,8 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
 class _PerQuery(FeatureTransformer):
-    __metadata_request__fit = {"qid": True}  # noqa: RUF012
-    __metadata_request__transform = {"qid": True}  # noqa: RUF012
+    __metadata_request__fit = {"qid": True, "group": None}  # noqa: RUF012
+    __metadata_request__transform = {"qid": True, "group": None}  # noqa: RUF012
 
     def _learn(self, X: AnyArray) -> None:
         """Only the number and the names of the columns are kept."""

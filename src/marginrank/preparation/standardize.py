@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
@@ -54,15 +53,19 @@ class Standardize(FeatureTransformer):
     def _apply(self, X: AnyArray, grouping: Grouping | None) -> AnyArray:  # noqa: ARG002
         out = np.empty(X.shape, dtype=X.dtype)
         varies = self.scale_ > 0
-        for rows in gen_batches(len(X), BLOCK):
+        for rows in _blocks(len(X)):
             centred = (X[rows] - self.mean_) / np.where(varies, self.scale_, 1.0)
             out[rows] = np.where(varies | np.isnan(centred), centred, 0.0)
         return out
 
 
+def _blocks(n: int) -> list[slice]:
+    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
+
+
 def _moments(X: AnyArray, origin: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of ``(X - origin) / unit``, by column, without the NaNs."""
-    blocks = list(gen_batches(len(X), BLOCK))
+    blocks = _blocks(len(X))
     count = np.maximum(sum(np.count_nonzero(~np.isnan(X[rows]), axis=0) for rows in blocks), 1)
     mean = sum(np.nansum((X[rows] - origin) / unit, axis=0) for rows in blocks) / count
     squares = sum(np.nansum(((X[rows] - origin) / unit - mean) ** 2, axis=0) for rows in blocks)

@@ -83,7 +83,8 @@ class ThresholdBins(FeatureTransformer):
         else:
             thresholds = np.quantile(values, shares, method="inverted_cdf")
         thresholds = np.maximum(thresholds.astype(values.dtype), values[0])
-        return np.unique(np.where(thresholds < values[-1], thresholds, below_largest[-1]))
+        thresholds = np.where(thresholds < values[-1], thresholds, below_largest[-1])
+        return np.unique(thresholds) + 0.0  # -0.0 and 0.0 are one threshold, and should have one name
 
     def _apply(self, X: AnyArray, grouping: Grouping | None) -> Features:  # noqa: ARG002
         codes = np.empty(X.shape, dtype=np.int32)
@@ -98,7 +99,7 @@ class ThresholdBins(FeatureTransformer):
         """Names such as ``bm25>0.5``, one per output column."""
         names = super().get_feature_names_out(input_features)
         pairs = zip(names, self.thresholds_, strict=True)
-        return np.array([f"{name}>{k}" for name, thresholds in pairs for k in thresholds], dtype=object)
+        return np.array([f"{name}>{k!s}" for name, thresholds in pairs for k in thresholds], dtype=object)
 
 
 def _count_exceeded(values: AnyArray, thresholds: AnyArray) -> IntArray:

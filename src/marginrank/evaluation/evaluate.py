@@ -1,0 +1,170 @@
+"""Measures of scores and runs, per query and on average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.queries import Queries
+from marginrank.data.trec import Qrels, Run
+from marginrank.errors import DataError
+from marginrank.evaluation.judging import judge_run, judge_scores
+from marginrank.evaluation.policies import Policy, parse_policy
+from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
+from marginrank.typing import AnyArray, FloatArray
+
+#: What a judged topic that the run lacks counts: an error, nothing (trec_eval), or 0 (trec_eval -c).
+MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
+
+_EMPTY_VALUE = {"skip": np.nan, "zero": 0.0, "one": 1.0}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """Values of measures, per query and on average.
+
+    ``evaluation["ndcg@10"]`` is one value per query, NaN where the policy leaves the query out; ``mean`` is over the
+    others, weighted by the query weights where there are any.
+    """
+
+    policy: str
+    query_ids: AnyArray
+    values: Mapping[str, FloatArray]
+    weights: FloatArray | None = None
+    mean: Mapping[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", {name: self._mean(column) for name, column in self.values.items()})
+
+    def _mean(self, column: FloatArray) -> float:
+        counted = ~np.isnan(column)
+        weights = np.ones(len(column)) if self.weights is None else self.weights
+        total = weights[counted].sum()
+        return float(weights[counted] @ column[counted] / total) if total > 0 else float("nan")
+
+    def __getitem__(self, measure: str) -> FloatArray:
+        """Values of one measure, per query."""
+        if measure not in self.values:
+            raise KeyError(f"{measure!r} was not evaluated; there are {', '.join(self.values)}")
+        return self.values[measure]
+
+    def counted(self, measure: str) -> int:
+        """Count the queries that the mean of a measure is taken over."""
+        return int((~np.isnan(self[measure])).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, NaN as None."""
+        ids = self.query_ids.tolist()
+        return {
+            "policy": self.policy,
+            "mean": {name: _none_if_nan(value) for name, value in self.mean.items()},
+            "queries": {name: self.counted(name) for name in self.values},
+            "per_query": {
+                name: {str(query): _none_if_nan(value) for query, value in zip(ids, column.tolist(), strict=True)}
+                for name, column in self.values.items()
+            },
+        }
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name}={value:.4f}" for name, value in self.mean.items())
+        return f"Evaluation({means}; {len(self.query_ids):,} queries, policy {self.policy})"
+
+    def __str__(self) -> str:
+        width = max(len("measure"), *map(len, self.values))
+        rows = [f"{'measure':{width}}    mean  queries"]
+        rows += [f"{name:{width}}  {self.mean[name]:6.4f}  {self.counted(name):7,}" for name in self.values]
+        return "\n".join([*rows, f"policy: {self.policy}"])
+
+
+def _none_if_nan(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def evaluate(
+    judged: Queries | Qrels,
+    ranked: npt.ArrayLike | Run,
+    measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
+    *,
+    policy: str | Policy = "standard",
+    depth: int | None = None,
+    missing_topics: MissingTopics = "error",
+    n_jobs: int | None = None,
+) -> Evaluation:
+    """Measure a ranking of judged documents.
+
+    Args:
+        judged: Judged queries, or TREC judgements.
+        ranked: For queries, one score per document in the caller's row order, higher is better; for judgements, a run.
+        measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
+        policy: How ties, short lists and queries without relevant documents count: ``standard``, ``letor3``,
+            ``letor4``, ``mslr``, ``trec``, ``lightgbm``, or a `Policy`.
+        depth: Count only the first documents of each list (trec_eval -M).
+        missing_topics: What a judged topic that is not in the run counts: ``"error"``, ``"skip"`` (as trec_eval does)
+            or ``"zero"`` (trec_eval -c). Topics of the run that nobody judged are never counted.
+        n_jobs: Threads; all cores by default.
+
+    >>> queries = Queries.from_arrays([[0.0]] * 4, [1, 0, 0, 2], qid=[1, 1, 2, 2])
+    >>> print(evaluate(queries, [0.1, 0.7, 0.3, 0.9], ["ndcg@10", "rr"]))
+    measure    mean  queries
+    ndcg@10  0.8155        2
+    rr       0.7500        2
+    policy: standard
+    """
+    rules = parse_policy(policy)
+    chosen = _parse_all(measures, rules)
+    needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
+    if isinstance(judged, Qrels):
+        ids, rankings = judge_run(judged, _as_run(ranked), rules.ties, missing_topics, depth)
+        weights = None
+    else:
+        scores = _as_scores(judged, ranked)
+        ids, weights = judged.query_ids, judged.query_weights
+        rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
+    values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
+    return Evaluation(rules.name, ids, values, weights)
+
+
+def _parse_all(measures: str | Measure | Iterable[str | Measure], rules: Policy) -> dict[str, Measure]:
+    specs = [measures] if isinstance(measures, str | Measure) else list(measures)
+    if not specs:
+        raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
+    return {str(spec).strip(): parse_measure(spec, rules.parameters) for spec in specs}
+
+
+def _deepest(depths: list[int | None]) -> int | None:
+    *of_measures, limit = depths
+    deepest = None if None in of_measures else max(cast("list[int]", of_measures))
+    return deepest if limit is None else limit if deepest is None else min(deepest, limit)
+
+
+def _as_run(ranked: npt.ArrayLike | Run) -> Run:
+    if isinstance(ranked, Run):
+        return ranked
+    raise TypeError("TREC judgements are evaluated against a Run; read one with read_run, or use Queries for scores")
+
+
+def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
+    if isinstance(ranked, Run):
+        raise TypeError("a Run is evaluated against Qrels; Queries take one score per document")
+    scores = np.ascontiguousarray(judged.arrange(np.asarray(ranked, dtype=np.float64)))
+    if scores.ndim != 1:
+        raise DataError(f"scores have shape {scores.shape}; give one number per document")
+    bad = np.isnan(scores)
+    if bad.any():
+        at = int(np.argmax(bad))
+        query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
+        row = at if judged.rows is None else int(judged.rows[at])
+        raise DataError(f"score {row} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
+    return scores
+
+
+def _values(measure: Measure, rankings: Rankings, rules: Policy) -> FloatArray:
+    values = measure.values(rankings)
+    if rules.short_lists == "zero" and isinstance(measure, PositionMeasure) and measure.normalizer == "ideal":
+        values[np.diff(rankings.pool_offsets) < (measure.depth or 0)] = 0.0
+    values[~measure.defined(rankings)] = _EMPTY_VALUE[rules.empty]
+    return values

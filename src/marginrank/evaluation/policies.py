@@ -1,0 +1,84 @@
+"""How ties, short lists and queries without relevant documents count, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+#: Order of documents with equal scores: the mean over all orders, as they come in the input, document ids descending
+#: (trec_eval), or the order that is worst for the system.
+Ties: TypeAlias = Literal["average", "input", "document_id", "worst"]
+
+#: What a query without relevant documents counts: nothing (it is left out), 0 or 1.
+Empty: TypeAlias = Literal["skip", "zero", "one"]
+
+#: What NDCG@k of a list shorter than k counts: what it is with the list filled up, or 0.
+ShortLists: TypeAlias = Literal["fill", "zero"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The rules of an evaluation that the measures leave open."""
+
+    name: str
+    summary: str
+    ties: Ties = "input"
+    empty: Empty = "zero"
+    short_lists: ShortLists = "fill"
+    #: Parameters that measures take where their spelling does not say otherwise.
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+POLICIES: Final[Mapping[str, Policy]] = {
+    policy.name: policy
+    for policy in (
+        Policy(
+            "standard",
+            "queries without relevant documents are left out; ties count their average over all orders",
+            ties="average",
+            empty="skip",
+        ),
+        Policy(
+            "letor3",
+            "Eval-Score-3.0.pl of LETOR 3.0",
+            parameters={"discount": "letor"},
+        ),
+        Policy(
+            "letor4",
+            "Eval-Score-4.0.pl of LETOR 4.0: NDCG@k of a list shorter than k is 0",
+            short_lists="zero",
+            parameters={"discount": "letor"},
+        ),
+        Policy(
+            "mslr",
+            "eval-score-mslr.pl: as letor4, relevant from grade 2 on",
+            short_lists="zero",
+            parameters={"discount": "letor", "rel": 2},
+        ),
+        Policy(
+            "trec",
+            "trec_eval: linear gain, ties by document id descending",
+            ties="document_id",
+            parameters={"gain": "linear"},
+        ),
+        Policy(
+            "lightgbm",
+            "LightGBM and XGBoost: a query without relevant documents counts 1",
+            empty="one",
+        ),
+    )
+}
+
+
+def parse_policy(policy: str | Policy) -> Policy:
+    """Find a policy by name; a policy is returned as it is.
+
+    >>> parse_policy("trec").ties
+    'document_id'
+    """
+    if isinstance(policy, Policy):
+        return policy
+    if policy not in POLICIES:
+        raise ValueError(f"unknown policy {policy!r}; known: {', '.join(POLICIES)}")
+    return POLICIES[policy]

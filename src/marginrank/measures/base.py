@@ -1,0 +1,259 @@
+"""What a measure is, how it is spelled, and where it is found."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.measures.rankings import Rankings, discounted_sums
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+#: What a sum over ranks is divided by: nothing, its value for the best ranking, or the gains of all judged documents.
+Normalizer: TypeAlias = Literal["none", "ideal", "total"]
+
+_SPELLING = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<k>[0-9]+))?(?:\((?P<arguments>[^()]*)\))?\Z")
+_OTHER_NAMES = {"map": "ap", "mrr": "rr", "precision": "p", "prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
+
+
+@dataclass(frozen=True, repr=False)
+class Measure(ABC):
+    """The value of a ranking; larger is better.
+
+    A subclass with a ``name`` is registered under it, and its fields are its parameters: ``k`` is spelled ``@k``,
+    the others in parentheses. The repr of a measure is its spelling.
+    """
+
+    name: ClassVar[str]
+    registry: ClassVar[dict[str, type[Measure]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        name = cls.__dict__.get("name")
+        if name is None:
+            return
+        known = cls.registry.get(name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"measure {name!r} of {cls.__module__} is already defined by {known.__module__}")
+        cls.registry[name] = cls
+
+    @abstractmethod
+    def values(self, rankings: Rankings) -> FloatArray:
+        """Value of the ranking of each query."""
+
+    @abstractmethod
+    def defined(self, rankings: Rankings) -> BoolArray:
+        """Which queries have judgements that any ranking could earn something by."""
+
+    @property
+    def depth(self) -> int | None:
+        """How many ranks count; None for all."""
+        k: int | None = getattr(self, "k", None)
+        return k
+
+    def value(self, grades: npt.ArrayLike) -> float:
+        """Value of one ranking, given the grades of its documents from first to last."""
+        return float(self.values(Rankings.of_list(grades))[0])
+
+    def ideal(self, grades: npt.ArrayLike) -> float:
+        """Value of the best ranking of documents with these grades."""
+        return self.value(np.sort(np.asarray(grades, dtype=np.float64))[::-1])
+
+    def delta(self, grades: npt.ArrayLike) -> float:
+        """Loss Δ of one ranking: what the best ranking of the same documents has more."""
+        return self.ideal(grades) - self.value(grades)
+
+    def __repr__(self) -> str:
+        chosen = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        k = chosen.pop("k", None)
+        arguments = ",".join(f"{name}={_spell(value)}" for name, value in chosen.items())
+        return self.name + (f"@{k}" if k is not None else "") + (f"({arguments})" if arguments else "")
+
+    def _check(self, ok: bool, rule: str) -> None:
+        """Refuse parameters that make no sense."""
+        if not ok:
+            raise ValueError(f"{self!r}: {rule}")
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "k":
+                self._check(value is None or value >= 1, "the cutoff @k is a whole number from 1 on")
+            elif f.type == "float":
+                self._check(isinstance(value, int | float) and np.isfinite(value), f"{f.name} is a number")
+
+
+def _spell(value: object) -> str:
+    """Spell a parameter.
+
+    >>> _spell(0.8), _spell(5.0), _spell(True)
+    ('0.8', '5', 'true')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
+
+
+def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = None) -> Measure:
+    """Read the spelling of a measure.
+
+    Args:
+        spec: For example ``ap``, ``ndcg@10``, ``rbp(p=0.8)``, ``ndcg@10(gain=linear,discount=letor)``; a measure is
+            returned as it is.
+        defaults: Parameters to use where the measure has them and the spelling does not say otherwise.
+
+    >>> parse_measure("ndcg@10( gain = linear )")
+    ndcg@10(gain=linear)
+    >>> parse_measure("ndcg@10", {"discount": "letor", "rel": 2})
+    ndcg@10(discount=letor)
+    """
+    if isinstance(spec, Measure):
+        return spec
+    match = _SPELLING.match(spec.strip())
+    if match is None:
+        raise ValueError(f"cannot read measure {spec!r}; spell it like ap, ndcg@10 or rbp(p=0.8)")
+    kind = _find(match["name"], spec)
+    arguments = _arguments(match["arguments"], spec)
+    if match["k"] is not None:
+        arguments["k"] = int(match["k"])
+    known = {f.name: f for f in fields(kind)}
+    for name in arguments:
+        if name not in known:
+            allowed = ", ".join("@k" if known_name == "k" else known_name for known_name in known) or "none"
+            raise ValueError(f"{spec!r}: {kind.name} has no parameter {name!r}; it has {allowed}")
+    required = [name for name, f in known.items() if f.default is MISSING and name not in arguments]
+    if required:
+        raise ValueError(f"{spec!r}: {kind.name} needs a cutoff, for example {kind.name}@10")
+    chosen = {name: value for name, value in (defaults or {}).items() if name in known}
+    return kind(**{**chosen, **arguments})
+
+
+def _find(name: str, spec: str) -> type[Measure]:
+    if name in Measure.registry:
+        return Measure.registry[name]
+    near = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, Measure.registry, n=1)), None)
+    hint = f"did you mean {near!r}? " if near else ""
+    raise ValueError(f"unknown measure {spec!r}; {hint}known: {', '.join(sorted(Measure.registry))}")
+
+
+def _arguments(text: str | None, spec: str) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not value:
+            raise ValueError(f"{spec!r}: {part.strip()!r} is not name=value")
+        if name in out:
+            raise ValueError(f"{spec!r}: {name} is given twice")
+        out[name] = _literal(value)
+    return out
+
+
+def _literal(word: str) -> bool | int | float | str:
+    """Read a parameter's value.
+
+    >>> [_literal(word) for word in ("true", "2", "0.5", "linear")]
+    [True, 2, 0.5, 'linear']
+    """
+    if word in ("true", "false"):
+        return word == "true"
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
+
+
+@dataclass(frozen=True, repr=False)
+class PositionMeasure(Measure):
+    """A sum over ranks of discount times gain: Σ_r D(r)·G(grade at r), divided by a normaliser.
+
+    A subclass gives the gains and the discounts, and that is all that evaluation and training need.
+    """
+
+    @abstractmethod
+    def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:
+        """Gain of each grade, not falling as the grade rises; ``best`` is the highest grade of the same query."""
+
+    @abstractmethod
+    def discounts(self, n: int) -> FloatArray:
+        """Discount of the first n ranks, not rising, 0 where a rank does not count."""
+
+    @property
+    def normalizer(self) -> Normalizer:
+        """What the sum is divided by."""
+        return "none"
+
+    def values(self, rankings: Rankings) -> FloatArray:
+        """Discounted sum of each query; 0 where the normaliser is 0."""
+        gains = rankings.mean_over_ties(self.gains(rankings.grades, rankings.best_per_document))
+        sums = discounted_sums(gains, rankings.offsets, cut(self.discounts(rankings.longest), rankings.depth))
+        if self.normalizer == "none":
+            return sums
+        scale = self._total(rankings) if self.normalizer == "total" else self._ideal(rankings)
+        return np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0)
+
+    def defined(self, rankings: Rankings) -> BoolArray:
+        """Queries with a document that has a gain."""
+        return self.gains(rankings.best, rankings.best) > 0
+
+    def _ideal(self, rankings: Rankings) -> FloatArray:
+        grades, offsets = rankings.ideal(self.depth)
+        gains = self.gains(grades, np.repeat(rankings.best, np.diff(offsets)))
+        return discounted_sums(gains, offsets, self.discounts(int(np.diff(offsets).max(initial=0))))
+
+    def _total(self, rankings: Rankings) -> FloatArray:
+        best = np.repeat(rankings.best, np.diff(rankings.pool_offsets))
+        ones = np.ones(int(np.diff(rankings.pool_offsets).max(initial=0)))
+        return discounted_sums(self.gains(rankings.pool, best), rankings.pool_offsets, ones)
+
+
+@dataclass(frozen=True, repr=False)
+class BinaryMeasure(Measure):
+    """A sum over relevant documents of a credit that depends on how many of each kind stand before it.
+
+    A subclass gives the credit; documents are relevant from the grade ``rel`` on.
+    """
+
+    @abstractmethod
+    def credit(self, i: IntArray, j: IntArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:
+        """Credit of the i-th relevant document (from 1) with j irrelevant ones before it, of n_rel and n_irr."""
+
+    @property
+    def threshold(self) -> float:
+        """The lowest grade that is relevant."""
+        rel: float = getattr(self, "rel", 1)
+        return rel
+
+    def values(self, rankings: Rankings) -> FloatArray:
+        """Sum of the credits of each query, on average over the orders of documents with equal scores."""
+        n_rel = rankings.count_relevant(self.threshold)
+        n_irr = np.diff(rankings.pool_offsets) - n_rel
+        out = np.zeros(len(n_rel))
+        for query, i, j, weight in rankings.hits(self.threshold):
+            credit = self.credit(i, j, n_rel[query], n_irr[query])
+            if rankings.depth is not None:
+                credit = np.where(i + j <= rankings.depth, credit, 0.0)
+            out += np.bincount(query, credit * weight, minlength=len(out))
+        return out
+
+    def defined(self, rankings: Rankings) -> BoolArray:
+        """Queries with a relevant document."""
+        return rankings.best >= self.threshold
+
+
+def cut(discounts: FloatArray, k: int | None) -> FloatArray:
+    """Set the discounts of the ranks after k to 0.
+
+    >>> cut(np.ones(3), 2).tolist()
+    [1.0, 1.0, 0.0]
+    """
+    if k is not None:
+        discounts[k:] = 0.0
+    return discounts

@@ -1,0 +1,42 @@
+"""Discounted cumulative gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from marginrank.measures.base import PositionMeasure, cut
+from marginrank.measures.gains import DISCOUNTS, GAINS
+from marginrank.typing import FloatArray
+
+
+@dataclass(frozen=True, repr=False)
+class DCG(PositionMeasure):
+    """Discounted cumulative gain: gains of the first k documents, each discounted by its rank.
+
+    DCG@k = Σ_{r<k} D(r)·G(g_r), Järvelin and Kekäläinen (TOIS 2002); Le and Smola (2008) eq. (11). Gains are
+    ``exp2`` (2^g − 1), ``linear`` (g) or ``binary`` (g ≥ 1); discounts ``log2`` (1/log2(2 + r)) or ``letor`` (1, 1,
+    1/log2(1 + r)), ranks from 0.
+
+    >>> DCG().value([1, 0, 2])          # 1/1 + 0 + 3/2
+    2.5
+    >>> DCG(k=1).delta([1, 0, 2])       # 3 - 1
+    2.0
+    """
+
+    name = "dcg"
+    k: int | None = None
+    gain: str = "exp2"
+    discount: str = "log2"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check(self.gain in GAINS, f"gain is one of {', '.join(GAINS)}")
+        self._check(self.discount in DISCOUNTS, f"discount is one of {', '.join(DISCOUNTS)}")
+
+    def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Gain of each grade."""
+        return GAINS[self.gain](grades)
+
+    def discounts(self, n: int) -> FloatArray:
+        """Discount of the first n ranks, 0 after k."""
+        return cut(DISCOUNTS[self.discount](n), self.k)

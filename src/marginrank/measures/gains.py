@@ -1,0 +1,56 @@
+"""Gains of grades and discounts of ranks, by the names the measures take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from marginrank.typing import FloatArray
+
+#: Above this grade 2^g is no longer a number that sums can be made of.
+LARGEST_EXPONENT: Final = 1000
+
+
+def exp2(grades: FloatArray) -> FloatArray:
+    """2^g − 1, the gain of CLS eq. (1) and of the LETOR scripts.
+
+    >>> exp2(np.array([0.0, 1.0, 3.0])).tolist()
+    [0.0, 1.0, 7.0]
+    """
+    if grades.max(initial=0.0) > LARGEST_EXPONENT:
+        raise ValueError(f"gain 2^g - 1 of grade {grades.max():g} is too large to sum; use gain=linear")
+    return np.exp2(grades) - 1.0
+
+
+def linear(grades: FloatArray) -> FloatArray:
+    """The grade itself, as trec_eval has it."""
+    return grades
+
+
+def binary(grades: FloatArray) -> FloatArray:
+    """1 from grade 1 on, as in CHK §2.2.3."""
+    return (grades >= 1.0).astype(np.float64)
+
+
+def log2(n: int) -> FloatArray:
+    """1/log2(2 + r) for rank r from 0: CLS eq. (1), DORM eq. (11), trec_eval.
+
+    >>> log2(3).round(4).tolist()
+    [1.0, 0.6309, 0.5]
+    """
+    return np.asarray(1.0 / np.log2(np.arange(2.0, n + 2.0)))
+
+
+def letor(n: int) -> FloatArray:
+    """1, 1, then 1/log2(1 + r) for rank r from 0: CHK §2.2.3 and the LETOR scripts.
+
+    >>> letor(4).round(4).tolist()
+    [1.0, 1.0, 0.6309, 0.5]
+    """
+    return np.asarray(1.0 / np.log2(np.maximum(np.arange(1.0, n + 1.0), 2.0)))
+
+
+GAINS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}
+DISCOUNTS: Final[Mapping[str, Callable[[int], FloatArray]]] = {"log2": log2, "letor": letor}

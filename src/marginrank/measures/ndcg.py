@@ -1,0 +1,28 @@
+"""Normalised discounted cumulative gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from marginrank.measures.base import Normalizer
+from marginrank.measures.dcg import DCG
+
+
+@dataclass(frozen=True, repr=False)
+class NDCG(DCG):
+    """Normalised discounted cumulative gain: DCG@k over the DCG@k of the best ranking.
+
+    Järvelin and Kekäläinen (TOIS 2002); Chapelle, Le and Smola (2007) eq. (1). Gains and discounts as for ``dcg``.
+
+    >>> NDCG().value([1, 0, 2])         # 2.5 / (3 + 1/log2(3))
+    0.688528...
+    >>> NDCG(k=1).value([1, 0, 2])      # 1 / 3
+    0.333333...
+    """
+
+    name = "ndcg"
+
+    @property
+    def normalizer(self) -> Normalizer:
+        """The best ranking's DCG."""
+        return "ideal"

@@ -1,0 +1,36 @@
+"""Precision at k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.measures.base import PositionMeasure, cut
+from marginrank.typing import FloatArray
+
+
+@dataclass(frozen=True, repr=False)
+class Precision(PositionMeasure):
+    """Precision at k: the share of relevant documents among the first k; a shorter list is filled with irrelevant ones.
+
+    Le and Smola (2008) eq. (15). Relevant are grades from ``rel`` on. With fewer than k relevant documents the ideal is
+    below 1, and Δ is counted from there.
+
+    >>> Precision(k=2).value([1, 0, 1])
+    0.5
+    >>> Precision(k=5).ideal([1, 0, 1])
+    0.4
+    """
+
+    name = "p"
+    k: int
+    rel: float = 1
+
+    def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
+        """1 for relevant documents."""
+        return (grades >= self.rel).astype(np.float64)
+
+    def discounts(self, n: int) -> FloatArray:
+        """1/k down to rank k."""
+        return cut(np.full(n, 1.0 / self.k), self.k)

@@ -1,0 +1,113 @@
+"""Sorting and summing inside the lists of many queries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: Lists are sorted whole rather than by insertion when more than this many ranks count.
+INSERTION_DEPTH = 64
+
+
+@njit(nogil=True, cache=True)
+def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
+    """Whether document a, which comes later in the input, is ranked before document b."""
+    if scores[a] != scores[b]:
+        return scores[a] > scores[b]
+    return len(prefer) > 0 and prefer[a] > prefer[b]
+
+
+@njit(nogil=True, cache=True)
+def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
+    """Keep the best documents sorted in ``top``, going once through the list."""
+    depth = len(top)
+    filled = 0
+    for document in range(start, end):
+        if filled == depth:
+            if not _goes_before(document, top[filled - 1], scores, prefer):
+                continue
+        else:
+            filled += 1
+        place = filled - 1
+        while place > 0 and _goes_before(document, top[place - 1], scores, prefer):
+            top[place] = top[place - 1]
+            place -= 1
+        top[place] = document
+
+
+@njit(nogil=True, cache=True)
+def _sort_all(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
+    """Sort the whole list, equal scores by preference and then in input order, and keep the best."""
+    order = np.argsort(-scores[start:end], kind="mergesort") + start
+    n = end - start
+    if len(prefer) > 0:
+        first = 0
+        while first < n:
+            last = first + 1
+            while last < n and scores[order[last]] == scores[order[first]]:
+                last += 1
+            if last - first > 1:
+                tied = order[first:last].copy()
+                order[first:last] = tied[np.argsort(-prefer[tied], kind="mergesort")]
+            first = last
+    top[:] = order[: len(top)]
+
+
+@njit(nogil=True, cache=True)
+def rank_lists(scores, prefer, offsets, out_offsets, order, first, end):  # type: ignore[no-untyped-def]
+    """Rank the documents of queries ``first`` to ``end``, best first, as deep as the output has room.
+
+    Equal scores are ordered by ``prefer``, descending, if it is not empty, and then as they come.
+    """
+    for query in range(first, end):
+        top = order[out_offsets[query] : out_offsets[query + 1]]
+        if len(top) == 0:
+            continue
+        if len(top) <= INSERTION_DEPTH:
+            _insert_top(offsets[query], offsets[query + 1], scores, prefer, top)
+        else:
+            _sort_all(offsets[query], offsets[query + 1], scores, prefer, top)
+
+
+@njit(nogil=True, cache=True)
+def sum_discounted(gains, offsets, discounts, out):  # type: ignore[no-untyped-def]
+    """Sum discount times gain down each list."""
+    for query in range(len(out)):
+        total = 0.0
+        start = offsets[query]
+        for rank in range(min(offsets[query + 1] - start, len(discounts))):
+            total += discounts[rank] * gains[start + rank]
+        out[query] = total
+
+
+@njit(nogil=True, cache=True)
+def sum_cascade(stops, tied, offsets, depth, out):  # type: ignore[no-untyped-def]
+    """Sum 1/(r+1) · P(the user stops at rank r) down each list, on average over orders inside ties.
+
+    A user who reaches a block of t tied documents with stopping probabilities R goes past the first m of them, taken
+    in a random order, with probability e_m(1 − R) / C(t, m), where e_m is the elementary symmetric polynomial.
+    """
+    for query in range(len(out)):
+        start, end = offsets[query], offsets[query + 1]
+        total, reached = 0.0, 1.0
+        block = start
+        while block < end and block - start < depth:
+            after = block + 1
+            while after < end and len(tied) > 0 and tied[after]:
+                after += 1
+            size = after - block
+            passing = np.zeros(size + 1)
+            passing[0] = 1.0
+            for m in range(size):
+                # Mean over subsets, built up so that no binomial coefficient can overflow.
+                go_on = 1.0 - stops[block + m]
+                for taken in range(m + 1, 0, -1):
+                    share = taken / (m + 1)
+                    passing[taken] = share * go_on * passing[taken - 1] + (1.0 - share) * passing[taken]
+            for m in range(size):
+                rank = block + m - start
+                if rank < depth:
+                    total += reached * (passing[m] - passing[m + 1]) / (rank + 1)
+            reached *= passing[size]
+            block = after
+        out[query] = total

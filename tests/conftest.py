@@ -1,0 +1,30 @@
+"""Settings and fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+# Numba compiles during the first example, so no example has a deadline and slow first ones are no failure.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """Find a published dataset in ``shared/data`` beside the repository, or skip the test."""
+
+    def find(name: str) -> Path:
+        folder = SHARED_DATA / name
+        if not folder.is_dir():
+            pytest.skip(f"dataset {name} is not in {SHARED_DATA}")
+        return folder
+
+    return find

@@ -1,0 +1,99 @@
+"""Every measure once more, slowly and straight from its definition, for one ranked list of grades."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log2
+
+Grades = Sequence[float]
+
+
+def dcg(grades: Grades, k: int | None = None, gain: str = "exp2", discount: str = "log2") -> float:
+    gains = {"exp2": lambda g: 2**g - 1, "linear": lambda g: g, "binary": lambda g: float(g >= 1)}
+    discounts = {"log2": lambda r: 1 / log2(r + 2), "letor": lambda r: 1 if r < 2 else 1 / log2(r + 1)}
+    return sum(gains[gain](g) * discounts[discount](r) for r, g in enumerate(grades[:k]))
+
+
+def ndcg(grades: Grades, k: int | None = None, **options: str) -> float:
+    best = dcg(sorted(grades, reverse=True), k, **options)
+    return dcg(grades, k, **options) / best if best else 0.0
+
+
+def ap(grades: Grades, k: int | None = None, rel: float = 1) -> float:
+    n_rel = sum(g >= rel for g in grades)
+    precisions = [sum(g >= rel for g in grades[: r + 1]) / (r + 1) for r, g in enumerate(grades[:k]) if g >= rel]
+    return sum(precisions) / n_rel if n_rel else 0.0
+
+
+def auc(grades: Grades, rel: float = 1) -> float:
+    pairs = [
+        (r_good, r_bad)
+        for r_good, good in enumerate(grades)
+        if good >= rel
+        for r_bad, bad in enumerate(grades)
+        if bad < rel
+    ]
+    return sum(r_good < r_bad for r_good, r_bad in pairs) / len(pairs) if pairs else 0.0
+
+
+def rr(grades: Grades, k: int | None = None, rel: float = 1) -> float:
+    return next((1 / (r + 1) for r, g in enumerate(grades[:k]) if g >= rel), 0.0)
+
+
+def precision(grades: Grades, k: int, rel: float = 1) -> float:
+    return sum(g >= rel for g in grades[:k]) / k
+
+
+def recall(grades: Grades, k: int | None = None, rel: float = 1) -> float:
+    n_rel = sum(g >= rel for g in grades)
+    return sum(g >= rel for g in grades[:k]) / n_rel if n_rel else 0.0
+
+
+def wta(grades: Grades) -> float:
+    return float(bool(grades) and grades[0] == max(grades) > 0)
+
+
+def eru(grades: Grades, halflife: float = 5, neutral: float = 0, normalized: bool = False) -> float:
+    def total(order: Grades) -> float:
+        return sum(2 ** (-r / (halflife - 1)) * max(g - neutral, 0) for r, g in enumerate(order))
+
+    best = total(sorted(grades, reverse=True))
+    return (total(grades) / best if best else 0.0) if normalized else total(grades)
+
+
+def rbp(grades: Grades, k: int | None = None, p: float = 0.8, rel: float = 1) -> float:
+    return (1 - p) * sum(p**r for r, g in enumerate(grades[:k]) if g >= rel)
+
+
+def err(grades: Grades, k: int | None = None, max_grade: float = 4) -> float:
+    total, reached = 0.0, 1.0
+    for r, g in enumerate(grades[:k]):
+        stop = (2**g - 1) / 2**max_grade
+        total += reached * stop / (r + 1)
+        reached *= 1 - stop
+    return total
+
+
+REFERENCE: dict[str, Callable[..., float]] = {
+    "dcg": dcg,
+    "ndcg": ndcg,
+    "ap": ap,
+    "auc": auc,
+    "rr": rr,
+    "p": precision,
+    "recall": recall,
+    "wta": wta,
+    "eru": eru,
+    "rbp": rbp,
+    "err": err,
+}
+
+#: Spellings that between them use every parameter of every measure.
+SPELLINGS = [
+    "dcg", "dcg@2", "dcg@10(gain=linear)", "dcg(gain=binary,discount=letor)",
+    "ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "ndcg@3(gain=linear,discount=letor)", "ndcg@4(gain=binary)",
+    "ap", "ap@3", "ap(rel=2)", "auc", "auc(rel=2)",
+    "rr", "rr@2", "rr@10(rel=2)", "p@1", "p@3", "p@10(rel=2)", "recall", "recall@2", "recall@3(rel=2)",
+    "wta", "eru", "eru(halflife=2,neutral=1)", "eru(halflife=3,normalized=true)",
+    "rbp", "rbp@2(p=0.5)", "rbp(p=0.9,rel=2)", "err", "err@2", "err@10(max_grade=3)",
+]  # fmt: skip

@@ -1,0 +1,133 @@
+"""Laws that hold for every registered measure, and each against its definition."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marginrank import Queries, all_measures, evaluate, parse_measure
+from marginrank.measures import Rankings
+from tests.measures.reference import REFERENCE, SPELLINGS
+
+MEASURES = [parse_measure(spelling) for spelling in SPELLINGS]
+every_measure = pytest.mark.parametrize("measure", MEASURES, ids=str)
+grade_lists = st.lists(st.sampled_from([0, 0, 1, 2, 3]), min_size=1, max_size=30)
+
+
+def reference(measure, grades):
+    return REFERENCE[measure.name](grades, **asdict(measure))
+
+
+def small_grade_patterns():
+    return [grades for n in range(1, 6) for grades in product([0, 1, 2], repeat=n) if list(grades) == sorted(grades)]
+
+
+def test_spellings_cover_the_registry():
+    assert {measure.name for measure in MEASURES} == set(all_measures())
+
+
+@every_measure
+@given(grades=grade_lists)
+def test_value_is_the_definition(measure, grades):
+    assert measure.value(grades) == pytest.approx(reference(measure, grades), abs=1e-13)
+
+
+@every_measure
+def test_ideal_is_the_best_of_all_rankings(measure):
+    for grades in small_grade_patterns():
+        best = max(measure.value(order) for order in set(permutations(grades)))
+        assert measure.ideal(grades) == pytest.approx(best, abs=1e-14)
+        assert measure.delta(sorted(grades, reverse=True)) == 0
+
+
+@every_measure
+def test_a_query_is_defined_when_some_ranking_earns_something(measure):
+    for grades in small_grade_patterns():
+        earns = any(reference(measure, order) > 0 for order in set(permutations(grades)))
+        assert measure.defined(Rankings.of_list(grades))[0] == earns
+
+
+@every_measure
+@given(lists=st.lists(grade_lists, min_size=1, max_size=6))
+def test_a_batch_is_its_queries_one_by_one(measure, lists):
+    sizes = [len(grades) for grades in lists]
+    flat = np.concatenate(lists).astype(float)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    together = measure.values(Rankings(flat, offsets, flat, offsets))
+    assert together.tolist() == pytest.approx([measure.value(grades) for grades in lists], abs=1e-14)
+
+
+@every_measure
+@given(grades=st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=5), data=st.data())
+def test_ties_count_their_average_over_all_orders(measure, grades, data):
+    scores = data.draw(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=len(grades), max_size=len(grades)))
+    orders = [
+        [grades[d] for d in order]
+        for order in permutations(range(len(grades)))
+        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:], strict=False))
+    ]
+    queries = Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=[len(grades)])
+    found = evaluate(queries, scores, measure)[str(measure)][0]
+    expected = np.mean([reference(measure, order) for order in orders])
+    if measure.defined(Rankings.of_list(grades))[0]:
+        assert found == pytest.approx(expected, abs=1e-12)
+    else:
+        assert np.isnan(found)
+
+
+@every_measure
+@given(grades=grade_lists, data=st.data())
+def test_moving_a_better_document_up_never_hurts(measure, grades, data):
+    if len(grades) < 2:
+        return
+    r = data.draw(st.integers(0, len(grades) - 2))
+    if grades[r] < grades[r + 1]:
+        swapped = [*grades[:r], grades[r + 1], grades[r], *grades[r + 2 :]]
+        assert measure.value(swapped) >= measure.value(grades) - 1e-14
+
+
+@every_measure
+@given(grades=grade_lists)
+def test_a_cutoff_beyond_the_list_changes_nothing(measure, grades):
+    if "k" not in asdict(measure) or measure.name == "p":
+        return
+    no_cutoff = type(measure)(**{**asdict(measure), "k": None})
+    far_cutoff = type(measure)(**{**asdict(measure), "k": len(grades) + 5})
+    assert far_cutoff.value(grades) == no_cutoff.value(grades)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=str)
+def test_large_blocks_of_ties_do_not_overflow(measure):
+    grades = np.arange(3000) % 4
+    queries = Queries.from_arrays(np.zeros((3000, 1)), grades, group=[3000])
+    found = evaluate(queries, np.zeros(3000), measure).mean[str(measure)]
+    rng = np.random.default_rng(0)
+    samples = [measure.value(rng.permutation(grades)) for _ in range(400)]
+    assert found == pytest.approx(np.mean(samples), abs=5 * np.std(samples) / 20 + 1e-9)
+
+
+def test_toy_tables_of_yue():
+    """YUE-02 and YUE-03: Tables 1 to 4 of Yue et al. (SIGIR 2007)."""
+    relevant = np.array([1, 0, 0, 0, 0, 1, 1, 0])
+    h1, h2 = np.arange(8, 0, -1), np.arange(1, 9)
+    queries = Queries.from_arrays(np.zeros((8, 1)), relevant, group=[8])
+    first, second = (evaluate(queries, scores, ["ap", "auc"]).mean for scores in (h1, h2))
+    assert (first["ap"], second["ap"]) == pytest.approx((0.5873, 0.5139), abs=5e-5)
+    assert (first["auc"], second["auc"]) == pytest.approx((7 / 15, 8 / 15))
+
+    relevant = np.array([1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0])
+    h1, h2 = np.arange(11, 0, -1), np.arange(1, 12)
+    queries = Queries.from_arrays(np.zeros((11, 1)), relevant, group=[11])
+    assert evaluate(queries, h1, "ap").mean["ap"] == pytest.approx(0.5635, abs=5e-5)
+    assert evaluate(queries, h2, "ap").mean["ap"] == pytest.approx(0.5109, abs=5e-5)
+    assert [best_accuracy(relevant, h) for h in (h1, h2)] == pytest.approx([7 / 11, 8 / 11])
+
+
+def best_accuracy(relevant, scores):
+    ranked = relevant[np.argsort(-scores)]
+    return max((ranked[:cut].sum() + (1 - ranked[cut:]).sum()) / len(ranked) for cut in range(len(ranked) + 1))

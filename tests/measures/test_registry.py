@@ -1,0 +1,99 @@
+"""A new measure is one new file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from marginrank.measures import Measure, all_measures
+
+NEW_MEASURE = '''
+"""Success at k."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.measures.base import BinaryMeasure
+
+
+@dataclass(frozen=True, repr=False)
+class Success(BinaryMeasure):
+    """Success at k: 1 if a relevant document is among the first k.
+
+    >>> Success(k=2).value([0, 1])
+    1.0
+    """
+
+    name = "success"
+    k: int | None = None
+    rel: float = 1
+
+    def credit(self, i, j, n_rel, n_irr):
+        """1 for the first relevant document."""
+        return np.where((i == 1) & ((self.k is None) | (j < (self.k or 0))), 1.0, 0.0)
+'''
+
+USE_IT = """
+import sys, marginrank
+import marginrank.measures as measures
+from marginrank import Queries, evaluate
+
+queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0], group=[3])
+result = evaluate(queries, [3, 2, 1], ["success@1", "success@2"])
+assert list(result.mean.values()) == [0.0, 1.0], result
+tied = evaluate(queries, [1, 1, 1], "success@1")
+assert abs(tied.mean["success@1"] - 1 / 3) < 1e-12, tied
+assert "success" in measures.all_measures()
+sys.path.insert(0, sys.argv[1])
+from registry_pages import measures_page
+page = measures_page()
+assert "success@k" in page and "1 if a relevant document is among the first k" in page, page
+print("seen")
+"""
+
+
+def run_python(program: str, folder: Path) -> str:
+    docs = Path(__file__).parents[2] / "docs"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(docs)], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_file_in_the_folder_is_a_measure(tmp_path):
+    """Dropped into the folder, a measure is evaluated, registered and documented."""
+    (tmp_path / "success.py").write_text(NEW_MEASURE)
+    # The folder of the package is a list of places; one more is as good as a copy of the file in the first.
+    extend = (
+        "import importlib.util, sys\n"
+        "spec = importlib.util.find_spec('marginrank.measures')\n"
+        f"spec.submodule_search_locations.append({str(tmp_path)!r})\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "sys.modules['marginrank.measures'] = module\n"
+        "spec.loader.exec_module(module)\n"
+    )
+    assert run_python(extend + USE_IT, tmp_path) == "seen"
+
+
+def test_another_package_registers_through_an_entry_point(tmp_path):
+    (tmp_path / "success_measure.py").write_text(NEW_MEASURE)
+    metadata = tmp_path / "success_measure-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: success-measure\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[marginrank.measures]\nsuccess = success_measure:Success\n")
+    assert run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + USE_IT, tmp_path) == "seen"
+
+
+def test_a_name_is_taken_once():
+    before = all_measures()
+    with pytest.raises(TypeError, match=r"measure 'ap' of .* is already defined by marginrank.measures.ap"):
+
+        class Again(Measure):
+            name = "ap"
+
+    assert all_measures() == before
