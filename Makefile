@@ -44,7 +44,7 @@ lint: $(READY)
 check: lint test
 
 docs: $(READY)
-	$(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/reading.py

@@ -32,7 +32,7 @@ def _section(kind: type[Measure]) -> str:
     text = inspect.getdoc(kind) or ""
     prose, *examples = text.split("\n\n>>> ")
     code = "".join(f"\n\n```python\n>>> {example}\n```" for example in examples)
-    return f"## `{kind.name}` {{#{kind.name}}}\n\n{prose}{code}\n\n{_parameters(kind)}"
+    return f"({kind.name})=\n## `{kind.name}`\n\n{prose}{code}\n\n{_parameters(kind)}"
 
 
 def _parameters(kind: type[Measure]) -> str:

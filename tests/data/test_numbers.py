@@ -28,7 +28,7 @@ def assert_python_agrees(word: str) -> None:
     assert end == len(word)
     assert status in (OK, LEFT_OVER)
     if status == OK:
-        assert bits(value) == bits(float(word)), f"{word}: {value!r} is not {float(word)!r}"
+        assert bits(value) == bits(float(word)), f"{word[:60]}: {value!r} is not {float(word)!r}"
 
 
 @settings(max_examples=2000)
@@ -88,7 +88,7 @@ def test_whole_numbers_beyond_exact_doubles(number: int) -> None:
 @pytest.mark.parametrize(
     "word",
     [
-        "0", "-0", "+0", "0.0", "-0.0e5", "00", "0e0", "0e999999999999", ".5", "5.", "+.5", "-5.", "1e5", "1E+5", "1e-5",
+        "0", "-0", "+0", "0.0", "-0.0e5", "00", "0e0", "0e999999999999", ".5", "5.", "+.5", "-5.", "1e5", "1E+5",
         "4.9406564584124654e-324", "2.2250738585072011e-308", "2.2250738585072012e-308", "2.2250738585072014e-308",
         "1.7976931348623157e308", "1.7976931348623158e308", "1e-400", "1e400", "-1e400", "8.98846567431158e307",
         "6.631236846766476e-316", "3.2378839133029012895883524125015321748630094e-319",
@@ -127,11 +127,17 @@ def test_what_is_no_number_is_called_so(word: str) -> None:
 @given(st.text("0123456789+-.eE", max_size=12))
 def test_any_arrangement_of_number_signs(word: str) -> None:
     """The longest beginning that Python calls a number is read, or nothing is, if an exponent is begun in vain."""
-    value, end, status = parse(word)
+    _, end, status = parse(word)
     if status == NOT_A_NUMBER:
-        with pytest.raises(ValueError, match="could not convert"):
-            float(word[:end] or "nothing")
-    else:
-        assert_python_agrees(word[:end])
-        with pytest.raises(ValueError, match="could not convert"):
-            float(word[: end + 1] if end < len(word) and word[end] not in "eE" else "nothing")
+        assert not is_python_number(word[:end])
+        return
+    assert_python_agrees(word[:end])
+    assert end == len(word) or not is_python_number(word[: end + 1])
+
+
+def is_python_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -201,7 +201,7 @@ def test_a_topic_without_documents_must_be_decided():
 
 
 def test_a_run_of_other_topics_is_refused():
-    qrels, run = qrels_and_run()
+    qrels, _run = qrels_and_run()
     other = Run(np.array(["7"]), np.array([0, 1]), np.array(["a"]), np.array([1.0]), "other")
     with pytest.raises(DataError, match=r"no topic of run 'other' \(7, ...\) has judgements \(1, 2, ...\)"):
         evaluate(qrels, other)

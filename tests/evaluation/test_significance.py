@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from marginrank.errors import DataError
-from marginrank.evaluation.significance import Comparison, PairedComparison, compare, holm
+from marginrank.evaluation.paired_tests import holm
+from marginrank.evaluation.significance import Comparison, PairedComparison, compare
 
 TESTS = ("t", "wilcoxon", "randomization")
 levels = st.integers(0, 10).map(lambda k: k / 10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_ties_count_their_average_over_all_orders(measure, grades, data):
     orders = [
         [grades[d] for d in order]
         for order in permutations(range(len(grades)))
-        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:], strict=False))
+        if all(scores[a] >= scores[b] for a, b in pairwise(order))
     ]
     queries = Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=[len(grades)])
     found = evaluate(queries, scores, measure)[str(measure)][0]

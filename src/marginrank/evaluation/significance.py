@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts load on first use; importing scipy.stats here would cost every import 0.6 s
 
 from marginrank.errors import DataError
+from marginrank.evaluation.evaluate import Evaluation
+from marginrank.evaluation.paired_tests import bca_interval, holm, p_randomization, p_t, p_wilcoxon
 from marginrank.typing import AnyArray, BoolArray, FloatArray
 
 _TESTS = ("t", "wilcoxon", "randomization")
 _MARKED_BELOW = 0.05
-_ROUNDOFF = 1e-12
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,9 @@ class Comparison:
 
 
 def compare(
-    systems: Mapping[str, npt.ArrayLike],
+    systems: Mapping[str, npt.ArrayLike | Evaluation],
     *,
+    measure: str | None = None,
     baseline: str | None = None,
     weights: npt.ArrayLike | None = None,
     query_ids: Sequence[object] | AnyArray | None = None,
@@ -102,11 +103,13 @@ def compare(
     0.25
 
     Args:
-        systems: Name of each system and its per-query values, all in the same order of queries. NaN marks a
-            query that was skipped; it must be NaN for every system and is left out.
+        systems: Name of each system and its per-query values, all in the same order of queries, or what
+            `evaluate` gave for it. NaN marks a query that was skipped; it must be NaN for every system and is
+            left out.
+        measure: Which measure of evaluations to compare; may be left out where they have only one.
         baseline: Compare every other system with this one; without it, every pair is compared.
-        weights: One weight per query; zero leaves the query out. The tests see ``d_q w_q / mean(w)``, whose
-            mean is the weighted mean difference. Wins, losses and ties are counts.
+        weights: One weight per query, by default those of the evaluations; zero leaves the query out. The tests see
+            ``d_q w_q / mean(w)``, whose mean is the weighted mean difference. Wins, losses and ties are counts.
         query_ids: Names of the queries, for error messages; positions otherwise.
         confidence: Probability with which the interval is to cover the difference.
         resamples: Samples of queries for the interval and of sign flips for the test, at least 99.
@@ -118,7 +121,10 @@ def compare(
             "expected 0 < confidence < 1, resamples >= 99 and a finite tie_tolerance >= 0, "
             f"not confidence={confidence}, resamples={resamples}, tie_tolerance={tie_tolerance}"
         )
-    values, w = _common_queries(systems, weights, query_ids)
+    if any(isinstance(system, Evaluation) for system in systems.values()):
+        systems, own_weights, query_ids = _from_evaluations(systems, measure)
+        weights = own_weights if weights is None else weights
+    values, w = _common_queries(cast("Mapping[str, npt.ArrayLike]", systems), weights, query_ids)
     rows = []
     for system, other in _pairs(list(values), baseline):
         d = values[system] - values[other]
@@ -126,29 +132,31 @@ def compare(
         difference = float(np.mean(w * d))
         # Resampling w·d would add the spread of the weights to that of the differences; this has the same
         # mean and moves, as it should, with a constant added to one system.
-        interval = _bca_interval(difference + w * (d - difference), confidence, resamples, random_state)
+        interval = bca_interval(difference + w * (d - difference), confidence, resamples, random_state)
         counts = (int(np.sum(d > 0)), int(np.sum(d < 0)), int(np.sum(d == 0)))
-        p = _p_t(w * d), _p_wilcoxon(w * d, tie_tolerance), _p_randomization(w * d, resamples, random_state)
+        p = p_t(w * d), p_wilcoxon(w * d, tie_tolerance), p_randomization(w * d, resamples, random_state)
         rows.append(PairedComparison(system, other, difference, interval, *counts, *p, *p))
     return Comparison(_adjusted(rows), len(w), confidence)
 
 
-def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """Adjust p-values so that rejecting those below α makes any error with probability at most α.
-
-    With ``p_(1) <= ... <= p_(m)``, ``p_(i)`` becomes ``max over j <= i of (m - j + 1) p_(j)``, at most 1:
-    Holm, "A simple sequentially rejective multiple test procedure" (1979).
-
-    >>> holm([0.04, 0.01, 0.03]).tolist()             # 3·0.01, then 2·0.03, then max(2·0.03, 1·0.04)
-    [0.06, 0.03, 0.06]
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    if p.ndim != 1 or not np.all((p >= 0) & (p <= 1)):
-        raise ValueError(f"p_values must be a list of numbers from 0 to 1, not {p_values!r}")
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order]))
-    return adjusted
+def _from_evaluations(
+    systems: Mapping[str, npt.ArrayLike | Evaluation], measure: str | None
+) -> tuple[dict[str, FloatArray], FloatArray | None, AnyArray]:
+    """Values of one measure, query weights and ids, of evaluations of the same queries under the same policy."""
+    found = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
+    if len(found) < len(systems):
+        raise TypeError("compare takes evaluations or arrays, not some of each")
+    (first, one), *others = found.items()
+    for name, other in others:
+        if other.policy != one.policy:
+            raise DataError(f"{name!r} was evaluated under policy {other.policy}, {first!r} under {one.policy}")
+        if not np.array_equal(other.query_ids, one.query_ids):
+            raise DataError(f"{name!r} was evaluated on other queries than {first!r}")
+    if measure is None:
+        if len(one.values) > 1:
+            raise ValueError(f"name the measure to compare: {' or '.join(one.values)}")
+        measure = next(iter(one.values))
+    return {name: system[measure] for name, system in found.items()}, one.weights, one.query_ids
 
 
 def _adjusted(rows: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:
@@ -162,78 +170,6 @@ def _pairs(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
     if baseline not in names:
         raise ValueError(f"unknown baseline {baseline!r}; known: {', '.join(names)}")
     return [(name, baseline) for name in names if name != baseline]
-
-
-def _p_t(d: FloatArray) -> float:
-    """Student's paired t: 1 for one query or only zeros, and the limit 0 where all differences are equal."""
-    if len(d) == 1 or not d.any():
-        return 1.0
-    return 0.0 if _is_constant(d) else float(scipy.stats.ttest_1samp(d, 0.0).pvalue)
-
-
-def _p_wilcoxon(d: FloatArray, grid: float) -> float:
-    # On a grid, because 0.3 - 0.2 and 0.2 - 0.1 must share a rank.
-    steps = np.rint(d / grid) if grid > 0 else d
-    nonzero = steps[steps != 0]
-    return float(scipy.stats.wilcoxon(nonzero).pvalue) if len(nonzero) else 1.0
-
-
-def _p_randomization(d: FloatArray, resamples: int, random_state: int | None) -> float:
-    d = d[d != 0]
-    exact = 2 ** min(len(d), 64) <= resamples
-    sums = _all_signed_sums(d) if exact else _random_signed_sums(d, resamples, random_state)
-    extreme = abs(d.sum()) - _ROUNDOFF * np.abs(d).sum()
-    reached = int(np.count_nonzero(np.abs(sums) >= extreme))
-    return reached / len(sums) if exact else (reached + 1) / (resamples + 1)
-
-
-def _all_signed_sums(d: FloatArray) -> FloatArray:
-    sums = np.zeros(1)
-    for x in d:
-        sums = np.concatenate([sums + x, sums - x])
-    return sums
-
-
-def _random_signed_sums(d: FloatArray, resamples: int, random_state: int | None) -> FloatArray:
-    # scipy.stats.permutation_test takes 7.6 s for 10,000 queries and 9,999 resamples; this takes 0.2 s.
-    rng = np.random.default_rng(random_state)
-    sizes = np.diff([*range(0, resamples, _batch(d)), resamples])
-    sums = [2 * (rng.integers(2, size=(size, len(d)), dtype=np.int8) @ d) - d.sum() for size in sizes]
-    return np.concatenate(sums, dtype=np.float64)
-
-
-def _bca_interval(x: FloatArray, confidence: float, resamples: int, seed: int | None) -> tuple[float, float]:
-    """Bias-corrected and accelerated bootstrap interval of a mean, Efron (1987).
-
-    The acceleration of a mean is known, ``Σ e³ / (6 (Σ e²)^1.5)`` with ``e`` the deviations from the mean;
-    SciPy's own BCa finds it by leaving out each value in turn, in time quadratic in the number of queries.
-    """
-    mean = float(x.mean())
-    if len(x) == 1:
-        return -np.inf, np.inf
-    if _is_constant(x):
-        return mean, mean
-    rng = np.random.default_rng(seed)
-    options: dict[str, Any] = {"n_resamples": resamples, "batch": _batch(x), "random_state": rng}
-    means = scipy.stats.bootstrap((x,), np.mean, method="percentile", **options).bootstrap_distribution
-    slack = _ROUNDOFF * np.abs(x).max()
-    below = (np.mean(means < mean - slack) + np.mean(means <= mean + slack)) / 2
-    bias = scipy.special.ndtri(below)
-    e = x - mean
-    acceleration = np.sum(e**3) / (6 * np.sum(e**2) ** 1.5)
-    z = bias + scipy.special.ndtri([(1 - confidence) / 2, (1 + confidence) / 2])
-    levels = scipy.special.ndtr(bias + z / np.maximum(1 - acceleration * z, _ROUNDOFF))
-    low, high = np.quantile(means, levels).tolist()
-    return low, high
-
-
-def _batch(d: FloatArray) -> int:
-    """Resamples at a time, for 8 MB of them."""
-    return max(1, (1 << 20) // len(d))
-
-
-def _is_constant(d: FloatArray) -> bool:
-    return bool(np.ptp(d) <= _ROUNDOFF * np.abs(d).max())
 
 
 def _common_queries(

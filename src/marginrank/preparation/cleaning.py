@@ -61,9 +61,7 @@ def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Qu
     good and bad vectors whose cosine similarity was above 0.99". The sentence leaves two things open. Here
     both documents of an alike pair go, whatever other pairs they are in. And as "this further reduced the
     number of queries", a query goes when it has no good or no bad document left, even if it had none to begin
-    with.
-
-        cos(g, b) = g·b / (|g| |b|) > cosine
+    with. Alike are vectors with ``g·b / (|g| |b|) > cosine``.
 
     >>> q = Queries.from_arrays([[1, 0], [2, 0], [0, 1], [3, 1], [0, 0]], [1, 0, 1, 0, 0], group=[5])
     >>> cleaned, report = clean(q)

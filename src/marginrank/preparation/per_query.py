@@ -43,7 +43,7 @@ class _PerQuery(FeatureTransformer):
 class QueryMinMax(_PerQuery):
     """Scale each feature to [0, 1] inside each query, as LETOR's QueryLevelNorm files do.
 
-        x' = (x - min) / (max - min)
+    ``x' = (x - min) / (max - min)``
 
     with the minimum and maximum over the documents of the query; this is also the per-query scaling of
     SVM_acc4 in Yue et al. (SIGIR 2007), section 5.2.1, whose example is the first doctest.
@@ -63,7 +63,7 @@ class QueryMinMax(_PerQuery):
 class QueryStandardize(_PerQuery):
     """Give each feature mean 0 and standard deviation 1 inside each query.
 
-        x' = (x - mean) / std,   std² = Σ (x - mean)² / n
+    ``x' = (x - mean) / std``, ``std² = Σ (x - mean)² / n``
 
     A feature that is constant in a query, or a query of one document, becomes 0. NaN is left out of mean and
     standard deviation and stays NaN.
@@ -87,7 +87,7 @@ class QueryStandardize(_PerQuery):
 class QueryPercentile(_PerQuery):
     """Replace each feature by its percentile rank among the documents of the query.
 
-        x' = (#{x_j < x} + ½ #{x_j = x}) / n
+    ``x' = (#{x_j < x} + ½ #{x_j = x}) / n``
 
     where j runs over the n documents of the query and x itself is one of the equal ones: documents with
     equal values share the middle of the ranks they take, and the mean over a query is ½. SVM_acc3 of Yue et

@@ -15,7 +15,7 @@ BLOCK = 8192
 class Standardize(FeatureTransformer):
     """Give each column mean 0 and standard deviation 1 over all training documents.
 
-        x' = (x - mean_) / scale_,   scale_² = Σ (x - mean_)² / n
+    ``x' = (x - mean_) / scale_``, ``scale_² = Σ (x - mean_)² / n``
 
     A column that is constant in the training documents carries nothing to learn from: it has ``scale_`` 0
     and becomes 0 for every later value too. NaN is left out of mean and standard deviation and stays NaN; a

@@ -18,10 +18,10 @@ _SPACINGS = ("quantile", "even")
 class ThresholdBins(FeatureTransformer):
     """Replace each feature f by the indicators of the thresholds it exceeds.
 
-        φ(x, d) = ⟨ 1[f(d|x) > k] : f ∈ F, k ∈ K_f ⟩
+    ``φ(x, d) = ⟨ 1[f(d|x) > k] : f ∈ F, k ∈ K_f ⟩``
 
     as in Yue et al. (SIGIR 2007), section 4.2, so that a linear ranker becomes a sum of piecewise-constant
-    functions with |K_f| + 1 bins each. The paper takes 50 "reasonably spaced" thresholds per feature and
+    functions with ``|K_f| + 1`` bins each. The paper takes 50 "reasonably spaced" thresholds per feature and
     leaves the spacing open. Here they are learned from the training documents of all queries:
 
     - ``"quantile"``: the k/(n+1) quantiles of the training values, k = 1..n, each one a value that occurs;

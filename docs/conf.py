@@ -1,0 +1,55 @@
+"""How the documentation is built."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from registry_pages import measures_page, policies_table  # noqa: E402
+
+import marginrank  # noqa: E402
+
+project = "marginrank"
+author = "the marginrank developers"
+release = version = marginrank.__version__
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"marginrank {version}"
+html_theme_options = {"navigation_with_keys": True}
+myst_enable_extensions = ["attrs_block", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_default_options = {
+    "members": True,
+    "exclude-members": "set_fit_request, set_transform_request, set_output",
+}
+napoleon_numpy_docstring = False
+default_role = "code"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+suppress_warnings = ["myst.xref_missing"]
+
+MARKS = {"<!-- measures -->": measures_page, "<!-- policies -->": policies_table}
+
+
+def fill_marks(app: Any, page: str, source: list[str]) -> None:  # noqa: ARG001
+    """Put what the registries know in place of the marks."""
+    for mark, make in MARKS.items():
+        if mark in source[0]:
+            source[0] = source[0].replace(mark, make())
+
+
+def setup(app: Any) -> None:
+    """Connect the above."""
+    app.connect("source-read", fill_marks)
