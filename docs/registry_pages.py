@@ -58,11 +58,12 @@ def _family(kind: type[Measure]) -> str:
 
 def policies_table() -> str:
     """List the evaluation policies."""
-    head = "| policy | ties | no relevant document | NDCG@k of a shorter list | parameters | as |"
+    head = "| policy | ties | no relevant document | @k of a shorter list is 0 | parameters | as |"
     return "\n".join([head, "| --- | --- | --- | --- | --- | --- |", *map(_policy_row, POLICIES.values())]) + "\n"
 
 
 def _policy_row(policy: Policy) -> str:
     parameters = ", ".join(f"{name}={value}" for name, value in policy.parameters.items()) or "–"
-    cells = [f"`{policy.name}`", policy.ties, policy.empty, policy.short_lists, parameters, policy.summary]
+    short = ", ".join(policy.zero_if_short) or "–"
+    cells = [f"`{policy.name}`", policy.ties, policy.empty, short, parameters, policy.summary]
     return f"| {' | '.join(cells)} |"

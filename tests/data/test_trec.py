@@ -7,6 +7,7 @@ import gzip
 import lzma
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,7 @@ def test_no_file_at_all(reader: Any) -> None:
 def brute_order(offsets: list[int], scores: list[float], names: list[str]) -> list[int]:
     """Score, then document id in bytes, both descending."""
     order: list[int] = []
-    for start, end in zip(offsets, offsets[1:], strict=False):
+    for start, end in pairwise(offsets):
         order += sorted(range(start, end), key=lambda k: (scores[k], names[k].encode()), reverse=True)
     return order
 

@@ -14,7 +14,7 @@ from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.judging import judge_run, judge_scores
 from marginrank.evaluation.policies import Policy, parse_policy
-from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
+from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray
 
 #: What a judged topic that the run lacks counts: an error, nothing (trec_eval), or 0 (trec_eval -c).
@@ -42,9 +42,10 @@ class Evaluation:
 
     def _mean(self, column: FloatArray) -> float:
         counted = ~np.isnan(column)
-        weights = np.ones(len(column)) if self.weights is None else self.weights
-        total = weights[counted].sum()
-        return float(weights[counted] @ column[counted] / total) if total > 0 else float("nan")
+        weights = (np.ones(len(column)) if self.weights is None else self.weights)[counted]
+        # Summed one after the other, as the evaluation scripts do, so that the last printed digit is theirs.
+        total = sum((weights * column[counted]).tolist())
+        return total / sum(weights.tolist()) if weights.any() else float("nan")
 
     def __getitem__(self, measure: str) -> FloatArray:
         """Values of one measure, per query."""
@@ -164,7 +165,7 @@ def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
 
 def _values(measure: Measure, rankings: Rankings, rules: Policy) -> FloatArray:
     values = measure.values(rankings)
-    if rules.short_lists == "zero" and isinstance(measure, PositionMeasure) and measure.normalizer == "ideal":
+    if measure.name in rules.zero_if_short:
         values[np.diff(rankings.pool_offsets) < (measure.depth or 0)] = 0.0
     values[~measure.defined(rankings)] = _EMPTY_VALUE[rules.empty]
     return values

@@ -13,9 +13,6 @@ Ties: TypeAlias = Literal["average", "input", "document_id", "worst"]
 #: What a query without relevant documents counts: nothing (it is left out), 0 or 1.
 Empty: TypeAlias = Literal["skip", "zero", "one"]
 
-#: What NDCG@k of a list shorter than k counts: what it is with the list filled up, or 0.
-ShortLists: TypeAlias = Literal["fill", "zero"]
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -25,7 +22,8 @@ class Policy:
     summary: str
     ties: Ties = "input"
     empty: Empty = "zero"
-    short_lists: ShortLists = "fill"
+    #: Measures whose value @k of a list shorter than k is 0; the others take it as filled up with irrelevant documents.
+    zero_if_short: tuple[str, ...] = ()
     #: Parameters that measures take where their spelling does not say otherwise.
     parameters: Mapping[str, object] = field(default_factory=dict)
 
@@ -41,19 +39,20 @@ POLICIES: Final[Mapping[str, Policy]] = {
         ),
         Policy(
             "letor3",
-            "Eval-Score-3.0.pl of LETOR 3.0",
+            "Eval-Score-3.0.pl of LETOR 3.0: NDCG@k and P@k of a list shorter than k are 0",
+            zero_if_short=("ndcg", "p"),
             parameters={"discount": "letor"},
         ),
         Policy(
             "letor4",
             "Eval-Score-4.0.pl of LETOR 4.0: NDCG@k of a list shorter than k is 0",
-            short_lists="zero",
+            zero_if_short=("ndcg",),
             parameters={"discount": "letor"},
         ),
         Policy(
             "mslr",
             "eval-score-mslr.pl: as letor4, relevant from grade 2 on",
-            short_lists="zero",
+            zero_if_short=("ndcg",),
             parameters={"discount": "letor", "rel": 2},
         ),
         Policy(

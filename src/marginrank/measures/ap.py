@@ -26,6 +26,10 @@ class AP(BinaryMeasure):
     rel: float = 1
 
     def credit(self, i: IntArray, j: IntArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:  # noqa: ARG002
-        """Precision at the i-th relevant document, over their number."""
-        precision = i / (i + j) / n_rel
+        """Precision at the i-th relevant document."""
+        precision = i / (i + j)
         return precision if self.k is None else np.where(i + j <= self.k, precision, 0.0)
+
+    def normalizer(self, n_rel: IntArray, n_irr: IntArray) -> IntArray:  # noqa: ARG002
+        """The number of relevant documents."""
+        return n_rel

@@ -26,8 +26,12 @@ class AUC(BinaryMeasure):
     rel: float = 1
 
     def credit(self, i: IntArray, j: IntArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:  # noqa: ARG002
-        """Share of the pairs with this relevant document first."""
-        return (n_irr - j) / np.maximum(n_irr, 1) / n_rel
+        """Irrelevant documents that come after."""
+        return (n_irr - j).astype(np.float64)
+
+    def normalizer(self, n_rel: IntArray, n_irr: IntArray) -> IntArray:
+        """The number of pairs."""
+        return n_rel * n_irr
 
     def defined(self, rankings: Rankings) -> BoolArray:
         """Queries with a relevant and an irrelevant document."""

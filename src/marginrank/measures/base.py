@@ -15,8 +15,8 @@ import numpy.typing as npt
 from marginrank.measures.rankings import Rankings, discounted_sums
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
-#: What a sum over ranks is divided by: nothing, its value for the best ranking, or the gains of all judged documents.
-Normalizer: TypeAlias = Literal["none", "ideal", "total"]
+#: What a sum over ranks is divided by: a number, its value for the best ranking, or the gains of all judged documents.
+Normalizer: TypeAlias = float | Literal["ideal", "total"]
 
 _SPELLING = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<k>[0-9]+))?(?:\((?P<arguments>[^()]*)\))?\Z")
 _OTHER_NAMES = {"map": "ap", "mrr": "rr", "precision": "p", "prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
@@ -188,14 +188,14 @@ class PositionMeasure(Measure):
     @property
     def normalizer(self) -> Normalizer:
         """What the sum is divided by."""
-        return "none"
+        return 1.0
 
     def values(self, rankings: Rankings) -> FloatArray:
         """Discounted sum of each query; 0 where the normaliser is 0."""
         gains = rankings.mean_over_ties(self.gains(rankings.grades, rankings.best_per_document))
         sums = discounted_sums(gains, rankings.offsets, cut(self.discounts(rankings.longest), rankings.depth))
-        if self.normalizer == "none":
-            return sums
+        if isinstance(self.normalizer, int | float):
+            return sums / self.normalizer
         scale = self._total(rankings) if self.normalizer == "total" else self._ideal(rankings)
         return np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0)
 
@@ -218,12 +218,16 @@ class PositionMeasure(Measure):
 class BinaryMeasure(Measure):
     """A sum over relevant documents of a credit that depends on how many of each kind stand before it.
 
-    A subclass gives the credit; documents are relevant from the grade ``rel`` on.
+    A subclass gives the credit, and what the sum is divided by; documents are relevant from the grade ``rel`` on.
     """
 
     @abstractmethod
     def credit(self, i: IntArray, j: IntArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:
         """Credit of the i-th relevant document (from 1) with j irrelevant ones before it, of n_rel and n_irr."""
+
+    def normalizer(self, n_rel: IntArray, n_irr: IntArray) -> FloatArray | IntArray:  # noqa: ARG002
+        """What the sum of credits is divided by, where it is not 0."""
+        return np.ones_like(n_rel)
 
     @property
     def threshold(self) -> float:
@@ -241,7 +245,7 @@ class BinaryMeasure(Measure):
             if rankings.depth is not None:
                 credit = np.where(i + j <= rankings.depth, credit, 0.0)
             out += np.bincount(query, credit * weight, minlength=len(out))
-        return out
+        return out / np.maximum(self.normalizer(n_rel, n_irr), 1)
 
     def defined(self, rankings: Rankings) -> BoolArray:
         """Queries with a relevant document."""

@@ -34,7 +34,7 @@ class ERU(PositionMeasure):
     @property
     def normalizer(self) -> Normalizer:
         """The best ranking's value, if asked for."""
-        return "ideal" if self.normalized else "none"
+        return "ideal" if self.normalized else 1.0
 
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
         """Vote above neutral."""

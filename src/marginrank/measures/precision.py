@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.measures.base import PositionMeasure, cut
+from marginrank.measures.base import Normalizer, PositionMeasure, cut
 from marginrank.typing import FloatArray
 
 
@@ -27,10 +27,15 @@ class Precision(PositionMeasure):
     k: int
     rel: float = 1
 
+    @property
+    def normalizer(self) -> Normalizer:
+        """The cutoff."""
+        return float(self.k)
+
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
         """1 for relevant documents."""
         return (grades >= self.rel).astype(np.float64)
 
     def discounts(self, n: int) -> FloatArray:
-        """1/k down to rank k."""
-        return cut(np.full(n, 1.0 / self.k), self.k)
+        """1 down to rank k."""
+        return cut(np.ones(n), self.k)
