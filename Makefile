@@ -51,6 +51,7 @@ bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/evaluation.py
 
 lock:
+	mkdir -p requirements
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip hatchling

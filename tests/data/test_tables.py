@@ -105,7 +105,7 @@ def test_nulls_become_what_is_chosen(
 
 
 def test_nulls_are_refused_with_a_way_out_that_exists(frame: Callable[[dict[str, Any]], Any]) -> None:
-    with pytest.raises(DataError, match="nan; .*missing=") as refused:
+    with pytest.raises(DataError, match=r"nan; .*missing=") as refused:
         from_frame(frame(NULLS))
     assert "allow_nan" not in str(refused.value)
 
@@ -205,8 +205,8 @@ def write_file(table: pa.Table, path: Path) -> None:
 
 
 FILES: dict[str, tuple[str, Callable[[pa.Table, Path], None]]] = {
-    "parquet": ("t.parquet", lambda table, path: parquet.write_table(table, path)),
-    "pq in capitals": ("t.PQ", lambda table, path: parquet.write_table(table, path)),
+    "parquet": ("t.parquet", parquet.write_table),
+    "pq in capitals": ("t.PQ", parquet.write_table),
     "feather": ("t.feather", lambda table, path: feather.write_feather(table, str(path))),
     "feather compressed": (
         "t.feather",

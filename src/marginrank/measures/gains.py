@@ -49,7 +49,7 @@ def letor(n: int) -> FloatArray:
     >>> letor(4).round(4).tolist()
     [1.0, 1.0, 0.6309, 0.5]
     """
-    return np.asarray(1.0 / np.log2(np.maximum(np.arange(1.0, n + 1.0), 2.0)))
+    return np.asarray(np.log(2.0) / np.log(np.maximum(np.arange(1.0, n + 1.0), 2.0)))
 
 
 GAINS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}
