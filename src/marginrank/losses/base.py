@@ -1,0 +1,58 @@
+"""What a loss is: a function of grades and scores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.errors import DataError
+from marginrank.threads import for_chunks
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+
+class Loss(ABC):
+    """ξ and ∂ξ/∂s of rankings by score, for every query on its own.
+
+    A loss is bound to judged queries once, and then evaluated at any number of scores.
+    """
+
+    @abstractmethod
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Prepare all that depends on the grades alone."""
+
+    def __call__(
+        self, grades: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Slack of each query and its derivative by the score of each document.
+
+        Args:
+            grades: One grade per document.
+            scores: One score per document.
+            offsets: Where each query begins and ends; one query by default.
+        """
+        flat = np.asarray(grades, dtype=np.float64)
+        bounds = np.array([0, len(flat)]) if offsets is None else np.asarray(offsets, dtype=np.int64)
+        return self.bind(flat, bounds)(np.asarray(scores, dtype=np.float64))
+
+
+class BoundLoss(ABC):
+    """A loss of given queries, as a function of the scores of their documents."""
+
+    offsets: IntArray
+    #: Queries whose documents carry an order; the others have ξ = 0, and means run over these.
+    active: BoolArray
+
+    @abstractmethod
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+
+    def __call__(self, scores: FloatArray, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:
+        """Slacks and derivatives of all queries."""
+        if scores.shape != (self.offsets[-1],):
+            raise DataError(f"scores have shape {scores.shape} for {self.offsets[-1]} documents; give one per document")
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        xi, gradient = np.zeros(len(self.offsets) - 1), np.zeros(len(scores))
+        for_chunks(lambda first, end: self.evaluate(scores, xi, gradient, first, end), self.offsets, n_jobs)
+        return xi, gradient

@@ -1,0 +1,1 @@
+"""Exact argmax of loss plus score over rankings: arrays in, arrays out."""

@@ -1,0 +1,49 @@
+"""Sums over ranks with many levels and no cutoff: linear assignment of documents to ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from marginrank.measures import PositionMeasure
+from marginrank.oracles.problem import Problem, Ranker
+from marginrank.typing import FloatArray, IntArray
+
+
+def bind_assignment(problem: Problem) -> Ranker:
+    """Any sum over ranks, by the assignment of Le and Smola (2008) eq. (24): O(n³), or O(n k²) with k ranks that count."""
+    measure, levels = problem.measure, problem.levels
+    if not isinstance(measure, PositionMeasure):
+        raise TypeError(f"{measure} is not a sum over ranks")
+    discounts, profile = measure.discounts(len(problem.profile)), problem.profile
+    worth = np.repeat(levels.gains, np.diff(levels.offsets))
+
+    def rank(
+        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
+    ) -> None:
+        for query in np.flatnonzero(problem.active[first:end]) + first:
+            places = slice(levels.queries[query], levels.queries[query + 1])
+            n = places.stop - places.start
+            gain = weights[query] * worth[places]
+            value = problem.scales[query] * np.outer(scores[places], profile[:n]) - np.outer(gain, discounts[:n])
+            ranks[places] = assign(value, scores[places])
+            deltas[query] = gain @ (discounts[:n] - discounts[ranks[places]])
+
+    return rank
+
+
+def assign(value: FloatArray, scores: FloatArray) -> IntArray:
+    """Rank of each document in the assignment of largest value; documents that no rank tells apart are left in score order.
+
+    >>> assign(np.array([[1.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 3.0, 2.0])).tolist()
+    [2, 0, 1]
+    """
+    n = len(value)
+    counting = np.flatnonzero((value != 0.0).any(axis=0))
+    k = int(counting[-1]) + 1 if len(counting) else 0
+    rows, columns = linear_sum_assignment(value[:, :k], maximize=True)
+    ranks = np.full(n, -1, dtype=np.int64)
+    ranks[rows] = columns
+    rest = np.flatnonzero(ranks < 0)
+    ranks[rest[np.argsort(-scores[rest], kind="stable")]] = np.arange(k, n)
+    return ranks

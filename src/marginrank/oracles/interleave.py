@@ -1,0 +1,45 @@
+"""AUC, average precision and two-level sums with a convex discount, under φpo."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from marginrank.measures import PositionMeasure
+from marginrank.oracles.problem import Problem, Ranker
+from marginrank.typing import FloatArray, IntArray
+
+
+def bind_pairs(problem: Problem) -> Ranker:
+    """AUC: every pair on its own, in O(n) after sorting."""
+    from marginrank.oracles.interleave_kernel import most_violated_pairs  # noqa: PLC0415
+
+    levels, active, scales = problem.levels, problem.active, problem.scales
+
+    def rank(
+        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
+    ) -> None:
+        most_violated_pairs(
+            scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights, ranks, deltas, first, end
+        )
+
+    return rank
+
+
+def bind_interleaving(problem: Problem) -> Ranker:
+    """Average precision, or two levels and a convex discount: every bad on its own, in O(n log n)."""
+    from marginrank.oracles.interleave_kernel import most_violated_interleaving  # noqa: PLC0415
+
+    levels, active, scales = problem.levels, problem.active, problem.scales
+    discounts = np.zeros(0)
+    if isinstance(problem.measure, PositionMeasure):
+        discounts = problem.measure.discounts(len(problem.profile))
+
+    def rank(
+        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
+    ) -> None:
+        most_violated_interleaving(
+            scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights,
+            discounts, levels.gains, ranks, deltas, first, end,
+        )  # fmt: skip
+
+    return rank

@@ -1,0 +1,41 @@
+"""What an oracle is given and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from marginrank.feature_maps import FeatureMap
+from marginrank.measures import Measure
+from marginrank.oracles.levels import Levels
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+#: Ranks the documents of queries ``first`` to ``end``, so that weight·Δ + a(y)·s is largest:
+#: ``rank(sorted scores, weights, ranks by place, weight·Δ, first, end)``.
+Ranker: TypeAlias = Callable[[FloatArray, FloatArray, IntArray, FloatArray, int, int], None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Queries arranged by level, and the measure and the feature map to rank them under."""
+
+    measure: Measure
+    feature_map: FeatureMap
+    levels: Levels
+
+    @cached_property
+    def profile(self) -> FloatArray:
+        """A over all ranks that occur."""
+        return self.feature_map.profile(int(self.levels.lengths.max(initial=1)), self.measure)
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """Scale of A for each query."""
+        return self.feature_map.scales(self.levels.lengths, self.levels.pairs)
+
+    @cached_property
+    def active(self) -> BoolArray:
+        """Queries that carry an order."""
+        return self.levels.ordered

@@ -1,0 +1,68 @@
+"""Structured losses by going through every ranking, straight from the definitions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import permutations
+
+import numpy as np
+
+from marginrank.feature_maps import FirstRelevant, PartialOrder
+from marginrank.measures import BinaryMeasure
+from tests.measures.reference import REFERENCE
+
+
+def worth(measure, grades):
+    """What the measure can tell apart: relevance, or gain."""
+    values = np.asarray(grades, dtype=float)
+    if isinstance(measure, BinaryMeasure):
+        return (values >= measure.threshold).astype(float)
+    return measure.gains(values, np.full(len(values), values.max(initial=0.0)))
+
+
+def delta(measure, grades, order):
+    value = REFERENCE[measure.name]
+    best = sorted(grades, reverse=True)
+    return value(best, **asdict(measure)) - value([grades[d] for d in order], **asdict(measure))
+
+
+def coefficients(feature_map, measure, levels, order):
+    """a(y) of a ranking, given as the documents from first to last."""
+    n = len(levels)
+    a = np.zeros(n)
+    if isinstance(feature_map, PartialOrder):
+        pairs = sum(levels[i] != levels[j] for i in range(n) for j in range(i))
+        scale = 1 / pairs if feature_map.scale == "pairs" else 2 / (n * (n - 1))
+        for rank, document in enumerate(order):
+            after = sum(levels[other] != levels[document] for other in order[rank + 1 :])
+            before = sum(levels[other] != levels[document] for other in order[:rank])
+            a[document] = (after - before) * scale
+    elif isinstance(feature_map, FirstRelevant):
+        first = next(rank for rank, document in enumerate(order) if levels[document] > 0)
+        a[order[first]] = -first
+        a[list(order[:first])] = 1
+    else:
+        profile = feature_map.profile(n, measure) / (n if feature_map.shape == "linear" else 1)
+        a[list(order)] = profile
+    return a
+
+
+def exhaustive(measure, feature_map, grades, scores):
+    """Hinge, tight bound, and the loss of the worst ranking that sorts by score."""
+    levels = worth(measure, grades)
+    scores = np.asarray(scores, dtype=float)
+    n = len(scores)
+    if len(set(levels.tolist())) < 2:
+        return 0.0, 0.0, 0.0
+    orders = list(permutations(range(n)))
+    ideal = sorted(range(n), key=lambda d: -levels[d])
+    value = [coefficients(feature_map, measure, levels, order) @ scores for order in orders]
+    losses = [delta(measure, grades, order) for order in orders]
+    most = max(v + loss for v, loss in zip(value, losses, strict=True))
+    hinge = most - coefficients(feature_map, measure, levels, ideal) @ scores
+    worst = max(
+        loss
+        for order, loss in zip(orders, losses, strict=True)
+        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:], strict=False))
+    )
+    return hinge, most - max(value), worst
