@@ -221,7 +221,27 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "NaN in sparse features": (
         {"X": sp.csr_array([[0.0, 1.0], [0.0, np.nan], [0.0, 0.0]]), "group": [3]},
-        "stored value 1 of X is nan; fill it, or pass allow_nan=True to keep it as missing",
+        "X[1, 1] is nan; fill it, or pass allow_nan=True to keep it as missing",
+    ),
+    "NaN in sparse features of a row that moves": (
+        {"X": sp.csr_array([[0.0, 1.0], [np.nan, 0.0], [0.0, 3.0]]), "qid": [1, 2, 1]},
+        "X[1, 0] is nan; fill it, or pass allow_nan=True to keep it as missing",
+    ),
+    "sizes that wrap around": (
+        {"group": np.array([2**63, 2**63, 3, 0], dtype=np.uint64)},
+        "group sums to 18,446,744,073,709,551,619 but there are 3 rows; it must count every row once",
+    ),
+    "a document id of nothing": (
+        {"group": [3], "document_ids": ["a", None, "c"]},
+        "document_ids[1] is missing; give every row one, or leave out document_ids",
+    ),
+    "weights of words": (
+        {"group": [3], "query_weights": ["a"]},
+        "query_weights holds values that are no numbers: could not convert string to float: 'a'",
+    ),
+    "sparse list": (
+        {"X": sp.coo_array(np.ones(3)), "group": [3]},
+        "X has 1 dimensions, not 2 (documents × features)",
     ),
     "too few document ids": (
         {"group": [3], "document_ids": ["a"]},
@@ -366,6 +386,13 @@ def test_a_sparse_column_stands_once_in_a_row() -> None:
     q = Queries.from_arrays(twice, [0], group=[1])
     assert q.X.indices.tolist() == [1]
     assert q.X.data.tolist() == [3.0]
+
+
+@pytest.mark.parametrize("columns", [[1, 0], [1, 1]], ids=["unsorted", "repeated"])
+def test_the_callers_sparse_features_stay_as_they_are(columns: list[int]) -> None:
+    X = sp.csr_array((np.array([1.0, 2.0]), np.array(columns), np.array([0, 2])), shape=(1, 2))
+    Queries.from_arrays(X, [0], group=[1])
+    assert (X.data.tolist(), X.indices.tolist(), X.indptr.tolist()) == ([1.0, 2.0], columns, [0, 2])
 
 
 def test_fortran_order_becomes_c_order() -> None:

@@ -131,6 +131,15 @@ def test_a_set_is_replaced_and_nothing_else_is_left(saved: Path) -> None:
     assert [path.name for path in saved.parent.iterdir()] == ["set.queries"]
 
 
+def test_a_link_to_a_set_stays_a_link(saved: Path) -> None:
+    link = saved.with_name("link.queries")
+    link.symlink_to(saved)
+    other = Queries.from_arrays([[1.0]], [0], qid=[1])
+    write_binary(link, other)
+    assert link.is_symlink()
+    assert_equal(read_binary(saved), other)
+
+
 def test_folders_above_are_made(tmp_path: Path) -> None:
     write_binary(tmp_path / "a" / "b" / "set.queries", some_queries())
     assert is_binary(tmp_path / "a" / "b" / "set.queries")
@@ -269,6 +278,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "names no list": (change_header(feature_names=5), "{folder}", AGAIN),
     "too few names": (change_header(feature_names=["a"]), "{folder}", AGAIN),
     "unknown array": (rewrite("extra", [1.0]), "{folder}", AGAIN),
+    "array outside": (
+        change_header(arrays={"../X": {"dtype": "<f4", "shape": [4, 3]}}),
+        HEADER + "damaged header (unknown array '../X')",
+        AGAIN,
+    ),
     "array gone": (lambda f: (f / "grades.npy").unlink(), "{folder}/grades.npy: missing or damaged array (", AGAIN),
     "array empty": (cut("X.npy", 0), "{folder}/X.npy: missing or damaged array (", AGAIN),
     "array head cut": (cut("X.npy", 0.2), "{folder}/X.npy: missing or damaged array (", AGAIN),
@@ -321,10 +335,11 @@ def test_damage_is_named_with_the_way_out(saved: Path, case: str) -> None:
     [
         ("X.indptr", np.array([0, 2, 2, 4, 9], dtype=np.int32)),
         ("X.indptr", np.array([0, 2, 2, 4], dtype=np.int32)),
+        ("X.indptr", np.array([0, 2, -1, 4, 4], dtype=np.int32)),
         ("X.indices", np.array([0, 1], dtype=np.int32)),
         ("X.data", np.zeros(1, dtype=np.float32)),
     ],
-    ids=["ends late", "too few rows", "too few columns", "too few values"],
+    ids=["ends late", "too few rows", "runs backwards", "too few columns", "too few values"],
 )
 def test_damaged_sparse_features_are_refused(tmp_path: Path, name: str, array: np.ndarray) -> None:
     write_binary(tmp_path / "set.queries", some_queries(sparse=True))
@@ -409,6 +424,10 @@ NPZ_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"X": [[1.0]], "y": [1], "group": [1], "query_ids": ["a", "b"]},
         "2 query_ids for 1 queries",
     ),
+    "offsets start late": (
+        {"X": np.zeros((4, 1)), "y": np.zeros(4), "offsets": [1, 3, 5]},
+        "offsets must rise from 0 to the number of rows, 4",
+    ),
     "negative grade": (
         {"X": [[1.0]], "y": [-1], "qid": [1]},
         "y[0] is -1; grades must not be negative; shift them, for example y - y.min()",
@@ -432,8 +451,10 @@ def test_an_archive_that_cannot_be_used(tmp_path: Path, case: str) -> None:
         {"X.data": [1.0], "X.indices": [0, 1], "X.indptr": [0, 1], "y": [1], "qid": [1]},
         {"X.data": [1.0], "X.indices": [-1], "X.indptr": [0, 1], "y": [1], "qid": [1]},
         {"X.data": [1.0], "X.indices": [0], "X.indptr": [0, 5], "y": [1], "qid": [1]},
+        {"X.data": ["a"], "X.indices": [0], "X.indptr": [0, 1], "y": [1], "qid": [1]},
+        {"X.data": [1.0], "X.indices": [0.0], "X.indptr": [0, 1], "y": [1], "qid": [1]},
     ],
-    ids=["parts gone", "too many columns", "negative column", "ends late"],
+    ids=["parts gone", "too many columns", "negative column", "ends late", "words", "fractional column"],
 )
 def test_damaged_sparse_features_in_an_archive(tmp_path: Path, arrays: dict[str, Any]) -> None:
     path = write_npz(tmp_path / "a.npz", arrays)

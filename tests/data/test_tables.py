@@ -142,6 +142,11 @@ def test_a_document_without_a_name_gets_none_made_up(frame: Callable[[dict[str, 
     assert names.tolist() == ["x", ""]
 
 
+def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]], Any]) -> None:
+    with pytest.raises(DataError, match=r"^row 1 has no document group; every row needs one$"):
+        from_frame(frame({"qid": [1, 2], "y": [0, 1], "a": [0.5, 1.0], "host": ["x", None]}), document_group="host")
+
+
 # --- wrong columns
 
 

@@ -311,12 +311,42 @@ def test_a_run_with_any_names_is_refused_or_read_back_as_it_was(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("topic", "document", "tag", "message"),
     [
-        ("1", "a b", "t", "document id 'a b' cannot stand in a TREC run: it is empty or holds a blank"),
-        ("1", "a\t", "t", "document id 'a\\t' cannot stand in a TREC run: it is empty or holds a blank"),
-        ("1", "", "t", "document id '' cannot stand in a TREC run: it is empty or holds a blank"),
-        ("new topic", "a", "t", "topic 'new topic' cannot stand in a TREC run: it is empty or holds a blank"),
-        ("1", "a", "my run", "tag 'my run' cannot stand in a TREC run: it is empty or holds a blank"),
-        ("1", "a\n1", "t", "document id 'a\\n1' cannot stand in a TREC run: it is empty or holds a blank"),
+        (
+            "1",
+            "a b",
+            "t",
+            "document id 'a b' cannot stand in a TREC run: it is empty, or holds a blank or a control character",
+        ),
+        (
+            "1",
+            "a\t",
+            "t",
+            "document id 'a\\t' cannot stand in a TREC run: it is empty, or holds a blank or a control character",
+        ),
+        (
+            "1",
+            "",
+            "t",
+            "document id '' cannot stand in a TREC run: it is empty, or holds a blank or a control character",
+        ),
+        (
+            "new topic",
+            "a",
+            "t",
+            "topic 'new topic' cannot stand in a TREC run: it is empty, or holds a blank or a control character",
+        ),
+        (
+            "1",
+            "a",
+            "my run",
+            "tag 'my run' cannot stand in a TREC run: it is empty, or holds a blank or a control character",
+        ),
+        (
+            "1",
+            "a\n1",
+            "t",
+            "document id 'a\\n1' cannot stand in a TREC run: it is empty, or holds a blank or a control character",
+        ),
     ],
 )
 def test_names_with_blanks_are_refused_before_anything_is_written(

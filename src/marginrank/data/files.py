@@ -6,27 +6,34 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast
 
+from marginrank.data.places import TextBlock
 from marginrank.errors import DataError
+
+Paths: TypeAlias = str | Path | Sequence[str | Path]
 
 BLOCK_BYTES = 4 << 20
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
+_COMPRESSED = re.compile(rb"(?P<gz>\x1f\x8b)|(?P<xz>\xfd7zXZ\x00)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<zst>\x28\xb5\x2f\xfd)")
 _UTF8_MARK = b"\xef\xbb\xbf"
 
 
-def plain_suffix(path: Path) -> str:
-    """Read the last suffix, in lower case, that does not name a compression.
+def list_paths(paths: Paths) -> list[Path]:
+    """Make a list of one path or several, and refuse none.
 
-    >>> plain_suffix(Path("train.TXT.gz"))
-    '.txt'
+    >>> [path.name for path in list_paths("train.txt")]
+    ['train.txt']
     """
-    suffix = path.suffix.lower()
-    return plain_suffix(path.with_suffix("")) if suffix in COMPRESSIONS else suffix
+    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not files:
+        raise DataError("no file to read: the list of paths is empty")
+    return files
 
 
 @contextmanager
@@ -47,7 +54,16 @@ def _opener(path: Path) -> IO[bytes]:
         case ".zst":
             return cast("IO[bytes]", io.BufferedReader(_ZstdFile(path)))
         case _:
-            return path.open("rb")
+            return _open_plain(path)
+
+
+def _open_plain(path: Path) -> IO[bytes]:
+    file = path.open("rb")
+    found = _COMPRESSED.match(file.peek(16))
+    if found is None:
+        return file
+    file.close()
+    raise DataError(f"this is compressed data; its name lacks .{found.lastgroup}", path=path)
 
 
 class _ZstdFile(io.RawIOBase):
@@ -101,7 +117,8 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
     """Yield the text of a file in blocks of whole lines; the last line gets its line feed if it has none.
 
     Raises:
-        DataError: The compressed data is damaged or cut short. What was complete has been yielded before.
+        DataError: The data is no text, or it is compressed and damaged or cut short. The lines of the blocks before
+            have been yielded.
     """
     rest = b""
     line = 0
@@ -109,7 +126,7 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         first = True
         while True:
             try:
-                data = file.read(max(size, len(rest)))
+                data = file.read(max(size, len(rest), len(_UTF8_MARK)))
             except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
                 kept = "" if line == 0 else f" after {line:,} good lines"
                 raise DataError(
@@ -117,10 +134,12 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
                     path=path,
                     line=line + 1,
                 ) from None
-            if first:
-                data, first = data.removeprefix(_UTF8_MARK), False
             if not data:
                 break
+            if first:
+                data, first = data.removeprefix(_UTF8_MARK), False
+            if b"\0" in data:
+                raise _not_text(TextBlock(rest + data, path, line))
             cut = data.rfind(b"\n") + 1
             if not cut:
                 rest += data
@@ -131,3 +150,8 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
             yield block
     if rest:
         yield rest + b"\n"
+
+
+def _not_text(block: TextBlock) -> DataError:
+    problem = "a NUL byte; this is not a text file, or its name lacks .gz, .xz, .bz2 or .zst"
+    return block.error(block.data.index(b"\0"), problem)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from marginrank.data.files import line_blocks, plain_suffix
+from marginrank.data.files import Paths, line_blocks, list_paths
 from marginrank.data.letor import read_letor
 from marginrank.data.letor_writer import write_letor
 from marginrank.data.queries import Queries
-from marginrank.data.storage import is_binary, read_binary, read_npz, write_binary
+from marginrank.data.storage import HEADER, read_binary, read_npz, write_binary
 from marginrank.data.tables import read_table, write_parquet
 from marginrank.data.trec import Qrels, Run, read_qrels, read_run
 from marginrank.errors import DataError
 
-Paths: TypeAlias = str | Path | Sequence[str | Path]
-
-_FEATURE_OR_QID = re.compile(rb"(qid:|[0-9]+:)", re.IGNORECASE)
+_AFTER_A_GRADE = re.compile(rb"qid:|[0-9]+:|#", re.IGNORECASE)
 _BY_SUFFIX = {
     ".parquet": "table", ".pq": "table", ".arrow": "table", ".feather": "table", ".ipc": "table", ".npz": "npz",
 }  # fmt: skip
@@ -34,9 +32,7 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
     Options go to the reader of that kind: `read_letor`, `read_qrels`, `read_run`, `read_table`, `read_npz`,
     `read_binary`.
     """
-    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    if not files:
-        raise DataError("no file to read: the list of paths is empty")
+    files = list_paths(paths)
     kinds = [recognize(path) for path in files]
     for path, kind in zip(files, kinds, strict=True):
         if kind != kinds[0]:
@@ -57,7 +53,7 @@ def read_queries(paths: Paths, **options: Any) -> Queries:
 def recognize(path: Path) -> str:
     """Name the kind of a file: letor, qrels, run, table, npz or binary."""
     if path.is_dir():
-        if is_binary(path):
+        if (path / HEADER).is_file():
             return "binary"
         raise DataError("a folder without header.json; name a file, or a folder that convert wrote", path=path)
     suffix = _BY_SUFFIX.get(path.suffix.lower())
@@ -67,8 +63,8 @@ def recognize(path: Path) -> str:
 def _first_line(path: Path) -> bytes:
     for block in line_blocks(path, size=1 << 16):
         for line in block.splitlines():
-            text = line.split(b"#")[0].strip()
-            if text:
+            text = line.strip()
+            if text and not text.startswith(b"#"):
                 return text
     raise DataError("no data in this file; it is empty or holds only comments", path=path)
 
@@ -76,7 +72,7 @@ def _first_line(path: Path) -> bytes:
 def _kind_of_text(line: bytes) -> str:
     """Tell the kinds of text apart by the columns of their first line; LETOR where in doubt."""
     words = line.split()
-    if len(words) < 2 or _FEATURE_OR_QID.match(words[1]):
+    if len(words) < 2 or _AFTER_A_GRADE.match(words[1]):
         return "letor"
     return {4: "qrels"}.get(len(words), "run" if len(words) >= 6 else "letor")
 
@@ -112,7 +108,7 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
     path = Path(target)
     write = _WRITERS.get(path.suffix.lower())
     if write is None:
-        raise DataError(f"unknown suffix {plain_suffix(path)!r}; write one of {', '.join(_WRITERS)}", path=path)
+        raise DataError(f"unknown suffix {path.suffix!r}; write one of {', '.join(_WRITERS)}", path=path)
     queries = read_queries(source, **options)
     write(path, queries)
     return queries

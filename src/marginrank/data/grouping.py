@@ -28,7 +28,8 @@ def group_rows(
     if (qid is None) == (group is None):
         raise DataError("pass either qid (the query of each row) or group (the number of rows of each query)")
     if group is not None:
-        sizes = _check_sizes(np.asarray(group), n)
+        _refuse_ids_as_sizes(np.asarray(group), n)
+        sizes = check_sizes(group, n)
         return np.arange(len(sizes)), offsets_from_sizes(sizes), None
     return group_by_id(_check_ids(np.asarray(qid), n))
 
@@ -53,22 +54,43 @@ def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
     return names[np.argsort(first)], offsets_from_sizes(np.bincount(query_of_row)), rows
 
 
-def _check_sizes(sizes: AnyArray, n: int) -> IntArray:
-    if sizes.ndim != 1 or not np.issubdtype(sizes.dtype, np.integer):
-        if len(sizes) == n:
-            raise DataError("group has one entry per row: that is a query id per row; pass it as qid=")
+def check_sizes(group: npt.ArrayLike, n: int) -> IntArray:
+    """Hold the number of rows of each query to the number of rows there are."""
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or not (sizes.size == 0 or np.issubdtype(sizes.dtype, np.integer)):
         raise DataError("group must be a list of whole numbers, the rows of each query")
-    total = int(sizes.sum())
-    if len(sizes) == n and total != n:
+    if sizes.min(initial=0) < 0:
+        raise DataError(f"group[{int(np.argmin(sizes))}] is {sizes.min()}; a query cannot have fewer than 0 rows")
+    total = _sum(sizes)
+    if total != n:
+        raise DataError(f"group sums to {total:,} but there are {n:,} rows; it must count every row once")
+    return sizes.astype(np.int64)
+
+
+def check_offsets(offsets: AnyArray, n: int) -> None:
+    """Hold the start of each query, and the end of the last, to the number of rows there are."""
+    if offsets.ndim != 1 or not np.issubdtype(offsets.dtype, np.integer) or len(offsets) == 0:
+        raise DataError("offsets must be a list of whole numbers, the start of each query and the end of the last")
+    if offsets[0] != 0 or offsets[-1] != n or np.any(offsets[1:] < offsets[:-1]):
+        raise DataError(f"offsets must rise from 0 to the number of rows, {n:,}")
+
+
+def _refuse_ids_as_sizes(sizes: AnyArray, n: int) -> None:
+    if sizes.shape != (n,) or n == 0:
+        return
+    if not np.issubdtype(sizes.dtype, np.integer):
+        raise DataError("group has one entry per row: that is a query id per row; pass it as qid=")
+    if _sum(sizes) != n:
         raise DataError(
             f"group has {n} entries, one per row: that looks like a query id per row; pass it as qid= "
             "(group takes the number of rows of each query, and sums to the number of rows)"
         )
-    if len(sizes) and sizes.min() < 0:
-        raise DataError(f"group[{int(np.argmin(sizes))}] is {sizes.min()}; a query cannot have fewer than 0 rows")
-    if total != n:
-        raise DataError(f"group sums to {total:,} but there are {n:,} rows; it must count every row once")
-    return sizes.astype(np.int64)
+
+
+def _sum(numbers: AnyArray) -> int:
+    """Sum whole numbers exactly: those too large to be sizes must not wrap around to a sum that fits."""
+    largest = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
+    return int(numbers.sum()) if largest < 2**32 else sum(numbers.tolist())
 
 
 def _check_ids(ids: AnyArray, n: int) -> AnyArray:
@@ -85,8 +107,19 @@ def _check_ids(ids: AnyArray, n: int) -> AnyArray:
         if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
             return ids.astype(np.int64)
     if ids.dtype == object:
-        missing = [at for at, value in enumerate(ids.tolist()) if value is None or str(value) in ("nan", "NaT", "<NA>")]
-        if missing:
-            raise DataError(f"qid[{missing[0]}] is missing; every row needs a query id")
-        return np.array([str(value) for value in ids.tolist()])
+        return text_of_objects(ids, "qid", "every row needs a query id")
     return ids
+
+
+def text_of_objects(values: AnyArray, name: str, rule: str) -> AnyArray:
+    """Turn Python objects into text, and refuse those that stand for nothing.
+
+    >>> text_of_objects(np.array([7, "nan"], dtype=object), "qid", "every row needs one").tolist()
+    ['7', 'nan']
+    """
+    words: list[str] = []
+    for at, value in enumerate(values.tolist()):
+        if value is None or (not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>")):
+            raise DataError(f"{name}[{at}] is missing; {rule}")
+        words.append(str(value))
+    return np.array(words, dtype=str)

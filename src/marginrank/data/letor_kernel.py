@@ -13,7 +13,7 @@ from marginrank.data.text_kernel import HASH, LINE_FEED, RETURN, SPACE, TAB, ski
 COLON: Final = 58
 EQUALS: Final = 61
 
-# What the kernel found wrong; the wording is in letor.py.
+# What the kernel found wrong; the wording is in letor_block.py.
 FINE: Final = 0
 BAD_GRADE: Final = 1
 NEGATIVE_GRADE: Final = 2
@@ -28,10 +28,9 @@ BAD_VALUE: Final = 10
 MISSING_VALUE: Final = 11
 INFINITE_VALUE: Final = 12
 TOO_LARGE: Final = 13
-NUL_BYTE: Final = 14
-LOST_QID: Final = 15
-EXTRA_QID: Final = 16
-NO_ROOM: Final = 17
+LOST_QID: Final = 14
+EXTRA_QID: Final = 15
+NO_ROOM: Final = 16
 
 MAX_INDEX: Final = 2**31 - 2
 
@@ -47,6 +46,7 @@ class Found(NamedTuple):
     rectangular: bool
     has_documents: bool
     has_qid: bool
+    first_qid_at: int
     error: int
     error_at: int
 
@@ -212,10 +212,8 @@ def _parse_comment(text, at, documents, row):  # type: ignore[no-untyped-def]
     """Note the document id of a row, if it has a comment, and go to the end of the line."""
     documents[row] = _document_id(text, at) if text[at] == HASH else (at, at)
     while text[at] != LINE_FEED:
-        if text[at] == 0:
-            return at, NUL_BYTE
         at += 1
-    return at, FINE
+    return at
 
 
 @njit(nogil=True, cache=True)
@@ -248,7 +246,7 @@ def parse_block(  # type: ignore[no-untyped-def]
         documents: Out, per row, start and end of the document id.
     """
     at = row = token = run = n_left = line = 0
-    max_column = width = -1
+    max_column = width = first_qid_at = -1
     rectangular, has_documents, has_qid = True, False, False
     error = FINE
     while at < len(text):
@@ -266,7 +264,8 @@ def parse_block(  # type: ignore[no-untyped-def]
             break
         at = skip_blanks(text, at)
         qid_here = _starts_with_qid(text, at)
-        has_qid = has_qid or (qid_here and row == 0)
+        if row == 0:
+            has_qid, first_qid_at = qid_here, at
         if qid_here != has_qid:
             error = EXTRA_QID if qid_here else LOST_QID
             break
@@ -290,13 +289,11 @@ def parse_block(  # type: ignore[no-untyped-def]
         max_column = max(max_column, last_column)
         width = count if row == 0 else width
         rectangular = rectangular and count == width and last_column == count - 1
-        at, error = _parse_comment(text, at, documents, row)
-        if error != FINE:
-            break
+        at = _parse_comment(text, at, documents, row)
         has_documents = has_documents or documents[row, 1] > documents[row, 0]
         row_ends[row] = token
         row += 1
-    return Found(row, token, run, n_left, max_column, rectangular, has_documents, has_qid, error, at)
+    return Found(row, token, run, n_left, max_column, rectangular, has_documents, has_qid, first_qid_at, error, at)
 
 
 @njit(nogil=True, cache=True)

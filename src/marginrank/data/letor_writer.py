@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,21 +15,19 @@ from marginrank.errors import DataError
 from marginrank.typing import AnyArray
 
 _ROWS_AT_ONCE = 4096
+_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20]")
 
 
 def write_letor(path: str | Path, queries: Queries) -> None:
     """Write ``grade qid:Q index:value … #docid = D`` lines, with digits enough to read the same numbers back.
 
-    Dense features are all written; of sparse ones, those that are stored.
+    Dense features are all written; of sparse ones, those that are stored. Weights, document groups and feature names
+    are left out: the text has no place for them.
     """
-    names = queries.query_ids.astype(str)
-    for name in names.tolist():
-        if not name or any(byte in name for byte in " \t\r\n#\0"):
-            raise DataError(f"query id {name!r} cannot stand in LETOR text: it is empty, or holds a blank or '#'")
-    query_of_row = np.repeat(names, queries.lengths)
+    _check_names(queries)
+    query_of_row = np.repeat(queries.query_ids.astype(str), queries.lengths)
     with Path(path).open("w", encoding="utf-8", newline="\n") as file:
-        for start in range(0, queries.n_documents, _ROWS_AT_ONCE):
-            rows = slice(start, min(start + _ROWS_AT_ONCE, queries.n_documents))
+        for rows in _slices(queries.n_documents):
             heads = (
                 f"{_short(g)} qid:{q}" for g, q in zip(queries.grades[rows].tolist(), query_of_row[rows], strict=True)
             )
@@ -36,6 +36,27 @@ def write_letor(path: str | Path, queries: Queries) -> None:
                 for head, body, tail in zip(heads, _bodies(queries, rows), _tails(queries, rows), strict=True)
             )
             file.writelines(lines)
+
+
+def _slices(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + _ROWS_AT_ONCE, n)) for start in range(0, n, _ROWS_AT_ONCE))
+
+
+def _check_names(queries: Queries) -> None:
+    for name in queries.query_ids.astype(str).tolist():
+        if not name or "#" in name or _BLANK_OR_CONTROL.search(name):
+            raise DataError(
+                f"query id {name!r} cannot stand in LETOR text: "
+                "it is empty, or holds a blank, a control character or '#'"
+            )
+    if queries.document_ids is None:
+        return
+    for rows in _slices(queries.n_documents):
+        for name in queries.document_ids[rows].astype(str).tolist():
+            if _BLANK_OR_CONTROL.search(name):
+                raise DataError(
+                    f"document id {name!r} cannot stand in LETOR text: it holds a blank or a control character"
+                )
 
 
 def _short(number: float) -> str:
@@ -62,18 +83,30 @@ def _bodies(queries: Queries, rows: slice) -> list[str]:
 
 
 def _words(values: AnyArray) -> list[str]:
-    """Write each number with the fewest digits that tell it from its neighbours of the same type."""
-    if values.dtype == np.float64:
-        return [repr(value).removesuffix(".0").replace("nan", "NaN") for value in values.tolist()]
-    words = np.asarray(values).astype("U32").tolist()
+    """Write each number with the fewest digits that are read back as the same number."""
+    words = [repr(value) for value in values.tolist()] if values.dtype == np.float64 else _single_words(values)
     return [word.removesuffix(".0").replace("nan", "NaN") for word in words]
+
+
+def _single_words(values: AnyArray) -> list[str]:
+    """Write float32 with the digits that tell it from its neighbours, or with all where those mislead.
+
+    Text is read as a double first, and the double nearest to a short word may lie halfway to a neighbour. That
+    takes long powers of ten: from 1e-3 to 1e16, nine digits differ from every point halfway by more than 1 in 2^53.
+    """
+    short = np.asarray(values).astype("U32")
+    words: list[str] = short.tolist()
+    size = np.abs(values)
+    doubtful = np.flatnonzero(((size > 0) & (size < 1e-3)) | (size >= 1e16))
+    with np.errstate(over="ignore"):
+        misread = short[doubtful].astype(np.float64).astype(np.float32) != values[doubtful]
+    for at in doubtful[misread].tolist():
+        words[at] = repr(float(values[at]))
+    return words
 
 
 def _tails(queries: Queries, rows: slice) -> list[str]:
     if queries.document_ids is None:
         return [""] * (rows.stop - rows.start)
     names = queries.document_ids[rows].astype(str).tolist()
-    for name in names:
-        if any(byte in name for byte in " \t\r\n\0"):
-            raise DataError(f"document id {name!r} cannot stand in LETOR text: it holds a blank")
     return [f" #docid = {name}" if name else "" for name in names]

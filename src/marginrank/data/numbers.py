@@ -20,6 +20,7 @@ LEFT_OVER: Final = 2
 _MIN_POWER: Final = -342
 _MAX_POWER: Final = 308
 _MAX_DIGITS: Final = 19
+_MAX_EXPONENT: Final = 10**17  # more than a file has digits, so that no row of zeros can make up for it
 _LOW_32: Final = np.uint64(0xFFFFFFFF)
 _EXACT_LIMIT: Final = np.uint64(1 << 53)
 _EXACT_POWERS: Final = np.array([10.0**e for e in range(23)])
@@ -166,7 +167,7 @@ def parse_number(text, at):  # type: ignore[no-untyped-def]
         exponent, start = 0, at
         digit = text[at] - np.uint8(48)
         while digit <= 9:
-            exponent = min(exponent * 10 + int(digit), 100_000)
+            exponent = min(exponent * 10 + int(digit), _MAX_EXPONENT)
             at += 1
             digit = text[at] - np.uint8(48)
         if at == start:

@@ -12,6 +12,12 @@ from marginrank.errors import DataError
 from marginrank.typing import AnyArray, ByteArray, IntArray
 
 
+def quoted(word: bytes) -> str:
+    """Quote a word for a message, shortened."""
+    text = word.decode(errors="backslashreplace")
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
 @dataclass(frozen=True)
 class TextBlock:
     """Whole lines of a file, and how many lines come before them."""
@@ -32,13 +38,19 @@ class TextBlock:
 
     def word(self, at: int) -> str:
         """Quote the word at a place, shortened."""
-        word = re.split(rb"[ \t\r\n#]", self.data[at : at + 200], maxsplit=1)[0].decode(errors="backslashreplace")
-        return repr(word if len(word) <= 40 else word[:37] + "...")
+        return quoted(re.split(rb"[ \t\r\n#]", self.data[at : at + 200], maxsplit=1)[0])
 
     def error(self, at: int, problem: str) -> DataError:
         """Say what is wrong at a place."""
-        line = self.lines_before + self.data.count(b"\n", 0, at) + 1
-        return DataError(problem, path=self.path, line=line, column=at - self.data.rfind(b"\n", 0, at))
+        return DataError(problem, path=self.path, line=self.line(at), column=self.column(at))
+
+    def line(self, at: int) -> int:
+        """Count the lines of the file up to a place."""
+        return self.lines_before + self.data.count(b"\n", 0, at) + 1
+
+    def column(self, at: int) -> int:
+        """Count the bytes of the line up to a place."""
+        return at - self.data.rfind(b"\n", 0, at)
 
     def words(self, spans: IntArray, what: str) -> AnyArray:
         """Cut out the text between each pair of places."""

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from marginrank.data.grouping import group_rows, offsets_from_sizes
+from marginrank.data.grouping import group_rows, offsets_from_sizes, text_of_objects
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
+
+_FEATURE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,17 +81,17 @@ class Queries:
         features = _as_features(X)
         grades = _as_grades(y)
         n = features.shape[0]
-        _expect_length("y", grades, n, "row of X")
+        _expect_length("y", grades, n, "row of X", "rows of X")
+        _check_finite(features, allow_nan)
         ids, offsets, rows = group_rows(n, qid, group)
         columns: dict[str, AnyArray | None] = {
             "grades": grades,
-            "document_ids": _optional_array("document_ids", document_ids, n, "row of X"),
-            "document_groups": _optional_array("document_groups", document_groups, n, "row of X"),
+            "document_ids": _as_labels("document_ids", document_ids, n),
+            "document_groups": _as_labels("document_groups", document_groups, n),
         }
         if rows is not None:
             features = features[rows]
             columns = {name: None if column is None else column[rows] for name, column in columns.items()}
-        _check_finite(features, allow_nan)
         names = None if feature_names is None else tuple(map(str, feature_names))
         if names is not None and len(names) != features.shape[1]:
             raise DataError(f"{len(names)} feature names for {features.shape[1]} features")
@@ -238,19 +240,19 @@ class Queries:
 
     def with_features(self, X: Features, feature_names: Iterable[str] | None = None) -> Queries:
         """Put other features in place of these, row for row."""
-        _expect_length("X", X, self.n_documents, "document")
+        _expect_length("X", X, self.n_documents, "document", "documents")
         return replace(self, X=X, feature_names=None if feature_names is None else tuple(feature_names))
 
     def arrange(self, values: npt.ArrayLike) -> AnyArray:
         """Bring one value per document from the caller's row order into the order stored here."""
         column = np.asarray(values)
-        _expect_length("values", column, self.n_documents, "document")
+        _expect_length("values", column, self.n_documents, "document", "documents")
         return column if self.rows is None else column[self.rows]
 
     def restore(self, values: npt.ArrayLike) -> AnyArray:
         """Bring one value per document, as stored here, back into the caller's row order."""
         column = np.asarray(values)
-        _expect_length("values", column, self.n_documents, "document")
+        _expect_length("values", column, self.n_documents, "document", "documents")
         if self.rows is None:
             return column
         out = np.empty_like(column)
@@ -262,29 +264,46 @@ def _count(n: int, singular: str, plural: str | None = None) -> str:
     return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
+def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Name the type of features, and refuse one that they cannot have."""
+    found = np.dtype(dtype)
+    if found not in _FEATURE_TYPES:
+        raise ValueError(f"dtype is {found}; features are float32 or float64")
+    return found
+
+
 def _as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
-    if sp.issparse(X):
-        matrix = sp.csr_array(X)
-        if matrix.dtype not in (np.float32, np.float64):
-            matrix = matrix.astype(np.float64)
-        matrix.sort_indices()
-        return matrix
-    array = X if isinstance(X, np.ndarray) else np.asarray(X)
+    array: Any = X if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
-    if array.dtype not in (np.float32, np.float64):
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"X holds values that are no numbers: {error}") from None
+    return _as_csr(array) if sp.issparse(array) else _as_dense(array)
+
+
+def _as_csr(X: Any) -> sp.csr_array:
+    """Make CSR with sorted columns, each once per row, in the caller's memory where it is so already."""
+    matrix: sp.csr_array = sp.csr_array(_as_floats(X))
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+def _as_dense(X: AnyArray) -> AnyArray:
+    array: AnyArray = _as_floats(X)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
-def _as_grades(y: npt.ArrayLike) -> FloatArray:
+def _as_floats(X: Any) -> Any:
+    if X.dtype in _FEATURE_TYPES:
+        return X
     try:
-        grades = np.asarray(y, dtype=np.float64)
+        return X.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"y holds values that are no numbers: {error}") from None
+        raise DataError(f"X holds values that are no numbers: {error}") from None
+
+
+def _as_grades(y: npt.ArrayLike) -> FloatArray:
+    grades = _as_numbers("y", y)
     if grades.ndim != 1:
         raise DataError(f"y has {grades.ndim} dimensions, not 1 (one grade per document)")
     _refuse(grades, ~np.isfinite(grades), "y", "grades must be finite; drop the rows without a judgement")
@@ -292,11 +311,18 @@ def _as_grades(y: npt.ArrayLike) -> FloatArray:
     return grades
 
 
+def _as_numbers(name: str, values: npt.ArrayLike) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} holds values that are no numbers: {error}") from None
+
+
 def _as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | None:
     if weights is None:
         return None
-    array = np.asarray(weights, dtype=np.float64)
-    _expect_length("query_weights", array, n_queries, "query")
+    array = _as_numbers("query_weights", weights)
+    _expect_length("query_weights", array, n_queries, "query", "queries")
     _refuse(array, ~(np.isfinite(array) & (array >= 0)), "query_weights", "weights are finite and not negative")
     if array.size and not array.any():
         raise DataError("all query_weights are zero; give at least one query a positive weight")
@@ -320,23 +346,30 @@ def _check_finite(X: Features, allow_nan: bool) -> None:
             continue
         bad = np.isinf(block) if allow_nan else ~finite
         at = np.argwhere(bad)[0]
-        place = f"X[{start + at[0]}, {at[1]}]" if values.ndim == 2 else f"stored value {start + at[0]} of X"
+        row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_place(X, start + at[0])
         found = block[tuple(at)]
         way_out = "replace it" if np.isinf(found) else "fill it, or pass allow_nan=True to keep it as missing"
-        raise DataError(f"{place} is {found:g}; {way_out}")
+        raise DataError(f"X[{row}, {column}] is {found:g}; {way_out}")
 
 
-def _expect_length(name: str, array: Features | AnyArray, n: int, per: str) -> None:
+def _stored_place(X: Any, at: int) -> tuple[int, int]:
+    """Row and column of a stored value."""
+    return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+
+
+def _expect_length(name: str, array: Features | AnyArray, n: int, one: str, many: str) -> None:
     if array.ndim == 0 or array.shape[0] != n:
         length = "no" if array.ndim == 0 else array.shape[0]
-        raise DataError(f"{name} has {length} entries for {n} {per}s; it needs one per {per}")
+        raise DataError(f"{name} has {length} entries for {_count(n, one, many)}; it needs one per {one}")
 
 
-def _optional_array(name: str, values: npt.ArrayLike | None, n: int, per: str) -> AnyArray | None:
+def _as_labels(name: str, values: npt.ArrayLike | None, n: int) -> AnyArray | None:
     if values is None:
         return None
     array = np.asarray(values)
-    _expect_length(name, array, n, per)
+    _expect_length(name, array, n, "row of X", "rows of X")
+    if array.dtype == object:
+        return text_of_objects(array, name, f"give every row one, or leave out {name}")
     return array
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.files import Paths, list_paths
 from marginrank.data.missing import Missing, check_missing, fill_missing
-from marginrank.data.queries import Queries
+from marginrank.data.queries import Queries, feature_dtype
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def from_frame(
         missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
     """
     check_missing(missing)
+    wanted = feature_dtype(dtype)
     table = nw.from_native(frame)
     rows = table.collect() if isinstance(table, nw.LazyFrame) else table
     query_column = _column(rows.columns, qid, QUERY_COLUMNS, "query ids", "qid")
@@ -57,13 +60,13 @@ def from_frame(
     names = list(features) if features is not None else [name for name in rows.columns if name not in taken]
     _check_columns(rows, [*names, *(name for name in taken if name)], names)
     queries = Queries.from_arrays(
-        _matrix(rows, names, np.dtype(dtype)),
+        _matrix(rows, names, wanted, missing),
         rows[grade_column].to_numpy(),
-        qid=_without_nulls(rows[query_column], "query id").to_numpy(),
-        document_ids=None if document_column is None else rows[document_column].to_numpy().astype(str),
-        document_groups=None if document_group is None else rows[document_group].to_numpy(),
+        qid=_labels(rows[query_column], "query id"),
+        document_ids=None if document_column is None else _labels(rows[document_column], "document id").astype(str),
+        document_groups=None if document_group is None else _labels(rows[document_group], "document group"),
         feature_names=names,
-        allow_nan=missing != "error",
+        allow_nan=True,
     )
     fill_missing(queries.X, queries.offsets, missing)
     return queries
@@ -94,25 +97,44 @@ def _check_columns(rows: nw.DataFrame[Any], wanted: Sequence[str], features: Seq
         raise DataError("no feature columns are left; name them with features=")
 
 
-def _matrix(rows: nw.DataFrame[Any], names: Sequence[str], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _matrix(rows: nw.DataFrame[Any], names: Sequence[str], dtype: np.dtype[Any], missing: Missing) -> npt.NDArray[Any]:
     """Copy columns into one C-order matrix, nulls as NaN."""
     X = np.empty((len(rows), len(names)), dtype=dtype)
     for k, name in enumerate(names):
         column = rows[name]
-        X[:, k] = column.cast(nw.Float64).to_numpy() if column.null_count() else column.to_numpy()
+        values = column.cast(nw.Float64).to_numpy() if column.null_count() else column.to_numpy()
+        with np.errstate(over="ignore"):
+            kept = values.astype(dtype, copy=False)
+        _check_column(name, values, kept, missing)
+        X[:, k] = kept
     return X
 
 
-def _without_nulls(column: nw.Series[Any], what: str) -> nw.Series[Any]:
+def _check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], missing: Missing) -> None:
+    """Refuse what is infinite, has become so, or is missing where that is an error."""
+    bad = ~np.isfinite(kept) if missing == "error" else np.isinf(kept)
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    found = float(values[at])
+    place = f"row {at} of column {name!r} is {found:g}"
+    if np.isnan(found):
+        raise DataError(f"{place}; choose what it becomes: missing='nan', 'zero' or 'min'")
+    if np.isinf(found):
+        raise DataError(f"{place}; replace it")
+    raise DataError(f"{place}, too large for {kept.dtype}; pass dtype='float64' or rescale")
+
+
+def _labels(column: nw.Series[Any], what: str) -> npt.NDArray[Any]:
     if column.null_count():
         at = int(np.argmax(column.is_null().to_numpy()))
         raise DataError(f"row {at} has no {what}; every row needs one")
-    return column
+    return column.to_numpy()
 
 
-def read_table(paths: str | Path | Sequence[str | Path], **options: Any) -> Queries:
+def read_table(paths: Paths, **options: Any) -> Queries:
     """Read Parquet, Arrow IPC or Feather files; options are those of `from_frame`."""
-    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    files = list_paths(paths)
     parts: list[Queries] = []
     for path in files:
         try:
@@ -150,7 +172,10 @@ def _arrow_table(path: Path) -> Any:
 
 
 def write_parquet(path: str | Path, queries: Queries) -> None:
-    """Write queries as a Parquet table: ``qid``, ``grade``, ``document_id`` if known, one column per feature."""
+    """Write queries as a Parquet table: ``qid``, ``grade``, ``document_id`` if known, one column per feature.
+
+    Weights and document groups are left out.
+    """
     try:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import parquet  # noqa: PLC0415
@@ -168,5 +193,8 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
         raise DataError(
             f"feature names {sorted(set(columns) & set(names))} are taken by the other columns; rename them"
         )
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise DataError(f"feature name {repeated[0]!r} stands more than once; give each column a name of its own")
     columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
     parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), path)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.files import line_blocks
+from marginrank.data.files import Paths, line_blocks, list_paths
 from marginrank.data.grouping import group_by_id
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-Paths: TypeAlias = str | Path | Sequence[str | Path]
+_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\s]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +121,7 @@ def write_run(
     name = tag or run.tag
     ranked = run.ranked(depth)
     _check_words(name, ranked)
+    _check_scores(ranked)
     lengths = np.diff(ranked.offsets)
     topics = np.repeat(ranked.topics, lengths).tolist()
     ranks = (np.arange(len(topics)) - np.repeat(ranked.offsets[:-1], lengths) + 1).tolist()
@@ -138,9 +138,18 @@ def _check_words(tag: str, run: Run) -> None:
         ("document id", run.document_ids.tolist()),
     ):
         for word in words:
-            if len(word.split()) != 1 or word != word.strip():
-                raise DataError(f"{name} {word!r} cannot stand in a TREC run: it is empty or holds a blank")
+            if not word or _BLANK_OR_CONTROL.search(word):
+                raise DataError(
+                    f"{name} {word!r} cannot stand in a TREC run: it is empty, or holds a blank or a control character"
+                )
     _refuse_repeated(run.topics, run.offsets, run.document_ids, None)
+
+
+def _check_scores(run: Run) -> None:
+    bad = np.flatnonzero(~np.isfinite(run.scores))
+    if bad.size:
+        document, score = run.document_ids[bad[0]], run.scores[bad[0]]
+        raise DataError(f"document {document} has the score {score:g}; the scores of a TREC run must be finite")
 
 
 @dataclass(frozen=True)
@@ -153,13 +162,12 @@ class _Table:
 
 
 def _read_table(paths: Paths, *, columns: int, number: int, what: str) -> _Table:
-    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     topics: list[AnyArray] = []
     documents: list[AnyArray] = []
     numbers: list[FloatArray] = []
     places: list[tuple[Path, IntArray]] = []
     tag = "marginrank"
-    for path in files:
+    for path in list_paths(paths):
         line = n_rows = 0
         for data in line_blocks(path):
             block = TextBlock(data, path, line)
@@ -190,8 +198,6 @@ def _split(block: TextBlock, columns: int, what: str) -> tuple[IntArray, IntArra
     n_rows, bad_at = split_lines(block.bytes, spans, lines)
     if bad_at < 0:
         return spans[:n_rows], lines[:n_rows]
-    if block.data[bad_at] == 0:
-        raise block.error(bad_at, "a NUL byte; this is not a text file, or its name lacks .gz, .xz, .bz2 or .zst")
     line_start = block.data.rfind(b"\n", 0, bad_at) + 1
     found = len(block.data[line_start:bad_at].split())
     raise block.error(bad_at, f"{found} columns instead of {columns}; a line reads: {what}")

@@ -13,7 +13,7 @@ from marginrank.data.text_kernel import LINE_FEED, SPACE, skip_blanks
 def split_lines(text, spans, lines):  # type: ignore[no-untyped-def]
     """Find the first columns of each line that is not blank; further columns are passed over.
 
-    Returns the number of rows and the place of the first line with too few columns or a NUL byte, or -1.
+    Returns the number of rows and the place where a line lacks a column, or -1.
     """
     at = row = line = 0
     width = spans.shape[1]
@@ -34,8 +34,6 @@ def split_lines(text, spans, lines):  # type: ignore[no-untyped-def]
             spans[row, column, 0] = start
             spans[row, column, 1] = at
         while text[at] != LINE_FEED:
-            if text[at] == 0:
-                return row, at
             at += 1
         row += 1
     return row, -1

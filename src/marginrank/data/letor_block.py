@@ -1,0 +1,164 @@
+"""One block of LETOR text to arrays, and what is wrong in it to words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.missing import Missing, check_missing
+from marginrank.data.places import TextBlock
+from marginrank.data.queries import feature_dtype
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+#: Said inside a block by the kernel's error, and where blocks or files meet.
+MISSING_QID = "missing qid: the lines before have one; give every line one, or none"
+EXTRA_QID = "a qid, but the lines before have none; give every line one, or none"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How text is to be read."""
+
+    dtype: np.dtype[Any]
+    missing: Missing
+    first_index: int
+    n_features: int | None
+
+    def __post_init__(self) -> None:
+        feature_dtype(self.dtype)
+        check_missing(self.missing)
+        if self.first_index not in (0, 1):
+            raise ValueError(f"first_index is {self.first_index}; features are numbered from 1 or from 0")
+
+
+@dataclass
+class Block:
+    """The arrays of one block of text."""
+
+    grades: FloatArray
+    row_ends: IntArray
+    columns: npt.NDArray[np.int32] | None
+    values: AnyArray
+    starts: list[tuple[int, int, str]]
+    document_ids: AnyArray | None
+    n_lines: int
+    width: int
+    has_qid: bool
+    #: Line and column of the first row's query id, or of where it is missing.
+    qid_place: tuple[int, int]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every row has every column, so that the values alone tell all."""
+        return self.columns is None
+
+    def stored_columns(self) -> npt.NDArray[np.int32]:
+        """Give the column of each value."""
+        if self.columns is not None:
+            return self.columns
+        return np.tile(np.arange(self.width, dtype=np.int32), len(self.grades))
+
+
+def parse_block(block: TextBlock, options: Options) -> Block:
+    """Read whole lines, or raise the first thing that is wrong in them."""
+    from marginrank.data import letor_kernel as kernel  # noqa: PLC0415
+
+    n_lines, n_colons = block.n_lines, block.data.count(b":")
+    grades, row_ends = np.empty(n_lines), np.empty(n_lines, dtype=np.int64)
+    columns, values = np.empty(n_colons, dtype=np.int32), np.empty(n_colons, dtype=options.dtype)
+    starts, documents = np.empty((n_lines, 4), dtype=np.int64), np.empty((n_lines, 2), dtype=np.int64)
+    allowed, stand_in = options.missing != "error", 0.0 if options.missing == "zero" else np.nan
+    room = 256
+    while True:
+        left = np.empty((room, 3), dtype=np.int64)
+        found = kernel.parse_block(
+            block.bytes, options.first_index, allowed, stand_in,
+            grades, row_ends, columns, values, starts, left, documents,
+        )  # fmt: skip
+        if found.error != kernel.NO_ROOM:
+            break
+        room *= 16
+    if found.error != kernel.FINE:
+        raise _error_at(int(found.error), block, int(found.error_at), options)
+    _read_left_over(left[: found.n_left], block, grades, values)
+    if options.n_features is not None and found.max_column >= options.n_features:
+        raise _beyond_width(block, columns[: found.n_values], row_ends[: found.n_rows], options)
+    spans = documents[: found.n_rows]
+    return Block(
+        grades=grades[: found.n_rows].copy(),
+        row_ends=row_ends[: found.n_rows].copy(),
+        columns=None if found.rectangular else columns[: found.n_values].copy(),
+        values=values[: found.n_values].copy(),
+        starts=[
+            (row, line, block.decode(start, end, "query id"))
+            for row, line, start, end in starts[: found.n_starts].tolist()
+        ],
+        document_ids=block.words(spans, "document id") if found.has_documents else None,
+        n_lines=n_lines,
+        width=int(found.max_column) + 1,
+        has_qid=bool(found.has_qid),
+        qid_place=(block.line(int(found.first_qid_at)), block.column(int(found.first_qid_at))),
+    )
+
+
+def _read_left_over(left: IntArray, block: TextBlock, grades: FloatArray, values: AnyArray) -> None:
+    """Read with Python the few numbers whose nearest double the kernel could not settle."""
+    for at, start, end in left.tolist():
+        number = float(block.data[start:end])
+        target, place = (values, at) if at >= 0 else (grades, -1 - at)
+        with np.errstate(over="ignore"):
+            target[place] = number
+        if np.isinf(target[place]):
+            raise block.error(start, _too_large(block.word(start), target.dtype))
+        if at < 0 and number < 0:
+            raise block.error(start, _negative_grade(block.word(start)))
+
+
+def _too_large(word: str, dtype: np.dtype[Any]) -> str:
+    way_out = "pass dtype='float64' or rescale" if dtype == np.float32 else "rescale"
+    return f"{word} is too large for {dtype}; {way_out}"
+
+
+def _negative_grade(word: str) -> str:
+    return f"negative grade {word}; grades start at 0, so shift them"
+
+
+def _error_at(code: int, block: TextBlock, at: int, options: Options) -> DataError:
+    from marginrank.data import letor_kernel as kernel  # noqa: PLC0415
+
+    word = block.word(at)
+    feature = word.strip("'").split(":")[0]
+    problems = {
+        kernel.BAD_GRADE: f"{word} is not a grade; a line reads: grade qid:Q index:value ... # comment",
+        kernel.NEGATIVE_GRADE: _negative_grade(word),
+        kernel.EMPTY_QID: "qid: without a query id",
+        kernel.LATE_QID: "qid: must stand right after the grade",
+        kernel.BAD_TOKEN: f"{word} is not index:value",
+        kernel.LOW_INDEX: f"feature index {feature}: indices start at 1; pass first_index=0 if yours start at 0",
+        kernel.HIGH_INDEX: f"feature index {feature} is beyond the largest possible, {kernel.MAX_INDEX:,}",
+        kernel.REPEATED_INDEX: f"feature {feature} twice in one line; keep one",
+        kernel.UNSORTED_INDEX: f"feature {feature} after a higher one; sort each line by feature index",
+        kernel.BAD_VALUE: f"{word} is not a number",
+        kernel.MISSING_VALUE: f"missing value {word}; choose what it becomes: missing='nan', 'zero' or 'min'",
+        kernel.INFINITE_VALUE: f"infinite value {word}; features must be finite, so replace it",
+        kernel.TOO_LARGE: _too_large(word, options.dtype),
+        kernel.LOST_QID: MISSING_QID,
+        kernel.EXTRA_QID: EXTRA_QID,
+    }
+    return block.error(at, problems[code])
+
+
+def _beyond_width(block: TextBlock, columns: npt.NDArray[np.int32], row_ends: IntArray, options: Options) -> DataError:
+    token = int(np.argmax(columns >= cast("int", options.n_features)))
+    row = int(np.searchsorted(row_ends, token, side="right"))
+    judged = [k for k, text in enumerate(block.data.split(b"\n")) if text.split(b"#")[0].strip()]
+    feature = int(columns[token]) + options.first_index
+    return DataError(
+        f"feature {feature} is beyond n_features={options.n_features}; raise n_features or drop the feature",
+        path=block.path,
+        line=block.lines_before + judged[row] + 1,
+    )
