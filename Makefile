@@ -49,6 +49,7 @@ docs: $(READY)
 bench: $(BENCH_READY)
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/losses.py
 
 lock:
 	mkdir -p requirements

@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from marginrank.evaluation.evaluate import Evaluation, evaluate
     from marginrank.evaluation.policies import POLICIES, Policy
     from marginrank.evaluation.significance import Comparison, compare
+    from marginrank.feature_maps import FirstRelevant, PartialOrder, Positional, parse_map
+    from marginrank.losses.assigned import CostLoss, GroupedLoss
+    from marginrank.losses.base import Loss
+    from marginrank.losses.combine import MaxLoss, SumLoss
+    from marginrank.losses.pairwise import ListHinge, PairwiseHinge, PositionHinge
+    from marginrank.losses.per_query import ModifiedWTA
+    from marginrank.losses.pointwise import SquaredError
+    from marginrank.losses.slack import SlackLoss
+    from marginrank.losses.smooth import SoftmaxCrossEntropy
+    from marginrank.losses.smoothed import SmoothedHinge
+    from marginrank.losses.structured import StructuredLoss
     from marginrank.measures import BinaryMeasure, Measure, PositionMeasure, all_measures, parse_measure
+    from marginrank.oracles.choice import oracle_for
     from marginrank.preparation import (
         QueryMinMax,
         QueryPercentile,
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
         ThresholdBins,
         clean,
     )
+    from marginrank.scorers.linear import LinearRisk
 
 __version__ = "0.1.0"
 
@@ -44,6 +57,19 @@ _HOMES = {
     "evaluation.evaluate": ("Evaluation", "evaluate"),
     "evaluation.policies": ("POLICIES", "Policy"),
     "evaluation.significance": ("Comparison", "compare"),
+    "feature_maps": ("FirstRelevant", "PartialOrder", "Positional", "parse_map"),
+    "losses.assigned": ("CostLoss", "GroupedLoss"),
+    "losses.base": ("Loss",),
+    "losses.combine": ("MaxLoss", "SumLoss"),
+    "losses.pairwise": ("ListHinge", "PairwiseHinge", "PositionHinge"),
+    "losses.per_query": ("ModifiedWTA",),
+    "losses.pointwise": ("SquaredError",),
+    "losses.slack": ("SlackLoss",),
+    "losses.smooth": ("SoftmaxCrossEntropy",),
+    "losses.smoothed": ("SmoothedHinge",),
+    "losses.structured": ("StructuredLoss",),
+    "oracles.choice": ("oracle_for",),
+    "scorers.linear": ("LinearRisk",),
     "measures": ("BinaryMeasure", "Measure", "PositionMeasure", "all_measures", "parse_measure"),
     "preparation": ("QueryMinMax", "QueryPercentile", "QueryStandardize", "Standardize", "ThresholdBins", "clean"),
 }
@@ -53,18 +79,36 @@ __all__ = [
     "POLICIES",
     "BinaryMeasure",
     "Comparison",
+    "CostLoss",
     "DataError",
     "Evaluation",
+    "FirstRelevant",
+    "GroupedLoss",
+    "LinearRisk",
+    "ListHinge",
+    "Loss",
+    "MaxLoss",
     "Measure",
+    "ModifiedWTA",
+    "PairwiseHinge",
+    "PartialOrder",
     "Policy",
+    "PositionHinge",
     "PositionMeasure",
+    "Positional",
     "Qrels",
     "Queries",
     "QueryMinMax",
     "QueryPercentile",
     "QueryStandardize",
     "Run",
+    "SlackLoss",
+    "SmoothedHinge",
+    "SoftmaxCrossEntropy",
+    "SquaredError",
     "Standardize",
+    "StructuredLoss",
+    "SumLoss",
     "ThresholdBins",
     "all_measures",
     "clean",
@@ -72,6 +116,8 @@ __all__ = [
     "convert",
     "evaluate",
     "from_frame",
+    "oracle_for",
+    "parse_map",
     "parse_measure",
     "read",
     "read_binary",

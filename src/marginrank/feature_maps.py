@@ -1,7 +1,7 @@
 """Joint feature maps, as the coefficients they give to the documents of a ranking.
 
-Every map of the papers is linear in the document features: Ψ(x, y) = Σ_i a(y)_i x_i. So w·Ψ(x, y) = a(y)·s for the scores
-s_i = w·x_i, and a map is the vector a(y), one number per document. Ranks r start at 0.
+Every map of the papers is linear in the document features: Ψ(x, y) = Σ_i a(y)_i x_i. So w·Ψ(x, y) = a(y)·s for the
+scores s_i = w·x_i, and a map is the vector a(y), one number per document. Ranks r start at 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Scale: TypeAlias = Literal["pairs", "all"]
 class FeatureMap(ABC):
     """Coefficients a(y) of documents, given as a profile over ranks times a scale per query.
 
-    Both kinds below are positional: a(y)_i = scale · A(rank of i), up to terms that no ranking of the documents changes.
+    φpo and φdorm are positional: a(y)_i = scale · A(rank of i), up to terms that no ranking of the documents changes.
     """
 
     name: ClassVar[str]
@@ -51,10 +51,11 @@ class FeatureMap(ABC):
 class PartialOrder(FeatureMap):
     """φpo: the mean over pairs of different level of x_better − x_worse, with the sign of their order in the ranking.
 
-    Yue et al. (SIGIR 2007) §3, Chakrabarti et al. (KDD 2008) eq. (3), with a(y)_i = (#documents of other levels after i −
-    #before i) / #pairs. With p_i the rank of i and r_i its rank inside its level that is (n − n_level − 2(p_i − r_i)) /
-    #pairs: inside a level the best order is by score, so r_i is given and φpo is a positional map with the linear profile
-    A(r) = −2r. ``scale="all"`` divides by all n(n − 1)/2 pairs, as Riezler and De Bona (2009) §2 do.
+    Yue et al. (SIGIR 2007) §3, Chakrabarti et al. (KDD 2008) eq. (3), with a(y)_i = (#documents of other levels after
+    i − #before i) / #pairs. With p_i the rank of i and r_i its rank inside its level, that is
+    (n − n_level − 2(p_i − r_i)) / #pairs: inside a level the best order is by score, so r_i is given and φpo is a
+    positional map with the linear profile A(r) = −2r. ``scale="all"`` divides by all n(n − 1)/2 pairs, as Riezler and
+    De Bona (2009) §2 do.
     """
 
     name = "po"
@@ -66,12 +67,12 @@ class PartialOrder(FeatureMap):
 
     def profile(self, n: int, measure: object) -> FloatArray:  # noqa: ARG002
         """−2r: each document of another level that comes before takes away 1 and does not add 1."""
-        return -2.0 * np.arange(n)
+        return -2.0 * np.arange(float(n))
 
     def scales(self, lengths: IntArray, n_pairs: IntArray) -> FloatArray:
         """1 over the number of pairs."""
-        counts = n_pairs if self.scale == "pairs" else lengths * (lengths - 1) / 2
-        return np.asarray(1.0 / np.maximum(counts, 1))
+        counts = n_pairs if self.scale == "pairs" else lengths * (lengths - 1) // 2
+        return np.reciprocal(np.maximum(counts, 1).astype(np.float64))
 
     @property
     def fixed_ideal(self) -> bool:
@@ -98,7 +99,7 @@ class Positional(FeatureMap):
     """φdorm: Σ_i A(rank of i) x_i for a profile A that does not rise.
 
     Chapelle, Le and Smola (2007) eq. (3), Le and Smola (2008) eq. (18). Profiles are ``sqrt`` (1/√(r + 1)), ``power``
-    ((r + 1)^−d), ``log`` (1/log(r + 2)), ``loglog`` (1/log log(r + c), c > e so that it is defined), ``linear`` (−r/n),
+    ((r + 1)^−d), ``log`` (1/log(r + 2)), ``loglog`` (1/log log(r + c), c > e to be defined), ``linear`` (−r/n),
     ``truncated`` (max(k − r, 0) for the cutoff k of the measure; with 1-based ranks the papers' max(k + 1 − r, 0)),
     ``discount`` (the discount of the measure), or a tuple of numbers that do not rise, continued with its last.
     """
@@ -123,12 +124,12 @@ class Positional(FeatureMap):
     def profile(self, n: int, measure: object) -> FloatArray:
         """A at the first n ranks."""
         if not isinstance(self.shape, str):
-            return np.asarray(self.shape, dtype=np.float64)[np.minimum(np.arange(n), len(self.shape) - 1)]
+            return np.array([float(self.shape[min(rank, len(self.shape) - 1)]) for rank in range(n)])
         if self.shape == "truncated":
             k = getattr(measure, "depth", None)
             if k is None:
                 raise ValueError(f"profile 'truncated' needs a measure with a cutoff, not {measure}")
-            return np.maximum(float(k) - np.arange(n), 0.0)
+            return np.maximum(float(k) - np.arange(float(n)), 0.0)
         if self.shape == "discount":
             if not isinstance(measure, PositionMeasure):
                 raise ValueError(f"profile 'discount' needs a measure with a discount, not {measure}")
@@ -137,7 +138,7 @@ class Positional(FeatureMap):
 
     def scales(self, lengths: IntArray, n_pairs: IntArray) -> FloatArray:  # noqa: ARG002
         """1, or 1/n for the linear profile."""
-        return 1.0 / np.maximum(lengths, 1) if self.shape == "linear" else np.ones(len(lengths))
+        return np.asarray(1.0 / np.maximum(lengths, 1)) if self.shape == "linear" else np.ones(len(lengths))
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class FirstRelevant(FeatureMap):
 
     name = "mrr"
 
-    def profile(self, n: int, measure: object) -> FloatArray:
+    def profile(self, n: int, measure: object) -> FloatArray:  # noqa: ARG002
         """There is none."""
         raise TypeError("φmrr has no profile over ranks")
 
@@ -162,7 +163,7 @@ MAPS: Final[Mapping[str, type[FeatureMap]]] = {kind.name: kind for kind in (Part
 
 
 def parse_map(spec: str | FeatureMap | npt.NDArray[np.float64]) -> FeatureMap:
-    """Read the spelling of a feature map: ``po``, ``dorm``, ``mrr``, ``dorm(shape=power,d=0.25)``; a map stays as it is.
+    """Read the spelling of a feature map: ``po``, ``dorm``, ``mrr``, ``dorm(shape=power,d=0.25)``.
 
     >>> str(parse_map("dorm(shape=log)"))
     'dorm(shape=log)'
@@ -181,4 +182,4 @@ def parse_map(spec: str | FeatureMap | npt.NDArray[np.float64]) -> FeatureMap:
         if key not in known or not equals:
             raise ValueError(f"{spec!r}: {part.strip()!r} is no parameter of {name}; it has {', '.join(sorted(known))}")
         chosen[key] = value if key in ("shape", "scale") else float(value)
-    return MAPS[name](**chosen)  # type: ignore[arg-type]
+    return MAPS[name](**chosen)

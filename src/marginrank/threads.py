@@ -30,12 +30,12 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="marginrank")
 
 
-def chunk_bounds(offsets: IntArray) -> IntArray:
-    """Cut queries into at most `CHUNKS` runs with about the same number of documents each."""
+def chunk_bounds(offsets: IntArray, n_chunks: int = CHUNKS) -> IntArray:
+    """Cut queries into at most ``n_chunks`` runs with about the same number of documents each."""
     n = len(offsets) - 1
     if n <= 0:
         return np.zeros(1, dtype=np.int64)
-    targets = np.linspace(offsets[0], offsets[-1], min(CHUNKS, n) + 1)
+    targets = np.linspace(offsets[0], offsets[-1], min(n_chunks, n) + 1)
     bounds = np.searchsorted(offsets, targets, side="left")
     bounds[0], bounds[-1] = 0, n
     return np.unique(bounds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -17,6 +17,8 @@ def worth(measure, grades):
     values = np.asarray(grades, dtype=float)
     if isinstance(measure, BinaryMeasure):
         return (values >= measure.threshold).astype(float)
+    if measure.name == "err":
+        return measure.stops(values)
     return measure.gains(values, np.full(len(values), values.max(initial=0.0)))
 
 
@@ -63,6 +65,6 @@ def exhaustive(measure, feature_map, grades, scores):
     worst = max(
         loss
         for order, loss in zip(orders, losses, strict=True)
-        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:], strict=False))
+        if all(scores[a] >= scores[b] for a, b in pairwise(order))
     )
     return hinge, most - max(value), worst

@@ -17,11 +17,12 @@ from tests.losses.exhaustive import exhaustive
 MEASURES = [
     "auc", "ap", "ap(rel=2)", "ap@2", "rr", "rr@2", "p@1", "p@3", "recall@2", "wta",
     "ndcg", "ndcg@1", "ndcg@2", "ndcg@3", "ndcg@10", "ndcg@2(gain=linear,discount=letor)", "ndcg(gain=binary)",
-    "ndcg(gain=binary,discount=letor)", "dcg@3", "dcg", "eru(halflife=2)", "eru(normalized=true)", "rbp", "rbp@2(p=0.5)",
+    "ndcg(gain=binary,discount=letor)", "dcg@3", "dcg", "eru(halflife=2)", "eru(normalized=true)", "rbp",
+    "rbp@2(p=0.5)",
 ]  # fmt: skip
 MAPS = [
-    "po", "po(scale=all)", "dorm", "dorm(shape=power,d=1)", "dorm(shape=log)", "dorm(shape=loglog)", "dorm(shape=linear)",
-    "dorm(shape=truncated)", "dorm(shape=discount)",
+    "po", "po(scale=all)", "dorm", "dorm(shape=power,d=1)", "dorm(shape=log)", "dorm(shape=loglog)",
+    "dorm(shape=linear)", "dorm(shape=truncated)", "dorm(shape=discount)",
 ]  # fmt: skip
 
 
@@ -34,6 +35,7 @@ def possible(measure, feature_map):
 
 
 PAIRS = [(measure, feature_map) for measure, feature_map in product(MEASURES, MAPS) if possible(measure, feature_map)]
+PAIRS += [("rr", "mrr"), ("rr@2", "mrr"), ("rr@1(rel=2)", "mrr")]
 every_pair = pytest.mark.parametrize(("measure", "feature_map"), PAIRS)
 score_choices = st.one_of(
     st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), st.floats(-2, 2, allow_subnormal=False, width=32)
@@ -59,3 +61,70 @@ def test_bounds_are_the_maxima_over_all_rankings(measure, feature_map, query):
     assert found == pytest.approx(tight, abs=1e-10)
     assert hinge >= tight - 1e-10
     assert tight >= worst - 1e-10
+
+
+@pytest.mark.parametrize("feature_map", ["po", "dorm", "dorm(shape=log)"])
+@pytest.mark.parametrize("measure", ["err(max_grade=1)", "err@2(max_grade=2)"])
+@given(query=small_queries())
+def test_err_is_exact_where_one_grade_is_above_zero(measure, feature_map, query):
+    grades, scores = [float(grade > 1) for grade in query[0]], query[1]
+    levels = np.unique(grades)
+    hinge, tight, _ = exhaustive(parse_measure(measure), parse_map(feature_map), grades, scores)
+    assert StructuredLoss(measure, feature_map)(grades, scores)[0][0] == pytest.approx(hinge, abs=1e-10)
+    assert StructuredLoss(measure, feature_map, "tight")(grades, scores)[0][0] == pytest.approx(tight, abs=1e-10)
+    assert len(levels) <= 2
+
+
+def test_pairs_without_an_exact_argmax_are_refused():
+    with pytest.raises(ValueError, match=r"no exact argmax for ap with mrr; there is one for every sum over ranks"):
+        StructuredLoss("ap", "mrr")
+    with pytest.raises(ValueError, match="no exact argmax for err with po"):
+        StructuredLoss("err", "po")([2, 1, 0], [0.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="bound is 'loose'; choose 'hinge' or 'tight'"):
+        StructuredLoss("ap", "po", "loose")
+    with pytest.raises(ValueError, match=r"unknown feature map 'pa'; known: po, dorm, mrr"):
+        StructuredLoss("ap", "pa")
+    with pytest.raises(ValueError, match="unknown profile 'flat'"):
+        StructuredLoss("ap", "dorm(shape=flat)")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_all_patterns_of_six_documents(seed):
+    """All patterns of three grades up to six documents, for the pairs the papers have."""
+    rng = np.random.default_rng(seed)
+    pairs = [("auc", "po"), ("ap", "po"), ("ndcg@3", "po"), ("ndcg@3", "dorm"), ("rr", "mrr"), ("ndcg@10", "dorm")]
+    for grades in (g for g in product([0, 1, 2], repeat=6) if list(g) == sorted(g)):
+        scores = rng.choice([rng.standard_normal(6), np.round(rng.standard_normal(6))])
+        measure, feature_map = pairs[rng.integers(len(pairs))]
+        hinge, tight, worst = exhaustive(parse_measure(measure), parse_map(feature_map), list(grades), scores)
+        assert StructuredLoss(measure, feature_map)(grades, scores)[0][0] == pytest.approx(hinge, abs=1e-10)
+        assert StructuredLoss(measure, feature_map, "tight")(grades, scores)[0][0] == pytest.approx(tight, abs=1e-10)
+        assert tight >= worst - 1e-10
+
+
+def test_a_profile_may_be_any_numbers_that_do_not_rise():
+    profile = np.array([3.0, 1.0, 1.0])
+    hinge, _, _ = exhaustive(parse_measure("ndcg@2"), parse_map(profile), [1, 0, 2, 0], [0.3, -0.1, 0.2, 0.5])
+    found = StructuredLoss("ndcg@2", parse_map(profile))([1, 0, 2, 0], [0.3, -0.1, 0.2, 0.5])[0][0]
+    assert found == pytest.approx(hinge)
+    with pytest.raises(ValueError, match="does not rise"):
+        parse_map(np.array([1.0, 2.0]))
+
+
+def test_a_cost_matrix_is_an_assignment():
+    """Le and Smola (2008) eq. (19): NDCG as a cost of documents at ranks is NDCG."""
+    from marginrank.losses.assigned import CostLoss
+
+    ndcg = parse_measure("ndcg")
+
+    def cost(grades):
+        gains, discounts = ndcg.gains(grades, grades), ndcg.discounts(len(grades))
+        best = np.sort(gains)[::-1] @ discounts
+        return -np.outer(gains, discounts) / best
+
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        grades, scores = rng.permutation([0.0, 1.0, 2.0, 3.0, 4.0]), rng.standard_normal(5)
+        as_cost, as_ndcg = CostLoss(cost)(grades, scores), StructuredLoss(ndcg, "dorm")(grades, scores)
+        assert as_cost[0][0] == pytest.approx(as_ndcg[0][0], abs=1e-10)
+        np.testing.assert_allclose(as_cost[1], as_ndcg[1], atol=1e-10)

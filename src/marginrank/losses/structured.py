@@ -11,12 +11,13 @@ from marginrank.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.base import BoundLoss, Loss
 from marginrank.measures import Measure, parse_measure
 from marginrank.oracles.choice import oracle_for
-from marginrank.oracles.levels import arrange
+from marginrank.oracles.levels import Levels, arrange
 from marginrank.oracles.problem import Problem
+from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
 
 Bound: TypeAlias = Literal["hinge", "tight"]
-_NO_REFERENCE = np.zeros(0, dtype=np.int64)
+NO_REFERENCE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class StructuredLoss(Loss):
     - ``tight``: ξ = max_y [Δ(y) + a(y)·s] − max_y a(y)·s, not convex, between the hinge and Δ; Chapelle, Le and Smola
       (2007) eq. (14).
 
-    y* does not depend on the scores: its ties are broken by the order of the documents, or the hinge would not be convex.
+    y* does not depend on the scores: its ties are broken by the order of the documents, else the hinge is not convex.
 
     >>> xi, gradient = StructuredLoss("auc", "po")([1, 0], [0.25, 0.0])       # max(0, 1 - 2·0.25)
     >>> xi.tolist(), gradient.tolist()
@@ -48,7 +49,19 @@ class StructuredLoss(Loss):
     def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by level and choose the oracle."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
-        return _BoundStructured(Problem(measure, feature_map, arrange(measure, grades, offsets)), self.bound)
+        problem = Problem(measure, feature_map, arrange(measure, grades, offsets))
+        if isinstance(feature_map, FirstRelevant):
+            return _BoundFirstRelevant(problem, self.bound)
+        return _BoundStructured(problem, self.bound)
+
+
+def ideal_ranks(levels: Levels, feature_map: FeatureMap) -> IntArray:
+    """Rank of each document in y*, by level and then in the order given; none where the map does not tell."""
+    if not feature_map.fixed_ideal:
+        return NO_REFERENCE
+    ranks = np.empty(len(levels.documents), dtype=np.int64)
+    ranks[levels.documents] = np.arange(len(ranks)) - np.repeat(levels.queries[:-1], levels.lengths)
+    return ranks
 
 
 class _BoundStructured(BoundLoss):
@@ -61,30 +74,41 @@ class _BoundStructured(BoundLoss):
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
         self.oracle = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest)
         self._rank = self.oracle.bind(problem)
-        self._weights = np.ones(len(self.offsets) - 1)
-        # Sorted in place at every evaluation: orders change little from one to the next, and sorting finds that.
-        self._documents = levels.documents.copy()
-        self._ideal = _NO_REFERENCE
-        if problem.feature_map.fixed_ideal:
-            self._ideal = np.empty(len(levels.documents), dtype=np.int64)
-            start = np.repeat(self.offsets[:-1], levels.lengths)
-            self._ideal[levels.documents] = np.arange(len(levels.documents)) - start
+        self._sorter = Sorter(levels)
+        self._ideal = ideal_ranks(levels, problem.feature_map)
+        self._weights, self._deltas = np.ones(len(self.active)), np.zeros(len(self.active))
+        self._ranks = np.empty(len(levels.documents), dtype=np.int64)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        from marginrank.oracles.sorting_kernel import finish, rank_by_score, sort_levels  # noqa: PLC0415
+        from marginrank.oracles.sorting_kernel import finish  # noqa: PLC0415
 
-        levels, problem = self.problem.levels, self.problem
-        n = len(scores)
-        sorted_scores, ranks, deltas = np.empty(n), np.empty(n, dtype=np.int64), np.zeros(len(xi))
-        sort_levels(
-            scores, self._documents, sorted_scores, levels.offsets, levels.of_query[first], levels.of_query[end]
-        )
-        self._rank(sorted_scores, self._weights, ranks, deltas, first, end)
-        fixed, predicted = self._ideal, _NO_REFERENCE
-        if self.bound == "tight":
-            fixed, predicted = _NO_REFERENCE, np.empty(n, dtype=np.int64)
-            rank_by_score(sorted_scores, levels.offsets, levels.of_query, predicted, first, end)
+        problem, tight = self.problem, self.bound == "tight"
+        ordered = self._sorter.sort(scores, first, end)
+        self._rank(ordered, self._weights, self._ranks, self._deltas, first, end)
         finish(
-            self._documents, sorted_scores, self.offsets, self.active, problem.profile, problem.scales, ranks,
-            predicted, fixed, deltas, xi, gradient, first, end,
+            self._sorter.documents, ordered.scores, self.offsets, self.active, problem.profile, problem.scales,
+            self._ranks, ordered.predicted if tight else NO_REFERENCE, NO_REFERENCE if tight else self._ideal,
+            self._deltas, xi, gradient, first, end,
+        )  # fmt: skip
+
+
+class _BoundFirstRelevant(BoundLoss):
+    """Reciprocal rank under φmrr: Chakrabarti et al. (KDD 2008) Fig. 3, by prefix sums."""
+
+    def __init__(self, problem: Problem, bound: Bound) -> None:
+        self.problem = problem
+        self.bound = bound
+        self.offsets = problem.levels.queries
+        self.active = problem.active
+        self._sorter = Sorter(problem.levels)
+        self._cutoff = problem.measure.depth or int(problem.levels.lengths.max(initial=0)) + 1
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        from marginrank.oracles.first_relevant_kernel import first_relevant_loss  # noqa: PLC0415
+
+        levels = self.problem.levels
+        ordered = self._sorter.sort(scores, first, end)
+        first_relevant_loss(
+            ordered.scores, self._sorter.documents, self.offsets, levels.offsets, levels.of_query, self.active,
+            self._cutoff, self.bound == "tight", xi, gradient, first, end,
         )  # fmt: skip

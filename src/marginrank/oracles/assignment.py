@@ -6,34 +6,37 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from marginrank.measures import PositionMeasure
-from marginrank.oracles.problem import Problem, Ranker
+from marginrank.oracles.problem import Problem, Ranker, Sorted
 from marginrank.typing import FloatArray, IntArray
 
 
 def bind_assignment(problem: Problem) -> Ranker:
-    """Any sum over ranks, by the assignment of Le and Smola (2008) eq. (24): O(n³), or O(n k²) with k ranks that count."""
+    """Any sum over ranks, as the assignment of Le and Smola (2008) eq. (24): O(n³), O(n k²) where k ranks count."""
     measure, levels = problem.measure, problem.levels
     if not isinstance(measure, PositionMeasure):
         raise TypeError(f"{measure} is not a sum over ranks")
     discounts, profile = measure.discounts(len(problem.profile)), problem.profile
     worth = np.repeat(levels.gains, np.diff(levels.offsets))
 
-    def rank(
-        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
-    ) -> None:
+    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
         for query in np.flatnonzero(problem.active[first:end]) + first:
             places = slice(levels.queries[query], levels.queries[query + 1])
             n = places.stop - places.start
             gain = weights[query] * worth[places]
-            value = problem.scales[query] * np.outer(scores[places], profile[:n]) - np.outer(gain, discounts[:n])
-            ranks[places] = assign(value, scores[places])
+            value = problem.scales[query] * np.outer(ordered.scores[places], profile[:n]) - np.outer(
+                gain, discounts[:n]
+            )
+            ranks[places] = assign(value, ordered.scores[places])
+            for level in range(levels.of_query[query], levels.of_query[query + 1]):
+                # Among equals any order is as good, but φpo counts on that by score.
+                ranks[levels.offsets[level] : levels.offsets[level + 1]].sort()
             deltas[query] = gain @ (discounts[:n] - discounts[ranks[places]])
 
     return rank
 
 
 def assign(value: FloatArray, scores: FloatArray) -> IntArray:
-    """Rank of each document in the assignment of largest value; documents that no rank tells apart are left in score order.
+    """Rank of each document in the assignment of largest value; where ranks do not count, documents go by score.
 
     >>> assign(np.array([[1.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 3.0, 2.0])).tolist()
     [2, 0, 1]

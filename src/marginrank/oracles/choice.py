@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.feature_maps import FeatureMap, PartialOrder, Positional, parse_map
+from marginrank.feature_maps import FeatureMap, FirstRelevant, PartialOrder, Positional, parse_map
 from marginrank.measures import BinaryMeasure, Measure, PositionMeasure, parse_measure
 from marginrank.measures.ap import AP
 from marginrank.measures.auc import AUC
+from marginrank.measures.err import ERR
+from marginrank.measures.rr import RR
 from marginrank.oracles.assignment import bind_assignment
 from marginrank.oracles.grade_lattice import MOST_STATES, bind_merge, bind_path, n_states
 from marginrank.oracles.interleave import bind_interleaving, bind_pairs
@@ -27,12 +29,17 @@ class Oracle:
     bind: Callable[[Problem], Ranker]
 
 
+def _no_ranking(problem: Problem) -> Ranker:
+    raise TypeError(f"{problem.measure} with {problem.feature_map} is bounded without ranking documents")
+
+
 PAIRS = Oracle("pairs", "n log n", bind_pairs)
 INTERLEAVING = Oracle("interleaving", "n log n", bind_interleaving)
 MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", bind_merge)
 PATH = Oracle("path", "n log n + PN", bind_path)
 SHIFTED_SORT = Oracle("shifted sort", "n log n", bind_shifted_sort)
 ASSIGNMENT = Oracle("assignment", "n³", bind_assignment)
+PREFIX_SUMS = Oracle("prefix sums", "n log n", _no_ranking)
 
 
 def oracle_for(
@@ -48,20 +55,25 @@ def oracle_for(
 
     >>> oracle_for("ap", "po").name, oracle_for("ndcg@10", "dorm", n_levels=5).name
     ('interleaving', 'merge')
-    >>> oracle_for("err", "po")
+    >>> oracle_for("ap", "mrr")
     Traceback (most recent call last):
         ...
-    ValueError: no exact argmax for err with po; ...
+    ValueError: no exact argmax for ap with mrr; ...
     """
     measure, feature_map = parse_measure(measure), parse_map(feature_map)
+    if isinstance(feature_map, FirstRelevant) and isinstance(measure, RR):
+        return PREFIX_SUMS
     if isinstance(feature_map, PartialOrder | Positional):
         if isinstance(measure, BinaryMeasure):
             return _for_credits(measure, feature_map)
         if isinstance(measure, PositionMeasure):
             return _for_ranks(measure, feature_map, n_levels, longest)
+        if isinstance(measure, ERR) and n_levels <= 2:
+            return PATH
     raise ValueError(
-        f"no exact argmax for {measure} with {feature_map}; there is one for every sum over ranks (ndcg, dcg, p, recall, "
-        "wta, eru, rbp) and over relevant documents (ap, auc, rr) with po and dorm, and for rr with mrr"
+        f"no exact argmax for {measure} with {feature_map}; there is one for every sum over ranks (ndcg, dcg, p, "
+        "recall, wta, eru, rbp) and over relevant documents (ap, auc, rr) with po and dorm, for err there if no query "
+        "has more than one grade above 0, and for rr with mrr"
     )
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.measures import BinaryMeasure, PositionMeasure
-from marginrank.oracles.problem import Problem, Ranker
-from marginrank.typing import FloatArray, IntArray
+from marginrank.measures.err import ERR
+from marginrank.oracles.problem import Problem, Ranker, Sorted
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Above this many states a query is cheaper to solve as an assignment.
 MOST_STATES = 60_000
@@ -31,38 +32,39 @@ def n_states(depth: int, n_levels: int) -> int:
 
 @dataclass(frozen=True)
 class _States:
-    """States for every number of levels from 0 up, one table after the other."""
+    """States for every number of levels from 0 up, one table after the other, numbered by how many are placed."""
 
     tables: IntArray
     counts: npt.NDArray[np.int8]
     successors: npt.NDArray[np.int32]
-    layers: IntArray
+    predecessors: npt.NDArray[np.int32]
 
 
 @lru_cache(maxsize=16)
 def _states(depth: int, most_levels: int) -> _States:
-    counts, successors = [], []
-    layers = np.zeros((most_levels + 1, depth + 2), dtype=np.int64)
-    tables = [0]
-    for n_levels in range(most_levels + 1):
-        states = [
-            tuple(chosen.count(level) for level in range(n_levels))
-            for size in range(depth + 1)
-            for chosen in combinations_with_replacement(range(n_levels), size)
-        ]
-        number = {state: at for at, state in enumerate(states)}
-        padded = np.zeros((len(states), most_levels), dtype=np.int8)
-        padded[:, :n_levels] = np.array(states, dtype=np.int8).reshape(len(states), n_levels)
-        following = np.full((len(states), most_levels), -1, dtype=np.int32)
-        for at, state in enumerate(states):
-            if sum(state) < depth:
-                for level in range(n_levels):
-                    following[at, level] = number[(*state[:level], state[level] + 1, *state[level + 1 :])]
-        layers[n_levels] = np.searchsorted(padded.sum(axis=1), np.arange(depth + 2))
-        counts.append(padded)
-        successors.append(following)
-        tables.append(tables[-1] + len(states))
-    return _States(np.array(tables), np.concatenate(counts), np.concatenate(successors), layers)
+    parts = [_states_of(depth, n_levels, most_levels) for n_levels in range(most_levels + 1)]
+    counts, successors, predecessors = (np.concatenate(column) for column in zip(*parts, strict=True))
+    tables = np.cumsum([0] + [len(part[0]) for part in parts])
+    return _States(tables, counts, successors, predecessors)
+
+
+def _states_of(depth: int, n_levels: int, width: int) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """How many documents of each level are placed, and the numbers of the states with one more and one fewer."""
+    states = [
+        tuple(chosen.count(level) for level in range(n_levels))
+        for size in range(depth + 1)
+        for chosen in combinations_with_replacement(range(n_levels), size)
+    ]
+    number = {state: at for at, state in enumerate(states)}
+    counts = np.zeros((len(states), width), dtype=np.int8)
+    after, before = np.zeros((2, len(states), width), dtype=np.int32)
+    for at, state in enumerate(states):
+        counts[at, :n_levels] = state
+        for level in range(n_levels):
+            more = number.get((*state[:level], state[level] + 1, *state[level + 1 :]))
+            if more is not None:
+                after[at, level], before[more, level] = more, at
+    return counts, after, before
 
 
 def bind_merge(problem: Problem) -> Ranker:
@@ -78,13 +80,11 @@ def bind_merge(problem: Problem) -> Ranker:
     states = _states(depth, int(levels.counts.max(initial=0)))
     has_tail = bool(np.any(profile[depth:] != 0.0))
 
-    def rank(
-        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
-    ) -> None:
+    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
         most_violated_merge(
-            scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights,
-            profile, discounts, levels.gains, has_tail,
-            states.tables, states.counts, states.successors, states.layers, ranks, deltas, first, end,
+            ordered.scores, ordered.predicted, ordered.places, levels.queries, levels.offsets, levels.of_query,
+            active, scales, weights, profile, discounts, levels.gains, has_tail,
+            states.tables, states.counts, states.successors, states.predecessors, ranks, deltas, first, end,
         )  # fmt: skip
 
     return rank
@@ -95,31 +95,31 @@ def bind_path(problem: Problem) -> Ranker:
     from marginrank.oracles.lattice_kernel import most_violated_path  # noqa: PLC0415
 
     levels, active, scales, profile = problem.levels, problem.active, problem.scales, problem.profile
-    credit, starts = _tabulate(problem)
+    credit, starts = tabulate_credits(problem)
 
-    def rank(
-        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
-    ) -> None:
+    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
         most_violated_path(
-            scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights,
+            ordered.scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights,
             profile, credit, starts, ranks, deltas, first, end,
         )  # fmt: skip
 
     return rank
 
 
-def _tabulate(problem: Problem) -> tuple[FloatArray, IntArray]:
+def tabulate_credits(problem: Problem) -> tuple[FloatArray, IntArray]:
     """Credits of every kind of query, and where the table of each query begins."""
     levels = problem.levels
     first = levels.of_query[:-1][problem.active]
     n_rel = levels.offsets[first + 1] - levels.offsets[first]
     n_irr = levels.offsets[first + 2] - levels.offsets[first + 1]
+    if isinstance(problem.measure, ERR) and levels.gains[first + 1].any():
+        raise ValueError(f"{problem.measure} is bounded only where the lower of two grades is 0")
     worth = levels.gains[first] - levels.gains[first + 1]
     kinds, kind_of = np.unique(np.stack([n_rel, n_irr, worth], axis=1), axis=0, return_inverse=True)
     sizes = kinds[:, 0] * (kinds[:, 1] + 1)
     if sizes.sum() > MOST_CREDITS:
         raise MemoryError(
-            f"{problem.measure} with {problem.feature_map} needs a table of {sizes.sum():,.0f} credits for these lists; "
+            f"{problem.measure} with {problem.feature_map} needs {sizes.sum():,.0f} tabulated credits for these lists; "
             "use a measure with a cutoff, or shorter lists"
         )
     tables = [_credits(problem, int(p), int(n), gain).ravel() for p, n, gain in kinds.tolist()]
@@ -130,13 +130,16 @@ def _tabulate(problem: Problem) -> tuple[FloatArray, IntArray]:
 
 
 def _credits(problem: Problem, n_rel: int, n_irr: int, worth: float) -> FloatArray:
-    i, j = np.arange(1, n_rel + 1)[:, None], np.arange(n_irr + 1)[None, :]
+    i, j = np.broadcast_arrays(np.arange(1, n_rel + 1)[:, None], np.arange(n_irr + 1)[None, :])
     measure = problem.measure
     if isinstance(measure, PositionMeasure):
-        return worth * measure.discounts(n_rel + n_irr)[np.minimum(i + j - 1, n_rel + n_irr - 1)]
+        discounts = measure.discounts(n_rel + n_irr)
+        return np.asarray(worth * discounts[np.minimum(i + j - 1, n_rel + n_irr - 1)])
+    if isinstance(measure, ERR):
+        # With one grade above 0 the user has passed i − 1 documents, each with the same probability.
+        stops = worth * (1.0 - worth) ** (i - 1) / (i + j)
+        return np.where(i + j <= (measure.k or n_rel + n_irr), stops, 0.0)
     if not isinstance(measure, BinaryMeasure):
         raise TypeError(f"{measure} has no credits")
     total = measure.normalizer(np.array([n_rel]), np.array([n_irr]))
-    return np.broadcast_to(
-        measure.credit(*np.broadcast_arrays(i, j), np.array(n_rel), np.array(n_irr)) / total, (n_rel, n_irr + 1)
-    )
+    return np.asarray(measure.credit(i, j, np.array(n_rel), np.array(n_irr)) / total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from marginrank.measures import PositionMeasure
-from marginrank.oracles.problem import Problem, Ranker
+from marginrank.oracles.problem import Problem, Ranker, Sorted
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -15,11 +15,19 @@ def bind_pairs(problem: Problem) -> Ranker:
 
     levels, active, scales = problem.levels, problem.active, problem.scales
 
-    def rank(
-        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
-    ) -> None:
+    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
         most_violated_pairs(
-            scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights, ranks, deltas, first, end
+            ordered.scores,
+            levels.queries,
+            levels.offsets,
+            levels.of_query,
+            active,
+            scales,
+            weights,
+            ranks,
+            deltas,
+            first,
+            end,
         )
 
     return rank
@@ -34,11 +42,9 @@ def bind_interleaving(problem: Problem) -> Ranker:
     if isinstance(problem.measure, PositionMeasure):
         discounts = problem.measure.discounts(len(problem.profile))
 
-    def rank(
-        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
-    ) -> None:
+    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
         most_violated_interleaving(
-            scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights,
+            ordered.scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights,
             discounts, levels.gains, ranks, deltas, first, end,
         )  # fmt: skip
 

@@ -5,177 +5,163 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from marginrank.oracles.sorting_kernel import merge_levels
-
 
 @njit(nogil=True, cache=True)
-def _head_values(
-    scores, starts, sizes, profile, discounts, gains, depth, counts, successors, layers, value, came, before
-):  # type: ignore[no-untyped-def]
-    """Best value of placing t_ℓ documents of each level on the first ranks, for every state t."""
-    n_levels = len(sizes)
-    value[: layers[depth + 1]] = -np.inf
-    value[0] = 0.0
-    for rank in range(depth):
-        a, d = profile[rank], discounts[rank]
-        for state in range(layers[rank], layers[rank + 1]):
-            here = value[state]
-            if here == -np.inf:
-                continue
-            for level in range(n_levels):
-                taken = counts[state, level]
-                if taken < sizes[level]:
-                    there = here + a * scores[starts[level] + taken] - d * gains[level]
-                    to = successors[state, level]
-                    if there > value[to]:
-                        value[to] = there
-                        came[to] = level
-                        before[to] = state
+def _needed_before(scores, starts, sizes, depth, needed):  # type: ignore[no-untyped-def]
+    """How many documents of each worse level must come before each of the first documents of a level.
 
-
-@njit(nogil=True, cache=True)
-def _tail_sums(scores, by_score, profile, depth):  # type: ignore[no-untyped-def]
-    """Sums of profile × score down the score-sorted list, when c of the first ``depth`` documents stood before.
-
-    Row c, column m is the sum over the first m documents with A taken ``depth − c`` ranks further down.
+    A document that gains less and scores at least as much comes first in some best ranking, since neither the profile
+    nor the discount rises with the rank.
     """
-    n = len(by_score)
-    sums = np.zeros((depth + 1, n + 1))
-    for c in range(depth + 1):
-        total = 0.0
-        for m in range(n):
-            total += profile[min(depth + m - c, n - 1)] * scores[by_score[m]]
-            sums[c, m + 1] = total
-    return sums
-
-
-@njit(nogil=True, cache=True)
-def _best_end(scores, starts, sizes, ranks, profile, depth, counts, layers, value):  # type: ignore[no-untyped-def]
-    """Best state at the last rank that counts, with the rest in score order behind it.
-
-    A document taken out of the score-sorted list at position m, as the c-th of those taken, changes the tail by
-    sums[c − 1, m] − sums[c, m + 1]; its largest change bounds that, so that most states need no closer look.
-    """
-    n, n_levels = starts[-1] + sizes[-1] - starts[0], len(sizes)
-    first = starts[0]
-    by_score = np.empty(n, dtype=np.int64)
-    for place in range(first, first + n):
-        by_score[ranks[place]] = place
-    sums = _tail_sums(scores, by_score, profile, depth)
-    bound = np.zeros((n_levels, depth + 1))
-    above = np.zeros((n_levels, depth, n_levels), dtype=np.int64)
-    for level in range(n_levels):
-        for i in range(min(depth, sizes[level])):
-            m = ranks[starts[level] + i]
-            largest = -np.inf
-            for c in range(i + 1, min(depth, m + 1) + 1):
-                largest = max(largest, sums[c - 1, m] - sums[c, m + 1])
-            bound[level, i + 1] = bound[level, i] + largest
-            for other in range(n_levels):
-                count = above[level, i - 1, other] if i > 0 else 0
-                while count < min(depth, sizes[other]) and ranks[starts[other] + count] < m:
+    for level in range(len(starts)):
+        for other in range(level + 1, len(starts)):
+            count = 0
+            for i in range(min(depth, sizes[level])):
+                score = scores[starts[level] + i]
+                while count <= depth and count < sizes[other] and scores[starts[other] + count] >= score:
                     count += 1
-                above[level, i, other] = count
-    best, best_value = -1, -np.inf
-    for look_closer in range(2):
-        # The first time round only the most promising state is looked at, which lets the second skip nearly all.
-        promising, most = -1, -np.inf
-        for state in range(layers[depth], layers[depth + 1]):
-            if value[state] == -np.inf:
-                continue
-            optimist = value[state]
+                needed[level, i, other] = count
+
+
+@njit(nogil=True, cache=True)
+def _may_follow(state, level, i, n_levels, counts, needed):  # type: ignore[no-untyped-def]
+    """Whether all that must come before the i-th document of a level is placed."""
+    for other in range(level + 1, n_levels):
+        if counts[state, other] < needed[level, i, other]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _tail_sums(scores, by_score, profile, depth, sums):  # type: ignore[no-untyped-def]
+    """Value [m, c] of the first m documents in score order, on ranks from ``depth`` on, when c of them are gone."""
+    last = len(profile) - 1
+    sums[0] = 0.0
+    for m in range(sums.shape[0] - 1):
+        score = scores[by_score[m]]
+        for c in range(depth + 1):
+            sums[m + 1, c] = sums[m, c] + profile[min(depth + m - c, last)] * score
+
+
+@njit(nogil=True, cache=True)
+def _best_merge(  # type: ignore[no-untyped-def]
+    query, scores, starts, sizes, worth, profile, discounts, depth, needed, positions, sums,
+    counts, successors, predecessors, value, tail, came, lowest, seen, reached, following,
+):  # fmt: skip
+    """Find the state that is best after the last rank that counts; ``came`` tells how it was reached.
+
+    What comes after a state, in score order, is summed along with it, up to a constant. Taken out in score order, the
+    c-th document of a state, at position m of the list, changes that by sums[m, c − 1] − sums[m + 1, c]; what it was
+    before is the sum of the state without that document.
+    """
+    n_levels, with_tail = len(sizes), sums.shape[0] > 1
+    value[0], reached[0], n_reached = 0.0, 0, 1
+    for rank in range(depth):
+        a, d, n_following = profile[rank], discounts[rank], 0
+        for at in range(n_reached):
+            state = reached[at]
             for level in range(n_levels):
-                optimist += bound[level, counts[state, level]]
-            if look_closer == 0:
-                if optimist > most:
-                    promising, most = state, optimist
-                continue
-            if optimist <= best_value:
-                continue
-            exact = _with_tail(value[state], counts[state], starts, ranks, above, sums)
-            if exact > best_value:
-                best, best_value = state, exact
-        if look_closer == 0:
-            best = promising
-            best_value = _with_tail(value[best], counts[best], starts, ranks, above, sums)
+                i = counts[state, level]
+                if i == sizes[level] or not _may_follow(state, level, i, n_levels, counts, needed):
+                    continue
+                to = successors[state, level]
+                there = value[state] + a * scores[starts[level] + i] - d * worth[level]
+                if seen[to] == query:
+                    if there > value[to]:
+                        value[to], came[to] = there, level
+                    continue
+                seen[to], value[to], came[to] = query, there, level
+                following[n_following] = to
+                n_following += 1
+                if with_tail:
+                    # The last document in score order is the new one, or the last one of the state before.
+                    final = lowest[state]
+                    m = positions[final, counts[state, final] - 1] if rank > 0 else -1
+                    if positions[level, i] > m:
+                        final, m = level, positions[level, i]
+                    lowest[to] = final
+                    tail[to] = tail[predecessors[to, final]] + sums[m, rank] - sums[m + 1, rank + 1]
+        reached, following, n_reached = following, reached, n_following
+    best = reached[0]
+    for at in range(1, n_reached):
+        state = reached[at]
+        if value[state] + tail[state] > value[best] + tail[best]:
+            best = state
     return best
 
 
 @njit(nogil=True, cache=True)
-def _with_tail(value, taken, starts, ranks, above, sums):  # type: ignore[no-untyped-def]
-    for level in range(len(starts)):
-        for i in range(taken[level]):
-            m = ranks[starts[level] + i]
-            c = 1
-            for other in range(len(starts)):
-                c += i if other == level else min(taken[other], above[level, i, other])
-            value += sums[c - 1, m] - sums[c, m + 1]
-    return value
-
-
-@njit(nogil=True, cache=True)
 def most_violated_merge(  # type: ignore[no-untyped-def]
-    scores, queries, level_offsets, of_query, active, scales, weights,
-    profile, discounts, gains, has_tail, tables, counts, successors, layers, ranks, deltas, first, end,
+    scores, predicted, by_score, queries, level_offsets, of_query, active, scales, weights, profile, discounts, gains,
+    has_tail, tables, counts, successors, predecessors, ranks, deltas, first, end,
 ):  # fmt: skip
     """Sum over the first ranks: merge the sorted levels by dynamic programming, then the rest in score order.
 
-    States of up to ``depth`` documents over L levels are numbered layer by layer; ``tables[L]`` says where the rows of
-    ``counts`` and ``successors`` for L levels begin, and row L of ``layers`` where each layer begins among them.
+    A state says how many documents of each level are placed. States of up to ``depth`` documents over L levels are
+    numbered; ``tables[L]`` says where the rows of ``counts``, ``successors`` and ``predecessors`` for L levels begin.
+    Only states that some best ranking can pass through are looked at.
     """
-    value = np.empty(counts.shape[0])
-    came = np.empty(counts.shape[0], dtype=np.int8)
-    before = np.empty(counts.shape[0], dtype=np.int32)
+    n_states, most_levels, most = counts.shape[0], counts.shape[1], len(discounts)
+    value, tail = np.empty(n_states), np.zeros(n_states)
+    came, lowest = np.empty(n_states, dtype=np.int8), np.zeros(n_states, dtype=np.int8)
+    seen = np.full(n_states, -1, dtype=np.int64)
+    reached, following = np.empty(n_states, dtype=np.int64), np.empty(n_states, dtype=np.int64)
+    needed = np.zeros((most_levels, most, most_levels), dtype=np.int64)
+    positions = np.zeros((most_levels, most), dtype=np.int64)
     for query in range(first, end):
         if not active[query]:
             continue
-        low, high = of_query[query], of_query[query + 1]
-        n_levels, n = high - low, queries[query + 1] - queries[query]
-        depth = min(len(discounts), n)
+        low, high, begin = of_query[query], of_query[query + 1], queries[query]
+        n_levels, n = high - low, queries[query + 1] - begin
+        depth = min(most, n)
         starts = level_offsets[low:high]
         sizes = level_offsets[low + 1 : high + 1] - starts
         rows = slice(tables[n_levels], tables[n_levels + 1])
-        own_counts, own_successors, own_layers = counts[rows], successors[rows], layers[n_levels]
-        scaled = scales[query] * profile[:n]
-        worth = weights[query] * gains[low:high]
-        _head_values(
-            scores,
-            starts,
-            sizes,
-            scaled,
-            discounts,
-            worth,
-            depth,
-            own_counts,
-            own_successors,
-            own_layers,
-            value,
-            came,
-            before,
-        )
-        heads = np.empty(n_levels, dtype=np.int64)
-        skip = np.zeros(n_levels, dtype=np.int64)
+        own_counts, own_predecessors = counts[rows], predecessors[rows]
+        scaled, worth = scales[query] * profile[:n], weights[query] * gains[low:high]
+        own_places = by_score[begin : begin + n]
+        _needed_before(scores, starts, sizes, depth, needed)
+        furthest = -1
         if has_tail and depth < n:
-            merge_levels(scores, level_offsets, low, high, heads, skip, 0, ranks)
-            state = _best_end(scores, starts, sizes, ranks, scaled, depth, own_counts, own_layers, value)
-        else:
-            state = own_layers[depth] + np.argmax(value[own_layers[depth] : own_layers[depth + 1]])
-        skip[:] = own_counts[state, :n_levels]
-        merge_levels(scores, level_offsets, low, high, heads, skip, depth, ranks)
-        lost = 0.0
-        for rank in range(depth - 1, -1, -1):
-            level = came[state]
-            taken = own_counts[state, level] - 1
-            ranks[starts[level] + taken] = rank
-            lost -= discounts[rank] * worth[level]
-            state = before[state]
-        ideal, rank = 0.0, 0
-        for level in range(n_levels):
-            for _ in range(sizes[level]):
-                if rank < depth:
-                    ideal += discounts[rank] * worth[level]
-                    rank += 1
-        deltas[query] = ideal + lost
+            for level in range(n_levels):
+                for i in range(min(depth, sizes[level])):
+                    positions[level, i] = predicted[starts[level] + i]
+                    furthest = max(furthest, positions[level, i])
+        elif has_tail:
+            tail[:] = 0.0
+        sums = np.empty((furthest + 2, depth + 1))
+        _tail_sums(scores, own_places, scaled, depth, sums)
+        best = _best_merge(
+            query, scores, starts, sizes, worth, scaled, discounts, depth, needed, positions, sums,
+            own_counts, successors[rows], own_predecessors, value, tail, came, lowest, seen, reached, following,
+        )  # fmt: skip
+        deltas[query] = _read_off(
+            best, depth, begin, starts, sizes, worth, discounts, own_places, own_counts, own_predecessors, came, ranks
+        )
+
+
+@njit(nogil=True, cache=True)
+def _read_off(  # type: ignore[no-untyped-def]
+    state, depth, begin, starts, sizes, worth, discounts, by_score, counts, predecessors, came, ranks
+):
+    """Rank the documents of the last state as they were placed and the others by score; gives weight·Δ."""
+    ranks[begin : begin + len(by_score)] = -1
+    delta, rank = 0.0, 0
+    for level in range(len(starts)):
+        for _ in range(min(sizes[level], depth - rank)):
+            delta += discounts[rank] * worth[level]
+            rank += 1
+    for rank in range(depth - 1, -1, -1):
+        level = came[state]
+        ranks[starts[level] + counts[state, level] - 1] = rank
+        delta -= discounts[rank] * worth[level]
+        state = predecessors[state, level]
+    rank = depth
+    for place in by_score:
+        if ranks[place] < 0:
+            ranks[place] = rank
+            rank += 1
+    return delta
 
 
 @njit(nogil=True, cache=True)
@@ -188,7 +174,7 @@ def most_violated_path(  # type: ignore[no-untyped-def]
     scales,
     weights,
     profile,
-    credits,
+    credit,
     credit_starts,
     ranks,
     deltas,
@@ -201,7 +187,7 @@ def most_violated_path(  # type: ignore[no-untyped-def]
             continue
         start, end_rel, stop = queries[query], level_offsets[of_query[query] + 1], queries[query + 1]
         n_rel, n_irr = end_rel - start, stop - end_rel
-        table = credits[credit_starts[query] : credit_starts[query] + n_rel * (n_irr + 1)].reshape(n_rel, n_irr + 1)
+        table = credit[credit_starts[query] : credit_starts[query] + n_rel * (n_irr + 1)].reshape(n_rel, n_irr + 1)
         scale, weight = scales[query], weights[query]
         good_last = np.empty((n_rel + 1, n_irr + 1), dtype=np.bool_)
         row = np.empty(n_irr + 1)

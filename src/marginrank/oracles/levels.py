@@ -8,6 +8,7 @@ import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.measures import BinaryMeasure, Measure, PositionMeasure, Rankings
+from marginrank.measures.err import ERR
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
@@ -15,8 +16,8 @@ from marginrank.typing import BoolArray, FloatArray, IntArray
 class Levels:
     """Where the documents of each level of each query are, and what a document of it gains.
 
-    Places run over all documents: first those of the first query, its best level first. ``documents`` gives the document
-    at each place. Level ℓ takes the places ``offsets[ℓ]:offsets[ℓ + 1]``, and query q has the levels
+    Places run over all documents: first those of the first query, its best level first. ``documents`` gives the
+    document at each place. Level ℓ takes the places ``offsets[ℓ]:offsets[ℓ + 1]``, and query q has the levels
     ``of_query[q]:of_query[q + 1]``.
     """
 
@@ -25,6 +26,14 @@ class Levels:
     offsets: IntArray
     of_query: IntArray
     gains: FloatArray
+
+    @property
+    def of_document(self) -> IntArray:
+        """Level of each document inside its query, the best being 0."""
+        level = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        out = np.empty(len(self.documents), dtype=np.int64)
+        out[self.documents] = level - np.repeat(self.of_query[:-1], self.lengths)
+        return out
 
     @property
     def counts(self) -> IntArray:
@@ -57,6 +66,8 @@ def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
         rankings = Rankings(grades, offsets, grades, offsets)
         worth = measure.gains(grades, rankings.best_per_document)
         scale = _normalizer(measure, rankings)
+    elif isinstance(measure, ERR):
+        worth, scale = measure.stops(grades), np.ones(len(offsets) - 1)
     elif isinstance(measure, BinaryMeasure):
         worth = (grades >= measure.threshold).astype(np.float64)
         scale = np.ones(len(offsets) - 1)
@@ -80,4 +91,4 @@ def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
 def _normalizer(measure: PositionMeasure, rankings: Rankings) -> FloatArray:
     if isinstance(measure.normalizer, int | float):
         return np.full(len(rankings), float(measure.normalizer))
-    return measure._total(rankings) if measure.normalizer == "total" else measure._ideal(rankings)  # noqa: SLF001
+    return measure._total(rankings) if measure.normalizer == "total" else measure._ideal(rankings)

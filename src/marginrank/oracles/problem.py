@@ -12,9 +12,25 @@ from marginrank.measures import Measure
 from marginrank.oracles.levels import Levels
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
+
+@dataclass(frozen=True)
+class Sorted:
+    """The documents of all queries sorted by score, inside their levels and all together.
+
+    Places run over the levels of a query, best level first, as in `Levels`.
+    """
+
+    #: Score at each place, descending inside each level.
+    scores: FloatArray
+    #: Rank by score of the document at each place.
+    predicted: IntArray
+    #: Place of the document at each rank by score.
+    places: IntArray
+
+
 #: Ranks the documents of queries ``first`` to ``end``, so that weight·Δ + a(y)·s is largest:
-#: ``rank(sorted scores, weights, ranks by place, weight·Δ, first, end)``.
-Ranker: TypeAlias = Callable[[FloatArray, FloatArray, IntArray, FloatArray, int, int], None]
+#: ``rank(sorted, weights, ranks by place, weight·Δ, first, end)``.
+Ranker: TypeAlias = Callable[[Sorted, FloatArray, IntArray, FloatArray, int, int], None]
 
 
 @dataclass(frozen=True)

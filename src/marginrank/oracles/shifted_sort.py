@@ -6,7 +6,7 @@ import numpy as np
 
 from marginrank.measures import PositionMeasure
 from marginrank.measures.rankings import rank_by
-from marginrank.oracles.problem import Problem, Ranker
+from marginrank.oracles.problem import Problem, Ranker, Sorted
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -18,14 +18,12 @@ def bind_shifted_sort(problem: Problem) -> Ranker:
     discounts = problem.profile
     worth = np.repeat(levels.gains, np.diff(levels.offsets))
 
-    def rank(
-        scores: FloatArray, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int
-    ) -> None:
+    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
         bounds = levels.queries[first : end + 1]
         places = slice(bounds[0], bounds[-1])
         sizes = np.diff(bounds)
         gain = np.repeat(weights[first:end], sizes) * worth[places]
-        shifted = np.repeat(problem.scales[first:end], sizes) * scores[places] - gain
+        shifted = np.repeat(problem.scales[first:end], sizes) * ordered.scores[places] - gain
         order, _ = rank_by(shifted, bounds - bounds[0])
         start = np.repeat(bounds[:-1] - bounds[0], sizes)
         own = np.empty(len(order), dtype=np.int64)

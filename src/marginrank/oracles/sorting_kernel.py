@@ -6,70 +6,107 @@ import numpy as np
 from numba import njit
 
 #: Insertion sort gives up, for a merge sort, after this many moves per document.
-MOVES_PER_DOCUMENT = 24
+MOVES_PER_DOCUMENT = 4
+#: Length of the runs that the merge sort begins with.
+RUN = 12
 
 
 @njit(nogil=True, cache=True)
-def _insertion_sort(scores, documents, start, end):  # type: ignore[no-untyped-def]
-    """Sort by score, descending, equal scores by document; quick where the order was nearly right before."""
+def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-untyped-def]
+    """Higher scores come first, of equal ones the worse level, and then the document that came first."""
+    if key != other_key:
+        return key > other_key
+    if levels[document] != levels[other]:
+        return levels[document] > levels[other]
+    return document < other
+
+
+@njit(nogil=True, cache=True)
+def _insertion_sort(keys, documents, levels, start, end, most_moves):  # type: ignore[no-untyped-def]
+    """Sort in place; gives up, with what it has, after too many moves."""
     moves = 0
     for place in range(start + 1, end):
-        document = documents[place]
-        score = scores[document]
+        key, document = keys[place], documents[place]
         to = place
-        while to > start:
-            other = documents[to - 1]
-            if scores[other] > score or (scores[other] == score and other < document):
-                break
-            documents[to] = other
+        while to > start and _comes_first(key, document, keys[to - 1], documents[to - 1], levels):
+            keys[to], documents[to] = keys[to - 1], documents[to - 1]
             to -= 1
-        documents[to] = document
+        keys[to], documents[to] = key, document
         moves += place - to
-        if moves > MOVES_PER_DOCUMENT * (end - start):
+        if moves > most_moves:
             return False
     return True
 
 
 @njit(nogil=True, cache=True)
-def sort_levels(scores, documents, sorted_scores, level_offsets, first, end):  # type: ignore[no-untyped-def]
-    """Sort the documents of levels ``first`` to ``end`` by score, in place, and write their scores in that order."""
-    for level in range(first, end):
-        start, stop = level_offsets[level], level_offsets[level + 1]
-        if not _insertion_sort(scores, documents, start, stop):
-            by_number = np.sort(documents[start:stop])
-            documents[start:stop] = by_number[np.argsort(-scores[by_number], kind="mergesort")]
-        for place in range(start, stop):
-            sorted_scores[place] = scores[documents[place]]
+def _merge_sort(keys, documents, levels):  # type: ignore[no-untyped-def]
+    """Sort short runs, then merge them pairwise."""
+    n = len(keys)
+    for run in range(0, n, RUN):
+        _insertion_sort(keys, documents, levels, run, min(run + RUN, n), RUN * RUN)
+    other_keys, other_documents = np.empty(n), np.empty(n, dtype=np.int64)
+    width = RUN
+    while width < n:
+        for left in range(0, n, 2 * width):
+            middle, right = min(left + width, n), min(left + 2 * width, n)
+            a, b = left, middle
+            for to in range(left, right):
+                if a < middle and (
+                    b == right or not _comes_first(keys[b], documents[b], keys[a], documents[a], levels)
+                ):
+                    other_keys[to], other_documents[to] = keys[a], documents[a]
+                    a += 1
+                else:
+                    other_keys[to], other_documents[to] = keys[b], documents[b]
+                    b += 1
+        keys[:] = other_keys
+        documents[:] = other_documents
+        width *= 2
 
 
 @njit(nogil=True, cache=True)
-def merge_levels(sorted_scores, level_offsets, first, end, heads, skip, rank, ranks):  # type: ignore[no-untyped-def]
-    """Rank the documents of levels by score, from ``rank`` on, leaving out the first ``skip`` of each level."""
-    for level in range(first, end):
-        heads[level - first] = level_offsets[level] + skip[level - first]
-    while True:
-        best = -1
-        for level in range(first, end):
-            place = heads[level - first]
-            if place < level_offsets[level + 1] and (
-                best < 0 or sorted_scores[place] > sorted_scores[heads[best - first]]
-            ):
-                best = level
-        if best < 0:
-            return
-        ranks[heads[best - first]] = rank
-        heads[best - first] += 1
-        rank += 1
+def sort_queries(  # type: ignore[no-untyped-def]
+    scores, queries, level_offsets, of_query, levels, order, documents, sorted_scores, predicted, by_score, first, end
+):
+    """Sort the documents of queries ``first`` to ``end`` by score, all together and inside their levels.
 
-
-@njit(nogil=True, cache=True)
-def rank_by_score(sorted_scores, level_offsets, of_query, ranks, first, end):  # type: ignore[no-untyped-def]
-    """Rank the documents of queries ``first`` to ``end`` by score; ranks are given by place."""
+    Args:
+        scores: By document.
+        queries: Where the documents of each query begin.
+        level_offsets: Where the places of each level begin.
+        of_query: Where the levels of each query begin.
+        levels: Level of each document inside its query, best first.
+        order: In and out, documents by score; that of the last time is often nearly right.
+        documents: Out, by place.
+        sorted_scores: Out, by place.
+        predicted: Out, by place, the rank by score.
+        by_score: Out, by rank, the place.
+        first: First query.
+        end: The query after the last.
+    """
+    longest = 0
     for query in range(first, end):
-        low, high = of_query[query], of_query[query + 1]
-        heads = np.empty(high - low, dtype=np.int64)
-        skip = np.zeros(high - low, dtype=np.int64)
-        merge_levels(sorted_scores, level_offsets, low, high, heads, skip, 0, ranks)
+        longest = max(longest, queries[query + 1] - queries[query])
+    buffer = np.empty(longest)
+    heads = np.empty(longest, dtype=np.int64)
+    for query in range(first, end):
+        start, n = queries[query], queries[query + 1] - queries[query]
+        keys, own = buffer[:n], order[start : start + n]
+        for rank in range(n):
+            keys[rank] = scores[own[rank]]
+        if not _insertion_sort(keys, own, levels, 0, n, MOVES_PER_DOCUMENT * n):
+            _merge_sort(keys, own, levels)
+        low = of_query[query]
+        for level in range(of_query[query + 1] - low):
+            heads[level] = level_offsets[low + level]
+        for rank in range(n):
+            document = own[rank]
+            place = heads[levels[document]]
+            heads[levels[document]] += 1
+            documents[place] = document
+            sorted_scores[place] = keys[rank]
+            predicted[place] = rank
+            by_score[start + rank] = place
 
 
 @njit(nogil=True, cache=True)
@@ -91,8 +128,8 @@ def finish(  # type: ignore[no-untyped-def]
 ):
     """Turn rankings into slacks and gradients: ∂ξ/∂s_i = scale·(A(rank) − A(reference rank)), ξ = Δ + ∂ξ/∂s·s.
 
-    The reference ranking is given by document (``fixed``), else by place (``reference``), and if both are empty it is the
-    ideal ranking with every level in score order, which is the order of the places.
+    The reference ranking is given by document (``fixed``), else by place (``reference``), and if both are empty it is
+    the ideal ranking with every level in score order, which is the order of the places.
     """
     for query in range(first, end):
         start, stop = queries[query], queries[query + 1]

@@ -1,0 +1,97 @@
+"""Sums and maxima of losses are losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.losses.base import BoundLoss, Loss
+from marginrank.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class SumLoss(Loss):
+    """Weighted sum of losses, each with its own slack: ξ = Σ_l c_l ξ_l.
+
+    SVMcombo with separate slacks, Chakrabarti et al. (KDD 2008) §3.7; each part has its own feature map.
+
+    >>> from marginrank.losses.structured import StructuredLoss
+    >>> parts = (StructuredLoss("auc"), StructuredLoss("ap"))
+    >>> SumLoss(parts, (1.0, 2.0))([1, 0], [0.0, 0.0])[0].tolist()            # 1·1 + 2·½
+    [2.0]
+    """
+
+    losses: Sequence[Loss]
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.losses:
+            raise ValueError("a sum of losses needs at least one loss")
+        if self.weights is not None and (len(self.weights) != len(self.losses) or min(self.weights) < 0):
+            raise ValueError(
+                f"{self.weights} are no weights for {len(self.losses)} losses; give one per loss, not negative"
+            )
+
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Bind every part."""
+        weights = np.ones(len(self.losses)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+        return _BoundSum([loss.bind(grades, offsets) for loss in self.losses], weights)
+
+
+@dataclass(frozen=True)
+class MaxLoss(Loss):
+    """Largest of several losses, query by query, with one slack: ξ = max_l ξ_l.
+
+    SVMcombo with shared slacks, Chakrabarti et al. (KDD 2008) §3.7: the constraints of all parts bound one ξ.
+
+    >>> from marginrank.losses.structured import StructuredLoss
+    >>> MaxLoss((StructuredLoss("auc"), StructuredLoss("ap")))([1, 0], [0.0, 0.0])[0].tolist()        # max(1, ½)
+    [1.0]
+    """
+
+    losses: Sequence[Loss]
+
+    def __post_init__(self) -> None:
+        if not self.losses:
+            raise ValueError("a maximum of losses needs at least one loss")
+
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Bind every part."""
+        return _BoundMax([loss.bind(grades, offsets) for loss in self.losses])
+
+
+class _BoundParts(BoundLoss):
+    def __init__(self, parts: list[BoundLoss]) -> None:
+        self.parts = parts
+        self.offsets = parts[0].offsets
+        self.active = np.logical_or.reduce([part.active for part in parts])
+        self._xi = np.zeros(len(self.active))
+        self._gradient = np.zeros(self.offsets[-1])
+
+
+class _BoundSum(_BoundParts):
+    def __init__(self, parts: list[BoundLoss], weights: FloatArray) -> None:
+        super().__init__(parts)
+        self.weights = weights
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        documents = slice(self.offsets[first], self.offsets[end])
+        xi[first:end], gradient[documents] = 0.0, 0.0
+        for part, weight in zip(self.parts, self.weights.tolist(), strict=True):
+            part.evaluate(scores, self._xi, self._gradient, first, end)
+            xi[first:end] += weight * self._xi[first:end]
+            gradient[documents] += weight * self._gradient[documents]
+
+
+class _BoundMax(_BoundParts):
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        documents = slice(self.offsets[first], self.offsets[end])
+        sizes = np.diff(self.offsets[first : end + 1])
+        self.parts[0].evaluate(scores, xi, gradient, first, end)
+        for part in self.parts[1:]:
+            part.evaluate(scores, self._xi, self._gradient, first, end)
+            larger = self._xi[first:end] > xi[first:end]
+            np.copyto(xi[first:end], self._xi[first:end], where=larger)
+            np.copyto(gradient[documents], self._gradient[documents], where=np.repeat(larger, sizes))

@@ -1,0 +1,288 @@
+"""Hinges over pairs of documents, and over all rankings of short lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import permutations
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from marginrank.errors import DataError
+from marginrank.feature_maps import PartialOrder, Scale
+from marginrank.losses.base import BoundLoss, Loss
+from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures.dcg import DCG
+from marginrank.oracles.levels import Levels, arrange
+from marginrank.typing import FloatArray, IntArray
+
+Normalize: TypeAlias = Literal["pairs", "none", "largest"]
+Numerator: TypeAlias = Literal["levels", "documents", "bound"]
+#: The longest list whose rankings are gone through one by one: 7! = 5040.
+LONGEST_LIST: Final = 7
+_NO_WEIGHTS = np.zeros((0, 0))
+
+
+def _by_grade(grades: FloatArray, offsets: IntArray) -> Levels:
+    return arrange(DCG(gain="linear"), grades, offsets)
+
+
+def _scales(normalize: Normalize, pairs: IntArray) -> FloatArray:
+    if normalize == "none":
+        return np.ones(len(pairs))
+    return np.asarray((1.0 if normalize == "pairs" else pairs.max(initial=0)) / np.maximum(pairs, 1))
+
+
+def _check_normalize(normalize: str) -> None:
+    if normalize not in ("pairs", "none", "largest"):
+        raise ValueError(f"normalize is {normalize!r}; choose 'pairs', 'none' or 'largest'")
+
+
+@dataclass(frozen=True)
+class PairwiseHinge(Loss):
+    """RankSVM: a hinge for every pair of documents of different grade of a query.
+
+    ξ = scale · Σ_{g_i > g_j} τ(g_i, g_j) · max(0, margin − (s_i − s_j))^power, without a ½ in front of the square.
+    Herbrich, Graepel and Obermayer (2000) and Joachims (KDD 2002) for power 1, Lee and Lin (2014) for power 2. Where a
+    pair stands exactly at its margin the derivative 0 is taken.
+
+    Pairs are never formed. A query of n documents with L different grades takes O(n log n) for sorting, which is quick
+    where the order has changed little since the evaluation before, and O(n log L) for the sums; O(n L) with
+    ``rank_weights``.
+
+    Args:
+        power: 1 for the hinge, 2 for the squared hinge.
+        normalize: ``pairs`` divides by the number of pairs of different grade, so ξ is a mean; ``none`` leaves the sum;
+            ``largest`` multiplies the sum by μ_q = max_q' #pairs(q') / #pairs(q), the query weight of Cao et al. (SIGIR
+            2006), over the queries that the loss is bound to: all queries weigh as much as the one with the most pairs.
+        margin: By how much the better document of a pair should score higher.
+        rank_weights: τ, the weight of each pair of a better and a worse grade, of Cao et al. (SIGIR 2006), the
+            SVM-IR-QP of Le and Smola (2008) §6.3: a mapping from (better, worse) to a number from 0 on. All pairs of
+            grades that meet in a query need a weight. By default every pair weighs 1.
+
+    >>> xi, gradient = PairwiseHinge()([2, 1, 0], [0.5, 0.0, 0.25])   # (0.5 + 0.75 + 1.25) / 3
+    >>> xi.round(4).tolist(), (3 * gradient).tolist()
+    ([0.8333], [-2.0, 0.0, 2.0])
+    >>> PairwiseHinge(power=2, normalize="none")([1, 0], [0.25, 0.0])   # 0.75², and ∓2 · 0.75
+    (array([0.5625]), array([-1.5,  1.5]))
+    >>> weights = {(2, 1): 3, (2, 0): 2, (1, 0): 1}
+    >>> PairwiseHinge(normalize="none", rank_weights=weights)([2, 1, 0], [0.5, 0.0, 0.25])[0]   # 3·0.5 + 2·0.75 + 1.25
+    array([4.25])
+    """
+
+    power: Literal[1, 2] = 1
+    normalize: Normalize = "pairs"
+    margin: float = 1.0
+    rank_weights: Mapping[tuple[float, float], float] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.power not in (1, 2):
+            raise ValueError(f"power is {self.power!r}; choose 1 (hinge) or 2 (squared hinge)")
+        _check_normalize(self.normalize)
+        if not (self.margin > 0 and np.isfinite(self.margin)):
+            raise ValueError(f"margin is {self.margin!r}; give a number above 0")
+        for (better, worse), weight in (self.rank_weights or {}).items():
+            if not better > worse:
+                raise ValueError(f"rank_weights has ({better}, {worse}); give the better, higher grade first")
+            if not (weight >= 0 and np.isfinite(weight)):
+                raise ValueError(f"rank_weights[{better}, {worse}] is {weight}; give a number from 0 on")
+
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Arrange the documents by grade and look up the weights."""
+        levels = _by_grade(grades, offsets)
+        kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), _NO_WEIGHTS
+        if self.rank_weights is not None:
+            kinds, weights = _weight_table(self.rank_weights, levels)
+        return _BoundPairs(
+            levels, np.zeros(len(levels.gains)), self.margin, self.power == 2, self.normalize, kinds, weights
+        )
+
+
+def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Levels) -> tuple[IntArray, FloatArray]:
+    """Which row of the table each level takes, and the table of weights by better and worse grade."""
+    named = np.unique(np.array([grade for pair in rank_weights for grade in pair], dtype=np.float64))
+    table = np.full((len(named), len(named)), np.nan)
+    for pair, weight in rank_weights.items():
+        table[tuple(np.searchsorted(named, pair))] = weight
+    query = np.repeat(np.arange(len(levels.counts)), levels.counts)
+    judged = levels.ordered[query]
+    unknown = np.setdiff1d(levels.gains[judged], named)
+    if len(unknown):
+        raise DataError(f"rank_weights has no weight for grade {unknown[0]:g}; give one for each pair of grades")
+    kinds = np.minimum(np.searchsorted(named, levels.gains), max(len(named) - 1, 0))
+    ones = np.ones(int(judged.sum()), dtype=np.int64)
+    seen = sp.csr_array((ones, (query[judged], kinds[judged])), shape=(len(levels.counts), len(named)))
+    worse, better = np.nonzero(np.triu((seen.T @ seen).toarray(), 1))
+    missing = np.flatnonzero(np.isnan(table[better, worse]))
+    if len(missing):
+        lacking = f"({named[better[missing[0]]]:g}, {named[worse[missing[0]]]:g})"
+        raise DataError(f"rank_weights has no weight for {lacking}, grades that meet in a query; add it")
+    return kinds, table
+
+
+@dataclass(frozen=True)
+class PositionHinge(Loss):
+    """The position-sensitive pairwise hinge: pairs high in the ranking need a larger margin.
+
+    ξ = scale · Σ_{y_i < y_j} max(0, m/y_i − m/y_j − (s_i − s_j)), Riezler and De Bona (2009) Definition 1, with rank
+    labels y = 1 + the number of different higher grades in the query. As m/y_i − m/y_j − (s_i − s_j) = (s_j − m/y_j) −
+    (s_i − m/y_i), it is a hinge of margin 0 at the scores s − m/y, and costs the same O(n log n).
+
+    The paper says that ξ bounds the number of pairs with s_i < s_j (Definition 2). That holds where every margin is at
+    least 1. The smallest, of the two worst of r levels, is m/(r(r − 1)), so it holds for m ≥ r(r − 1): for two levels
+    with m = r, for more it does not.
+
+    Args:
+        m: What is divided by the labels: ``levels``, the number of levels r of the query; ``documents``, its number of
+            documents n(q), which the paper takes for fully ranked lists, where both are the same; or ``bound``,
+            r(r − 1), for which ξ with ``normalize="none"`` bounds the number of pairs in the wrong order.
+        normalize: As for `PairwiseHinge`; the paper leaves the sum.
+
+    >>> xi, gradient = PositionHinge()([2, 1, 0], [10.0, 0.0, 0.1])   # 3/2 - 3/3 - (0 - 0.1)
+    >>> xi.round(10).tolist(), gradient.tolist()
+    ([0.6], [0.0, -1.0, 1.0])
+    """
+
+    m: Numerator = "levels"
+    normalize: Normalize = "none"
+
+    def __post_init__(self) -> None:
+        _check_normalize(self.normalize)
+        if self.m not in ("levels", "documents", "bound"):
+            raise ValueError(f"m is {self.m!r}; choose 'levels', 'documents' or 'bound'")
+
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Arrange the documents by grade and work out the margins."""
+        levels = _by_grade(grades, offsets)
+        counts = levels.counts
+        m = {"levels": counts, "documents": levels.lengths, "bound": counts * (counts - 1)}[self.m]
+        label = 1.0 + np.arange(len(levels.gains)) - np.repeat(levels.of_query[:-1], counts)
+        kinds = np.zeros(len(label), dtype=np.int64)
+        return _BoundPairs(levels, np.repeat(m, counts) / label, 0.0, False, self.normalize, kinds, _NO_WEIGHTS)
+
+
+class _BoundPairs(BoundLoss):
+    def __init__(
+        self,
+        levels: Levels,
+        heights: FloatArray,
+        margin: float,
+        squared: bool,
+        normalize: Normalize,
+        kinds: IntArray,
+        weights: FloatArray,
+    ) -> None:
+        self.offsets = levels.queries
+        self.active = levels.ordered
+        self.levels = levels
+        self._heights, self._margin, self._squared = heights, float(margin), squared
+        self._scales = _scales(normalize, levels.pairs)
+        self._kinds, self._weights = kinds, weights
+        # Sorted in place at every evaluation: orders change little from one to the next, and sorting finds that.
+        self._documents = levels.documents.copy()
+        self._keys, self._order = np.empty(len(self._documents)), np.empty_like(self._documents)
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        from marginrank.losses.pairwise_kernel import pairwise_hinges  # noqa: PLC0415
+
+        levels = self.levels
+        pairwise_hinges(
+            scores, self._documents, self._heights, self.offsets, levels.offsets, levels.of_query, self.active,
+            self._kinds, self._weights, self._scales, self._margin, self._squared, self._keys, self._order,
+            xi, gradient, first, end,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ListHinge(Loss):
+    """The listwise hinge that sums over all rankings instead of taking the largest; for lists of at most 7 documents.
+
+    ξ = Σ_{y ≠ y*} max(0, Δ(y) − (a(y*) − a(y))·s) over all n! rankings, Riezler and De Bona (2009) Definition 3, where
+    a is φpo over pairs of documents that the measure can tell apart. All ideal rankings have the same a and Δ = 0, so
+    it does not matter which of them is y*. (The paper's φ also has the pairs inside a level, and then it would.)
+
+    Args:
+        measure: The measure of the prediction loss Δ.
+        scale: ``all`` divides φpo by n(n − 1)/2 as the paper does, ``pairs`` by the number of pairs of different level.
+
+    >>> xi, gradient = ListHinge()([1, 0], [0.125, 0.0])      # (1 - 1/2) - 2 · 0.125
+    >>> xi.tolist(), gradient.tolist()
+    ([0.25], [-2.0, 2.0])
+    """
+
+    measure: str | Measure = "ap"
+    scale: Scale = "all"
+
+    def __post_init__(self) -> None:
+        parse_measure(self.measure)
+        PartialOrder(self.scale)
+
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Go through all rankings of each pattern of grades that occurs."""
+        measure = parse_measure(self.measure)
+        lengths = np.diff(offsets)
+        if lengths.max(initial=0) > LONGEST_LIST:
+            query = int(np.argmax(lengths > LONGEST_LIST))
+            raise DataError(
+                f"query {query} has {lengths[query]} documents; a sum over all rankings is for lists of at most "
+                f"{LONGEST_LIST}; use StructuredLoss, which takes the largest term, or shorter lists"
+            )
+        return _BoundList(measure, arrange(measure, grades, offsets), grades, PartialOrder(self.scale))
+
+
+class _BoundList(BoundLoss):
+    def __init__(self, measure: Measure, levels: Levels, grades: FloatArray, feature_map: PartialOrder) -> None:
+        self.offsets = levels.queries
+        self.active = levels.ordered
+        self._documents = levels.documents
+        self._scales = feature_map.scales(levels.lengths, levels.pairs)
+        level = np.repeat(np.arange(len(levels.gains)), np.diff(levels.offsets))
+        known: dict[tuple[tuple[float, ...], tuple[int, ...]], tuple[FloatArray, FloatArray]] = {}
+        self._terms = {}
+        for query in np.flatnonzero(self.active).tolist():
+            places = slice(self.offsets[query], self.offsets[query + 1])
+            own, own_level = grades[levels.documents[places]], level[places]
+            pattern = (tuple(own.tolist()), tuple((own_level - own_level[0]).tolist()))
+            if pattern not in known:
+                known[pattern] = _deltas(measure, own), _coefficients(own_level)
+            self._terms[query] = known[pattern]
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        for query in range(first, end):
+            documents = self._documents[self.offsets[query] : self.offsets[query + 1]]
+            xi[query], gradient[documents] = 0.0, 0.0
+            if self.active[query]:
+                deltas, coefficients = self._terms[query]
+                slopes = self._scales[query] * (coefficients - coefficients[0])
+                terms = deltas + slopes @ scores[documents]
+                violated = terms > 0
+                xi[query], gradient[documents] = terms[violated].sum(), slopes[violated].sum(axis=0)
+
+
+@cache
+def _rankings(n: int) -> IntArray:
+    """All rankings of n documents, the documents in their order first, as the document at each rank.
+
+    >>> _rankings(2).tolist()
+    [[0, 1], [1, 0]]
+    """
+    return np.array(list(permutations(range(n))), dtype=np.int64)
+
+
+def _deltas(measure: Measure, grades: FloatArray) -> FloatArray:
+    """Δ of all rankings of documents that are in an ideal order."""
+    rankings = _rankings(len(grades))
+    offsets = np.arange(len(rankings) + 1, dtype=np.int64) * len(grades)
+    ranked = grades[rankings].ravel()
+    values = measure.values(Rankings(ranked, offsets, ranked, offsets))
+    return np.asarray(values[0] - values)
+
+
+def _coefficients(level: IntArray) -> FloatArray:
+    """φpo of all rankings, before it is scaled: documents of other levels after a document, less those before it."""
+    ranks = np.argsort(_rankings(len(level)), axis=1)
+    sides = np.sign(ranks[:, None, :] - ranks[:, :, None])
+    return np.asarray((sides * (level[:, None] != level)).sum(axis=2), dtype=np.float64)

@@ -1,0 +1,189 @@
+"""Hinges over all pairs of documents of different level, by sweeps over sorted scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: Insertion sort gives up, for a merge sort, after this many moves per document.
+MOVES_PER_DOCUMENT = 8
+#: Length of the runs that the merge sort begins with.
+RUN = 16
+
+
+@njit(nogil=True, cache=True)
+def _merge(scores, documents, start, middle, end, spare_scores, spare_documents):  # type: ignore[no-untyped-def]
+    """Merge two runs that fall in score, in place."""
+    n = middle - start
+    for place in range(n):
+        spare_scores[place] = scores[start + place]
+        spare_documents[place] = documents[start + place]
+    left, right = 0, middle
+    for place in range(start, end):
+        if left == n:
+            return
+        if right < end and scores[right] > spare_scores[left]:
+            scores[place], documents[place] = scores[right], documents[right]
+            right += 1
+        else:
+            scores[place], documents[place] = spare_scores[left], spare_documents[left]
+            left += 1
+
+
+@njit(nogil=True, cache=True)
+def _insertion_sort(scores, documents, start, end, most_moves):  # type: ignore[no-untyped-def]
+    """Sort by falling score, in place; gives up, with the documents in some order, after too many moves."""
+    moves = 0
+    for place in range(start + 1, end):
+        score, document = scores[place], documents[place]
+        to = place
+        while to > start and scores[to - 1] < score:
+            scores[to], documents[to] = scores[to - 1], documents[to - 1]
+            to -= 1
+        scores[to], documents[to] = score, document
+        moves += place - to
+        if moves > most_moves:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _sort(scores, documents, start, end, spare_scores, spare_documents):  # type: ignore[no-untyped-def]
+    """Sort by falling score, in place; quick where the order is nearly right. Sums do not see how ties are broken."""
+    if _insertion_sort(scores, documents, start, end, MOVES_PER_DOCUMENT * (end - start)):
+        return
+    for run in range(start, end, RUN):
+        _insertion_sort(scores, documents, run, min(run + RUN, end), RUN * RUN)
+    width = RUN
+    while width < end - start:
+        for run in range(start, end - width, 2 * width):
+            _merge(scores, documents, run, run + width, min(run + 2 * width, end), spare_scores, spare_documents)
+        width *= 2
+
+
+@njit(nogil=True, cache=True)
+def _sweep(  # type: ignore[no-untyped-def]
+    scores, documents, better, better_end, worse, worse_end, margin, weight, squared, gradient
+):
+    """Add the derivatives of the pairs of two runs that fall in score, one better than the other; give their loss.
+
+    The worse documents that violate the margin of a better one are the first of their run, and going down the better
+    run their gaps margin − (s_better − s_worse) only grow; going up the worse run so do the gaps of the better
+    documents. Gaps, and squares of gaps, are summed by what they grow by: nothing is subtracted, so nothing cancels.
+    """
+    total = 0.0
+    violators, gaps, squares = 0, 0.0, 0.0
+    other = worse
+    for place in range(better, better_end):
+        score = scores[place]
+        if place > better:
+            fall = scores[place - 1] - score
+            squares += fall * (2.0 * gaps + violators * fall)
+            gaps += violators * fall
+        while other < worse_end:
+            gap = margin - (score - scores[other])
+            if gap <= 0.0:
+                break
+            violators += 1
+            gaps += gap
+            squares += gap * gap
+            other += 1
+        if squared:
+            total += squares
+            gradient[documents[place]] -= weight * 2.0 * gaps
+        else:
+            total += gaps
+            gradient[documents[place]] -= weight * violators
+    if violators == 0:
+        return 0.0
+    violators, gaps = 0, 0.0
+    other = better_end - 1
+    for place in range(worse_end - 1, worse - 1, -1):
+        score = scores[place]
+        if place < worse_end - 1:
+            gaps += violators * (score - scores[place + 1])
+        while other >= better:
+            gap = margin - (scores[other] - score)
+            if gap <= 0.0:
+                break
+            violators += 1
+            gaps += gap
+            other -= 1
+        gradient[documents[place]] += weight * (2.0 * gaps if squared else violators)
+    return weight * total
+
+
+@njit(nogil=True, cache=True)
+def _all_pairs(scores, documents, bounds, n_runs, margin, squared, gradient, spare_scores, spare_documents):  # type: ignore[no-untyped-def]
+    """Sweep neighbouring runs and merge them, until one is left: n log L for L levels of n documents, best first."""
+    total = 0.0
+    while n_runs > 1:
+        for run in range(0, n_runs - 1, 2):
+            start, middle, end = bounds[run], bounds[run + 1], bounds[run + 2]
+            total += _sweep(scores, documents, start, middle, middle, end, margin, 1.0, squared, gradient)
+            if n_runs > 2:
+                _merge(scores, documents, start, middle, end, spare_scores, spare_documents)
+        end = bounds[n_runs]
+        n_runs = (n_runs + 1) // 2
+        for run in range(n_runs):
+            bounds[run] = bounds[2 * run]
+        bounds[n_runs] = end
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _weighted_pairs(scores, documents, bounds, kinds, weights, margin, squared, gradient):  # type: ignore[no-untyped-def]
+    """Sweep every pair of levels with its own weight: n·L for L levels of n documents."""
+    total = 0.0
+    for better in range(len(kinds)):
+        for worse in range(better + 1, len(kinds)):
+            weight = weights[kinds[better], kinds[worse]]
+            if weight > 0.0:
+                total += _sweep(
+                    scores, documents, bounds[better], bounds[better + 1], bounds[worse], bounds[worse + 1],
+                    margin, weight, squared, gradient,
+                )  # fmt: skip
+    return total
+
+
+@njit(nogil=True, cache=True)
+def pairwise_hinges(  # type: ignore[no-untyped-def]
+    scores, documents, heights, queries, level_offsets, of_query, active, kinds, weights, scales, margin, squared,
+    keys, order, xi, gradient, first, end,
+):  # fmt: skip
+    """Write the slacks and derivatives of queries ``first`` to ``end``.
+
+    ``documents`` are by place, level after level, and are left sorted by score inside levels for the next time;
+    ``keys`` and ``order`` are room to work in. ``heights`` are added to the margins of pairs of levels as
+    height(better) − height(worse), which is the same as taking them off the scores. Without ``weights`` all pairs weigh
+    1; otherwise ``kinds`` says which row or column of ``weights`` a level takes.
+    """
+    longest, most_levels = 0, 0
+    for query in range(first, end):
+        longest = max(longest, queries[query + 1] - queries[query])
+        most_levels = max(most_levels, of_query[query + 1] - of_query[query])
+    spare_scores, spare_documents = np.empty(longest), np.empty(longest, dtype=np.int64)
+    bounds = np.empty(most_levels + 1, dtype=np.int64)
+    for query in range(first, end):
+        start, stop = queries[query], queries[query + 1]
+        gradient[start:stop] = 0.0
+        xi[query] = 0.0
+        if not active[query]:
+            continue
+        low, high = of_query[query], of_query[query + 1]
+        for level in range(low, high):
+            bounds[level - low], level_end = level_offsets[level], level_offsets[level + 1]
+            for place in range(level_offsets[level], level_end):
+                keys[place] = scores[documents[place]] - heights[level]
+            _sort(keys, documents, level_offsets[level], level_end, spare_scores, spare_documents)
+        order[start:stop] = documents[start:stop]
+        bounds[high - low] = stop
+        if len(weights) == 0:
+            total = _all_pairs(
+                keys, order, bounds, high - low, margin, squared, gradient, spare_scores, spare_documents
+            )
+        else:
+            total = _weighted_pairs(keys, order, bounds, kinds[low:high], weights, margin, squared, gradient)
+        xi[query] = scales[query] * total
+        for document in range(start, stop):
+            gradient[document] *= scales[query]

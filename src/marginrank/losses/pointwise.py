@@ -1,0 +1,45 @@
+"""Losses of documents on their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.losses.base import BoundLoss, Loss
+from marginrank.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class SquaredError(Loss):
+    """Regression on the grades: ξ = the mean over the documents of a query of ½(s_i − g_i)².
+
+    The regression baseline of Chapelle, Le and Smola (2007) §5.1. Every query with a document counts, also where all
+    grades are the same: a score is to be the grade, and not only to be in order.
+
+    >>> xi, gradient = SquaredError()([2, 0], [1.0, 0.5])       # (½·1² + ½·0.5²) / 2
+    >>> xi.tolist(), gradient.tolist()
+    ([0.3125], [-0.5, 0.25])
+    """
+
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Keep the grades."""
+        return _BoundSquares(grades, offsets)
+
+
+class _BoundSquares(BoundLoss):
+    def __init__(self, grades: FloatArray, offsets: IntArray) -> None:
+        lengths = np.diff(offsets)
+        self.offsets = offsets
+        self.active = lengths > 0
+        self._grades = grades
+        self._query = np.repeat(np.arange(len(lengths)), lengths)
+        self._share = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        documents = slice(self.offsets[first], self.offsets[end])
+        errors, share = scores[documents] - self._grades[documents], self._share[documents]
+        gradient[documents] = errors * share
+        xi[first:end] = np.bincount(
+            self._query[documents] - first, 0.5 * errors * gradient[documents], minlength=end - first
+        )

@@ -1,0 +1,89 @@
+"""Losses that are smooth in the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.losses.base import BoundLoss, Loss
+from marginrank.measures.gains import GAINS
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class SoftmaxCrossEntropy(Loss):
+    """ListNet with top-one probabilities: cross entropy of two distributions over the documents of a query.
+
+    ξ = −Σ_i P_g(i) log P_s(i), ∂ξ/∂s = P_s − P_g, with P_g the softmax of the gains of the grades and P_s that of the
+    scores; Cao et al. (ICML 2007). Queries whose gains are all the same carry no order: ξ = 0.
+
+    Args:
+        gain: What P_g is made of: ``linear`` (the grades, as in the paper), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
+        divergence: Take off the entropy of P_g. That leaves the Kullback-Leibler divergence, with the same derivative
+            and the minimum 0, where scores are gains up to a constant.
+
+    >>> xi, gradient = SoftmaxCrossEntropy(gain="binary")([1, 0], [0.0, 0.0])         # log 2; ½ - e/(1 + e)
+    >>> xi.round(4).tolist(), gradient.round(4).tolist()
+    ([0.6931], [-0.2311, 0.2311])
+    >>> SoftmaxCrossEntropy(divergence=True)([3, 1], [2.5, 0.5])[0].round(4).tolist()
+    [0.0]
+    """
+
+    gain: str = "linear"
+    divergence: bool = False
+
+    def __post_init__(self) -> None:
+        if self.gain not in GAINS:
+            raise ValueError(f"gain is {self.gain!r}; choose one of {', '.join(GAINS)}")
+
+    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Work out the distribution that the grades give."""
+        return _BoundSoftmax(GAINS[self.gain](grades), offsets, self.divergence)
+
+
+class _BoundSoftmax(BoundLoss):
+    def __init__(self, gains: FloatArray, offsets: IntArray, divergence: bool) -> None:
+        lengths = np.diff(offsets)
+        self.offsets = offsets
+        self._query = np.repeat(np.arange(len(lengths)), lengths)
+        self.active = _varied(gains, offsets)
+        log_target = _log_softmax(gains, self._query, offsets)
+        self._target = np.where(self.active[self._query], np.exp(log_target), 0.0)
+        self._constant = log_target if divergence else np.zeros(len(gains))
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        documents = slice(self.offsets[first], self.offsets[end])
+        query, target = self._query[documents] - first, self._target[documents]
+        log_model = _log_softmax(scores[documents], query, self.offsets[first : end + 1] - self.offsets[first])
+        terms = target * (self._constant[documents] - log_model)
+        active = self.active[first:end]
+        xi[first:end] = np.where(active, np.maximum(np.bincount(query, terms, minlength=end - first), 0.0), 0.0)
+        gradient[documents] = np.where(active[query], np.exp(log_model) - target, 0.0)
+
+
+def _varied(values: FloatArray, offsets: IntArray) -> BoolArray:
+    """Which queries have different values."""
+    varied = np.zeros(len(offsets) - 1, dtype=np.bool_)
+    occupied = np.flatnonzero(np.diff(offsets) > 0)
+    if len(occupied):
+        starts = offsets[:-1][occupied]
+        varied[occupied] = np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
+    return varied
+
+
+def _log_softmax(values: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:
+    """Logarithm of the softmax inside each query, with the largest value taken off so that nothing overflows.
+
+    >>> _log_softmax(np.array([1000.0, 1000.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])).round(4).tolist()
+    [-0.6931, -0.6931, 0.0]
+    """
+    if len(values) == 0:
+        return values
+    occupied = np.flatnonzero(np.diff(offsets) > 0)
+    largest = np.zeros(len(offsets) - 1)
+    largest[occupied] = np.maximum.reduceat(values, offsets[:-1][occupied])
+    shifted = values - largest[query]
+    # Sums by bincount run in the order of the documents, so a query gives the same result in any batch.
+    sums = np.bincount(query, np.exp(shifted), minlength=len(largest))
+    return np.asarray(shifted - np.log(np.maximum(sums, 1.0))[query])

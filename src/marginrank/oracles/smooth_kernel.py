@@ -1,0 +1,79 @@
+"""Sums over all interleavings of two sorted lists, in the log domain."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def _log_add(a, b):  # type: ignore[no-untyped-def]
+    high, low = max(a, b), min(a, b)
+    return high if low == -np.inf else high + np.log1p(np.exp(low - high))
+
+
+@njit(nogil=True, cache=True)
+def smoothed_paths(  # type: ignore[no-untyped-def]
+    scores, documents, queries, level_offsets, of_query, active, scales, profile, credit, credit_starts, fixed,
+    temperature, xi, gradient, first, end,
+):  # fmt: skip
+    """μ·log of the mean over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
+
+    Forward and backward sums over the grid of (i goods, j bads) give the probability of every step, and with it the
+    mean of the coefficient of each document.
+    """
+    for query in range(first, end):
+        begin, end_rel, stop = queries[query], level_offsets[of_query[query] + 1], queries[query + 1]
+        for place in range(begin, stop):
+            gradient[documents[place]] = 0.0
+        xi[query] = 0.0
+        if not active[query]:
+            continue
+        n_rel, n_irr = end_rel - begin, stop - end_rel
+        table = credit[credit_starts[query] : credit_starts[query] + n_rel * (n_irr + 1)].reshape(n_rel, n_irr + 1)
+        forward = np.full((n_rel + 1, n_irr + 1), -np.inf)
+        backward = np.full((n_rel + 1, n_irr + 1), -np.inf)
+        forward[0, 0] = 0.0
+        backward[n_rel, n_irr] = 0.0
+        scale = scales[query]
+        for i in range(n_rel + 1):
+            for j in range(n_irr + 1):
+                a = scale * profile[i + j - 1] if i + j > 0 else 0.0
+                if i > 0:
+                    step = (a * scores[begin + i - 1] - table[i - 1, j]) / temperature
+                    forward[i, j] = _log_add(forward[i, j], forward[i - 1, j] + step)
+                if j > 0:
+                    step = a * scores[end_rel + j - 1] / temperature
+                    forward[i, j] = _log_add(forward[i, j], forward[i, j - 1] + step)
+        for i in range(n_rel, -1, -1):
+            for j in range(n_irr, -1, -1):
+                a = scale * profile[i + j] if i + j < n_rel + n_irr else 0.0
+                if i < n_rel:
+                    step = (a * scores[begin + i] - table[i, j]) / temperature
+                    backward[i, j] = _log_add(backward[i, j], backward[i + 1, j] + step)
+                if j < n_irr:
+                    step = a * scores[end_rel + j] / temperature
+                    backward[i, j] = _log_add(backward[i, j], backward[i, j + 1] + step)
+        total = forward[n_rel, n_irr]
+        paths = 0.0
+        for r in range(1, n_rel + 1):
+            paths += np.log((n_irr + r) / r)
+        ideal, reference = 0.0, 0.0
+        for good in range(n_rel):
+            ideal += table[good, 0]
+        for i in range(n_rel + 1):
+            for j in range(n_irr + 1):
+                if i + j == n_rel + n_irr:
+                    continue
+                a = scale * profile[i + j]
+                if i < n_rel:
+                    step = (a * scores[begin + i] - table[i, j]) / temperature
+                    gradient[documents[begin + i]] += a * np.exp(forward[i, j] + step + backward[i + 1, j] - total)
+                if j < n_irr:
+                    step = a * scores[end_rel + j] / temperature
+                    gradient[documents[end_rel + j]] += a * np.exp(forward[i, j] + step + backward[i, j + 1] - total)
+        for place in range(begin, stop):
+            rank = fixed[documents[place]] if len(fixed) > 0 else place - begin
+            gradient[documents[place]] -= scale * profile[rank]
+            reference += scale * profile[rank] * scores[place]
+        xi[query] = temperature * (total - paths) + ideal - reference

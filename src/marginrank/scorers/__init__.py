@@ -1,0 +1,1 @@
+"""From parameters and features to scores, and from slopes of scores back to slopes of parameters."""

@@ -1,0 +1,91 @@
+"""The linear scorer: scores X·w, and the risk of a loss as a function of w."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from marginrank.data.queries import Queries
+from marginrank.losses.base import Loss
+from marginrank.threads import chunk_bounds, thread_count
+from marginrank.typing import Features, FloatArray
+
+#: Features that are read together: few enough to stay in a core's cache between scores and gradient.
+CACHED_BYTES = 1 << 21
+
+Rows: TypeAlias = Callable[[Any, Any, int, int], None]
+
+
+class LinearRisk:
+    """Mean loss over the queries that carry an order, and its gradient, as a function of the weights w.
+
+    The features are read once: a few queries at a time are scored, their losses taken, and the slopes brought back to
+    the weights while the features are still in the cache. Results do not depend on the number of threads.
+
+    >>> from marginrank.losses.structured import StructuredLoss
+    >>> queries = Queries.from_arrays([[1.0, 0.0], [0.0, 1.0]], [1, 0], group=[2])
+    >>> risk = LinearRisk(queries, StructuredLoss("auc", "po"))
+    >>> value, gradient = risk(np.array([0.25, 0.0]))
+    >>> value, gradient.tolist()
+    (0.5, [-2.0, 2.0])
+    """
+
+    def __init__(self, queries: Queries, loss: Loss, n_jobs: int | None = None) -> None:
+        self.loss = loss.bind(queries.grades, queries.offsets)
+        weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
+        counted = np.where(self.loss.active, weights, 0.0)
+        self.weights = counted / counted.sum() if counted.any() else counted
+        self._offsets = queries.offsets
+        self._width = queries.n_features
+        self._score, self._pull_back = _row_kernels(queries.X)
+        row_bytes = queries.n_features * queries.X.dtype.itemsize
+        self._chunks = list(pairwise(chunk_bounds(queries.offsets, _chunk_count(queries, row_bytes)).tolist()))
+        self._n_threads = min(thread_count(n_jobs), max(1, len(self._chunks)))
+        self._scores, self._slopes = np.empty(queries.n_documents), np.empty(queries.n_documents)
+        self._xi = np.zeros(len(queries))
+
+    def __call__(self, w: FloatArray) -> tuple[float, FloatArray]:
+        """Risk and gradient at w."""
+        weights = np.ascontiguousarray(w, dtype=np.float64)
+        parts = np.zeros((len(self._chunks), self._width))
+        if self._n_threads == 1:
+            for number in range(len(self._chunks)):
+                self._work(weights, parts, number)
+        else:
+            with ThreadPoolExecutor(self._n_threads) as pool:
+                list(pool.map(lambda number: self._work(weights, parts, number), range(len(self._chunks))))
+        return float(self.weights @ self._xi), parts.sum(axis=0)
+
+    def _work(self, w: FloatArray, parts: FloatArray, number: int) -> None:
+        first, end = self._chunks[number]
+        start, stop = int(self._offsets[first]), int(self._offsets[end])
+        self._score(w, self._scores, start, stop)
+        self.loss.evaluate(self._scores, self._xi, self._slopes, first, end)
+        self._slopes[start:stop] *= np.repeat(self.weights[first:end], np.diff(self._offsets[first : end + 1]))
+        self._pull_back(self._slopes, parts[number], start, stop)
+
+
+def _chunk_count(queries: Queries, row_bytes: int) -> int:
+    size = queries.X.data.nbytes if sp.issparse(queries.X) else queries.n_documents * row_bytes
+    return max(1, min(len(queries), size // CACHED_BYTES))
+
+
+def _row_kernels(X: Features) -> tuple[Rows, Rows]:
+    """Scores of rows, and slopes of rows back to weights, for the kind of features at hand."""
+    from marginrank.scorers import linear_kernel as kernel  # noqa: PLC0415
+
+    if sp.issparse(X):
+        parts = X.data, X.indices, X.indptr
+        return (
+            lambda w, scores, start, stop: kernel.score_sparse_rows(*parts, w, scores, start, stop),
+            lambda slopes, out, start, stop: kernel.add_sparse_rows(*parts, slopes, start, stop, out),
+        )
+    return (
+        lambda w, scores, start, stop: kernel.score_rows(X, w, scores, start, stop),
+        lambda slopes, out, start, stop: kernel.add_rows(X, slopes, start, stop, out),
+    )

@@ -1,0 +1,136 @@
+"""Cross entropy of top-one probabilities."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import rel_entr, softmax
+
+from marginrank.losses.smooth import SoftmaxCrossEntropy
+
+LOSSES = [
+    SoftmaxCrossEntropy(),
+    SoftmaxCrossEntropy("exp2"),
+    SoftmaxCrossEntropy("binary", divergence=True),
+    SoftmaxCrossEntropy(divergence=True),
+]
+GAIN = {"linear": lambda g: g, "exp2": lambda g: 2**g - 1, "binary": lambda g: np.where(g >= 1, 1.0, 0.0)}
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+numbers = st.one_of(st.sampled_from([-1.0, 0.0, 0.5]), st.floats(-20, 20, allow_subnormal=False))
+documents = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0, 4.0]), numbers, numbers), min_size=1, max_size=8)
+
+
+def by_definition(loss, grades, scores):
+    gains = GAIN[loss.gain](grades)
+    if len(set(gains.tolist())) < 2:
+        return 0.0, np.zeros(len(grades))
+    target, model = softmax(gains), softmax(scores)
+    if loss.divergence:
+        return rel_entr(target, model).sum(), model - target
+    return -(target * np.log(model)).sum(), model - target
+
+
+@every_loss
+@given(documents)
+def test_cross_entropy_is_its_definition(loss, query):
+    grades, scores, _ = np.array(query).T
+    xi, gradient = loss(grades, scores)
+    expected, slopes = by_definition(loss, grades, scores)
+    assert xi[0] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-10, atol=1e-14)
+
+
+@every_loss
+@given(documents)
+def test_convex_and_shift_invariant(loss, query):
+    grades, here, there = np.array(query).T
+    (xi,), gradient = loss(grades, here)
+    assert loss(grades, there)[0][0] >= xi + gradient @ (there - here) - 1e-9
+    assert gradient.sum() == pytest.approx(0.0, abs=1e-12)
+    assert loss(grades, here + 3.0)[0][0] == pytest.approx(xi, rel=1e-10, abs=1e-10)
+
+
+@every_loss
+def test_gradient_is_the_difference_quotient(loss):
+    rng = np.random.default_rng(4)
+    grades, scores, step = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 1.0]), rng.normal(size=6), 1e-5
+    _, gradient = loss(grades, scores)
+    quotients = [
+        (loss(grades, scores + step * axis)[0][0] - loss(grades, scores - step * axis)[0][0]) / (2 * step)
+        for axis in np.eye(6)
+    ]
+    np.testing.assert_allclose(gradient, quotients, rtol=1e-6, atol=1e-8)
+    assert np.abs(gradient).max() > 0.01
+
+
+def test_divergence_takes_off_the_entropy_of_the_grades():
+    grades, scores = np.array([2.0, 0.0, 1.0]), np.array([0.3, -1.0, 2.0])
+    entropy, divergence = SoftmaxCrossEntropy()(grades, scores), SoftmaxCrossEntropy(divergence=True)(grades, scores)
+    target = softmax(grades)
+    assert entropy[0][0] - divergence[0][0] == pytest.approx(-(target * np.log(target)).sum())
+    np.testing.assert_array_equal(entropy[1], divergence[1])
+
+
+@given(documents, numbers)
+def test_scores_that_are_gains_up_to_a_constant_have_no_divergence(query, shift):
+    grades = np.array(query).T[0]
+    xi, gradient = SoftmaxCrossEntropy(divergence=True)(grades, grades + shift)
+    assert 0.0 <= xi[0] <= 1e-13
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-13)
+
+
+def test_huge_scores_and_gains_stay_finite():
+    xi, gradient = SoftmaxCrossEntropy()([0, 1], [1e4, -1e4])
+    assert xi[0] == pytest.approx(2e4 * np.e / (1 + np.e))
+    assert gradient[0] == pytest.approx(np.e / (1 + np.e))
+    xi, gradient = SoftmaxCrossEntropy("exp2")([900, 0], [0.0, 0.0])
+    assert xi[0] == pytest.approx(np.log(2))
+    assert gradient.tolist() == [-0.5, 0.5]
+
+
+@every_loss
+def test_queries_without_an_order_are_zero_and_not_active(loss):
+    grades, offsets = np.array([2.0, 2.0, 2.0, 0.0, 3.0]), np.array([0, 2, 2, 4, 5, 5])
+    bound = loss.bind(grades, offsets)
+    xi, gradient = bound(np.array([3.0, -1.0, 0.0, 0.5, 2.0]))
+    assert bound.active.tolist() == [False, False, True, False, False]
+    assert (xi > 0).tolist() == [False, False, True, False, False]
+    assert (gradient != 0).tolist() == [False, False, True, True, False]
+    empty, nothing = loss.bind(np.zeros(0), np.array([0, 0]))(np.zeros(0))
+    assert (empty.tolist(), len(nothing)) == ([0.0], 0)
+
+
+@every_loss
+def test_batches_and_threads_change_no_bit(loss):
+    rng = np.random.default_rng(0)
+    offsets = np.append(0, np.cumsum(rng.integers(0, 30, 300)))
+    grades, scores = rng.integers(0, 5, offsets[-1]).astype(float), rng.normal(size=offsets[-1])
+    bound = loss.bind(grades, offsets)
+    xi, gradient = bound(scores, n_jobs=1)
+    parallel, parallel_gradient = bound(scores, n_jobs=4)
+    np.testing.assert_array_equal(parallel, xi)
+    np.testing.assert_array_equal(parallel_gradient, gradient)
+    for query, (start, stop) in enumerate(pairwise(offsets)):
+        alone, alone_gradient = loss(grades[start:stop], scores[start:stop])
+        assert alone[0] == xi[query]
+        np.testing.assert_array_equal(alone_gradient, gradient[start:stop])
+
+
+@every_loss
+@given(documents, st.integers(0, 100))
+def test_order_of_documents_does_not_matter(loss, query, seed):
+    grades, scores, _ = np.array(query).T
+    shuffled = np.random.default_rng(seed).permutation(len(grades))
+    xi, gradient = loss(grades, scores)
+    other, other_gradient = loss(grades[shuffled], scores[shuffled])
+    assert other[0] == pytest.approx(xi[0], rel=1e-12, abs=1e-13)
+    np.testing.assert_allclose(other_gradient, gradient[shuffled], rtol=1e-12, atol=1e-15)
+
+
+def test_unknown_gains_are_refused():
+    with pytest.raises(ValueError, match="choose one of exp2, linear, binary"):
+        SoftmaxCrossEntropy("square")
