@@ -1,0 +1,130 @@
+"""The bundle solver against generic optimisers, its own certificate, and the original programs."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from marginrank import LinearRisk, PairwiseHinge, Queries, StructuredLoss, parse_map, parse_measure, read_letor
+from marginrank.solvers.bundle import Bundle
+from marginrank.solvers.simplex_qp import maximize_on_simplex
+from tests.losses.exhaustive import coefficients, delta, worth
+
+
+@given(n=st.integers(1, 12), seed=st.integers(0, 10_000), total=st.sampled_from([1e-4, 0.3, 1.0, 50.0, 1e5]))
+def test_the_quadratic_program_meets_its_optimality_conditions(n, seed, total):
+    """With λ the largest of slope − gram·α, every α above 0 attains it."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((n, int(rng.integers(1, n + 2))))
+    gram, slope = factors @ factors.T, rng.standard_normal(n)
+    alpha = maximize_on_simplex(gram, slope, total)
+    assert alpha.sum() == pytest.approx(total)
+    assert alpha.min() >= 0
+    ascent = slope - gram @ alpha
+    scale = max(np.abs(slope).max(), total * np.abs(gram).max())
+    assert (ascent.max() - ascent) @ alpha <= 1e-9 * scale * total
+
+
+def small_problem(seed, measure, feature_map):
+    rng = np.random.default_rng(seed)
+    grades = np.concatenate([rng.permutation([1, 0, 0, 2]) for _ in range(6)])
+    queries = Queries.from_arrays(rng.standard_normal((24, 3)), grades, qid=np.repeat(np.arange(6), 4))
+    return queries, StructuredLoss(measure, feature_map)
+
+
+@pytest.mark.parametrize(("measure", "feature_map"), [("ap", "po"), ("ndcg@2", "dorm"), ("auc", "po"), ("rr", "mrr")])
+@pytest.mark.parametrize("C", [0.1, 3.0, 50.0])
+def test_the_optimum_is_that_of_the_program_with_all_constraints(measure, feature_map, C):
+    """½‖w‖² + C·mean ξ, one constraint for every ranking of every query, by a generic solver."""
+    queries, loss = small_problem(0, measure, feature_map)
+    found = Bundle(tol=1e-9).minimize(LinearRisk(queries, loss), 3, C)
+    kind, chart = parse_measure(measure), parse_map(feature_map)
+    rows, offsets, owner = [], [], []
+    for q in range(len(queries)):
+        X, grades = queries[q].X, queries[q].grades.tolist()
+        levels = worth(kind, grades)
+        base = coefficients(chart, kind, levels, sorted(range(4), key=lambda d: -levels[d]))
+        for order in permutations(range(4)):
+            rows.append(X.T @ (coefficients(chart, kind, levels, order) - base))
+            offsets.append(delta(kind, grades, order))
+            owner.append(q)
+    A, b, own = np.array(rows), np.array(offsets), np.eye(6)[owner]
+
+    def objective(v):
+        return 0.5 * v[:3] @ v[:3] + C * v[3:].mean(), np.concatenate([v[:3], np.full(6, C / 6)])
+
+    constraint = {"type": "ineq", "fun": lambda v: own @ v[3:] - A @ v[:3] - b, "jac": lambda _: np.hstack([-A, own])}
+    start = np.concatenate([np.zeros(3), np.full(6, 2.0)])
+    generic = minimize(
+        objective, start, jac=True, constraints=[constraint], method="SLSQP", options={"ftol": 1e-13, "maxiter": 500}
+    )
+    assert found.converged
+    assert found.primal == pytest.approx(generic.fun, rel=1e-6)
+    assert found.dual <= generic.fun * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss", [StructuredLoss("ap"), StructuredLoss("ndcg@3", "dorm"), PairwiseHinge(power=2)], ids=str
+)
+def test_the_certificate_holds_at_every_iteration(loss):
+    queries, _ = small_problem(1, "ap", "po")
+    risk = LinearRisk(queries, loss)
+    found = Bundle(tol=1e-8).minimize(risk, 3, 10.0)
+    duals, primals = [step.dual for step in found.trace], [step.primal for step in found.trace]
+    assert duals == sorted(duals)
+    assert primals == sorted(primals, reverse=True)
+    assert max(duals) <= found.primal + 1e-9
+    value, _ = risk(found.theta)
+    assert found.primal == pytest.approx(0.5 * found.theta @ found.theta + 10.0 * value)
+    for nearby in np.random.default_rng(0).standard_normal((50, 3)):
+        point = found.theta + 0.1 * nearby
+        assert 0.5 * point @ point + 10.0 * risk(point)[0] >= found.dual - 1e-9
+
+
+def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
+    queries, loss = small_problem(2, "ap", "po")
+    risk = LinearRisk(queries, loss)
+    Cs = [30.0, 0.1, 1.0, 3.0, 0.3, 10.0]
+    solver = Bundle(tol=1e-7)
+    together, apart = solver.path(risk, 3, Cs), [solver.minimize(risk, 3, C) for C in Cs]
+    assert [solution.C for solution in together] == Cs
+    for one, other in zip(together, apart, strict=True):
+        assert one.primal == pytest.approx(other.primal, rel=2e-7)
+    assert sum(s.n_iter for s in together) < sum(s.n_iter for s in apart)
+
+
+def test_a_spent_budget_gives_the_best_point_and_a_true_gap():
+    queries, loss = small_problem(3, "ap", "po")
+    risk = LinearRisk(queries, loss)
+    early, late = Bundle(max_iter=3).minimize(risk, 3, 50.0), Bundle(tol=1e-9).minimize(risk, 3, 50.0)
+    assert not early.converged
+    assert early.n_iter == 3
+    assert early.dual <= late.primal <= early.primal
+    with pytest.raises(ValueError, match="C is 0; it must be above 0"):
+        Bundle().minimize(risk, 3, 0)
+
+
+#: Loss, queries in the mean, C, and the interval that the original program certifies.
+ORIGINALS = {
+    "SVM-rank, pairs summed": (PairwiseHinge(normalize="none"), 161, 1.0, 45.08546, 45.08607),
+    "SVM-rank, mean over pairs": (PairwiseHinge(), 161, 1.0, 0.796845, 0.796855),
+    "SVM-map, c = 0.1": (StructuredLoss("ap", "po"), 117, 0.1, 0.03509, 0.035096),
+    "SVM-map, c = 10": (StructuredLoss("ap", "po"), 117, 10.0, 2.79889, 2.79962),
+}
+
+
+@pytest.mark.parametrize("program", ORIGINALS)
+def test_optima_of_the_original_programs(program, shared_data):
+    loss, n, c, low, high = ORIGINALS[program]
+    data = shared_data("lightgbm-lambdarank")
+    queries = read_letor(data / "rank.train.xz", dtype="float64")[:161]
+    risk = LinearRisk(queries, loss)
+    found = Bundle(tol=1e-6).minimize(risk, queries.n_features, c * risk.loss.active.sum() / n)
+    assert found.converged
+    assert low <= found.dual
+    assert found.primal <= high
