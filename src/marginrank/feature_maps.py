@@ -170,6 +170,8 @@ def parse_map(spec: str | FeatureMap | npt.NDArray[np.float64]) -> FeatureMap:
     """
     if isinstance(spec, FeatureMap):
         return spec
+    if spec is None:
+        raise TypeError("the feature map is missing; known: " + ", ".join(MAPS))
     if not isinstance(spec, str):
         return Positional(tuple(np.asarray(spec, dtype=np.float64).tolist()))
     name, _, rest = spec.strip().partition("(")

@@ -20,7 +20,7 @@ def thread_count(n_jobs: int | None) -> int:
     """Threads to use: all cores for None or -1, otherwise the number given."""
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs < 1:
+    if not isinstance(n_jobs, int) or n_jobs < 1:
         raise ValueError(f"n_jobs is {n_jobs}; give a positive number of threads, or -1 for all cores")
     return n_jobs
 

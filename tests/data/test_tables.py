@@ -46,7 +46,8 @@ def test_a_frame_of_each_library(frame: Callable[[dict[str, Any]], Any]) -> None
     assert q.query_ids.tolist() == ["b", "a"]
     assert q.lengths.tolist() == [2, 1]
     assert q.feature_names == ("bm25", "clicks")
-    assert q.X.dtype == np.float32
+    assert q.X.dtype == np.float64
+    assert from_frame(frame(COLUMNS), dtype="float32").X.dtype == np.float32
     np.testing.assert_array_equal(q.X, [[0.5, 7], [2.5, 9], [1.5, 8]])
     assert q.grades.tolist() == [2, 1, 0]
     assert q.document_ids.tolist() == ["x", "z", "y"]
@@ -120,7 +121,7 @@ def test_a_feature_too_large_for_float32_is_refused(frame: Callable[[dict[str, A
     table = frame({"qid": [1], "y": [0], "a": [1e300]})
     assert from_frame(table, dtype=np.float64).X[0, 0] == 1e300
     with pytest.raises(DataError, match="float64"):
-        from_frame(table)
+        from_frame(table, dtype=np.float32)
 
 
 def test_a_row_without_a_grade_is_refused(frame: Callable[[dict[str, Any]], Any]) -> None:

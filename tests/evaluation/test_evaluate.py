@@ -208,7 +208,7 @@ def test_a_run_of_other_topics_is_refused():
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ([1.0, 2.0], "values has 2 entries for 3 documents; it needs one per document"),
+        ([1.0, 2.0], "scores has 2 entries for 3 documents; it needs one per document"),
         ([1.0, np.nan, 0.0], r"score 1 \(query 0\) is NaN; every document needs a score, -inf if it is to be last"),
         ([[1.0], [2.0], [3.0]], r"scores have shape \(3, 1\); give one number per document"),
     ],

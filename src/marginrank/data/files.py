@@ -8,10 +8,10 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, TextIO, TypeAlias, cast
 
 from marginrank.data.places import TextBlock
 from marginrank.errors import DataError
@@ -111,6 +111,18 @@ class _ZstdFile(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def create_text(path: str | Path) -> TextIO:
+    """Open a file for writing text with line feeds, compressed by its suffix."""
+    target = Path(path)
+    openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+    suffix = target.suffix.lower()
+    if suffix == ".zst":
+        raise DataError("text is written plain or as .gz, .xz or .bz2, not as .zst", path=target)
+    if suffix in openers:
+        return cast("TextIO", openers[suffix](target, "wt", encoding="utf-8", newline="\n"))
+    return target.open("w", encoding="utf-8", newline="\n")
 
 
 def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:

@@ -103,12 +103,18 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
     """Read judged data and write it in the form that the target's suffix names, and return it.
 
     ``.queries`` is the binary form, which memory-maps back at once; ``.txt``, ``.letor`` and ``.svm`` are LETOR text,
-    ``.parquet`` a table. Options are those of `read`.
+    ``.parquet`` a table. Options are those of `read`; from text to text or to a table, numbers are read as float64
+    unless told otherwise, so that none is rounded.
     """
     path = Path(target)
     write = _WRITERS.get(path.suffix.lower())
     if write is None:
         raise DataError(f"unknown suffix {path.suffix!r}; write one of {', '.join(_WRITERS)}", path=path)
-    queries = read_queries(source, **options)
+    files = list_paths(source)
+    if any(file.exists() and path.exists() and file.samefile(path) for file in files):
+        raise DataError("this is source and target at once; choose another target", path=path)
+    if write is not write_binary and recognize(files[0]) == "letor":
+        options.setdefault("dtype", "float64")
+    queries = read_queries(files, **options)
     write(path, queries)
     return queries

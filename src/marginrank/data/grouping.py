@@ -67,12 +67,13 @@ def check_sizes(group: npt.ArrayLike, n: int) -> IntArray:
     return sizes.astype(np.int64)
 
 
-def check_offsets(offsets: AnyArray, n: int) -> None:
+def check_offsets(offsets: AnyArray, n: int) -> IntArray:
     """Hold the start of each query, and the end of the last, to the number of rows there are."""
     if offsets.ndim != 1 or not np.issubdtype(offsets.dtype, np.integer) or len(offsets) == 0:
         raise DataError("offsets must be a list of whole numbers, the start of each query and the end of the last")
     if offsets[0] != 0 or offsets[-1] != n or np.any(offsets[1:] < offsets[:-1]):
         raise DataError(f"offsets must rise from 0 to the number of rows, {n:,}")
+    return offsets.astype(np.int64, copy=False)
 
 
 def _refuse_ids_as_sizes(sizes: AnyArray, n: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from marginrank.data.files import create_text
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray
@@ -26,7 +27,7 @@ def write_letor(path: str | Path, queries: Queries) -> None:
     """
     _check_names(queries)
     query_of_row = np.repeat(queries.query_ids.astype(str), queries.lengths)
-    with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+    with create_text(path) as file:
         for rows in _slices(queries.n_documents):
             heads = (
                 f"{_short(g)} qid:{q}" for g, q in zip(queries.grades[rows].tolist(), query_of_row[rows], strict=True)

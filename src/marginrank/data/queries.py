@@ -79,7 +79,7 @@ class Queries:
             allow_nan: Keep NaN features as missing values instead of refusing them.
         """
         features = _as_features(X)
-        grades = _as_grades(y)
+        grades = as_grades(y)
         n = features.shape[0]
         _expect_length("y", grades, n, "row of X", "rows of X")
         _check_finite(features, allow_nan)
@@ -243,10 +243,10 @@ class Queries:
         _expect_length("X", X, self.n_documents, "document", "documents")
         return replace(self, X=X, feature_names=None if feature_names is None else tuple(feature_names))
 
-    def arrange(self, values: npt.ArrayLike) -> AnyArray:
+    def arrange(self, values: npt.ArrayLike, name: str = "values") -> AnyArray:
         """Bring one value per document from the caller's row order into the order stored here."""
         column = np.asarray(values)
-        _expect_length("values", column, self.n_documents, "document", "documents")
+        _expect_length(name, column, self.n_documents, "document", "documents")
         return column if self.rows is None else column[self.rows]
 
     def restore(self, values: npt.ArrayLike) -> AnyArray:
@@ -302,7 +302,8 @@ def _as_floats(X: Any) -> Any:
         raise DataError(f"X holds values that are no numbers: {error}") from None
 
 
-def _as_grades(y: npt.ArrayLike) -> FloatArray:
+def as_grades(y: npt.ArrayLike) -> FloatArray:
+    """Check grades: one finite number per document, none below 0."""
     grades = _as_numbers("y", y)
     if grades.ndim != 1:
         raise DataError(f"y has {grades.ndim} dimensions, not 1 (one grade per document)")

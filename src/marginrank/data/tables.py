@@ -32,8 +32,8 @@ def from_frame(
     grade: str | None = None,
     document_id: str | None = None,
     document_group: str | None = None,
-    features: Iterable[str] | None = None,
-    dtype: npt.DTypeLike = np.float32,
+    features: str | Iterable[str] | None = None,
+    dtype: npt.DTypeLike | None = None,
     missing: Missing = "error",
 ) -> Queries:
     """Build queries from a frame of pandas, polars, Arrow or any other library narwhals knows.
@@ -46,21 +46,25 @@ def from_frame(
             there is one.
         document_group: Column of group labels, for rankings that take each group at most once.
         features: Feature columns; by default all the others, which must then be numbers.
-        dtype: float32 or float64.
+        dtype: float32 or float64; by default float32 where every feature column is, else float64.
         missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
     """
     check_missing(missing)
-    wanted = feature_dtype(dtype)
+    wanted = None if dtype is None else feature_dtype(dtype)
     table = nw.from_native(frame)
     rows = table.collect() if isinstance(table, nw.LazyFrame) else table
+    if not all(isinstance(name, str) for name in rows.columns):
+        raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
     query_column = _column(rows.columns, qid, QUERY_COLUMNS, "query ids", "qid")
     grade_column = _column(rows.columns, grade, GRADE_COLUMNS, "grades", "grade")
     document_column = document_id or next((name for name in DOCUMENT_COLUMNS if name in rows.columns), None)
     taken = {query_column, grade_column, document_column, document_group}
+    if isinstance(features, str):
+        features = [features]
     names = list(features) if features is not None else [name for name in rows.columns if name not in taken]
     _check_columns(rows, [*names, *(name for name in taken if name)], names)
     queries = Queries.from_arrays(
-        _matrix(rows, names, wanted, missing),
+        _matrix(rows, names, wanted or _own_dtype(rows, names), missing),
         rows[grade_column].to_numpy(),
         qid=_labels(rows[query_column], "query id"),
         document_ids=None if document_column is None else _labels(rows[document_column], "document id").astype(str),
@@ -95,6 +99,10 @@ def _check_columns(rows: nw.DataFrame[Any], wanted: Sequence[str], features: Seq
         )
     if not features:
         raise DataError("no feature columns are left; name them with features=")
+
+
+def _own_dtype(rows: nw.DataFrame[Any], names: Sequence[str]) -> np.dtype[Any]:
+    return np.dtype(np.float32 if all(rows.schema[name] == nw.Float32 for name in names) else np.float64)
 
 
 def _matrix(rows: nw.DataFrame[Any], names: Sequence[str], dtype: np.dtype[Any], missing: Missing) -> npt.NDArray[Any]:

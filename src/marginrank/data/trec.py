@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.files import Paths, line_blocks, list_paths
+from marginrank.data.files import Paths, create_text, line_blocks, list_paths
 from marginrank.data.grouping import group_by_id
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import Queries
@@ -118,6 +118,10 @@ def write_run(
         if scores is None:
             raise TypeError("write_run(path, queries, scores): the scores are missing")
         run = Run.from_scores(run, scores)
+    elif scores is not None:
+        raise TypeError("a Run has its own scores; pass scores only with Queries")
+    if depth is not None and depth < 1:
+        raise ValueError(f"depth is {depth}; write at least one document")
     name = tag or run.tag
     ranked = run.ranked(depth)
     _check_words(name, ranked)
@@ -126,7 +130,7 @@ def write_run(
     topics = np.repeat(ranked.topics, lengths).tolist()
     ranks = (np.arange(len(topics)) - np.repeat(ranked.offsets[:-1], lengths) + 1).tolist()
     columns = zip(topics, ranked.document_ids.tolist(), ranks, ranked.scores.tolist(), strict=True)
-    with Path(path).open("w", encoding="utf-8") as file:
+    with create_text(path) as file:
         file.writelines(f"{t} Q0 {d} {r} {s!r} {name}\n" for t, d, r, s in columns)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,12 @@ def evaluate(
     policy: standard
     """
     rules = parse_policy(policy)
+    if missing_topics not in get_args(MissingTopics):
+        raise ValueError(f"missing_topics is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
+    if depth is not None and (not isinstance(depth, int) or depth < 1):
+        raise ValueError(f"depth is {depth}; count a whole number of documents, at least one")
+    if not isinstance(judged, Queries | Qrels):
+        raise TypeError("evaluate(judged, ranked): judged documents come first, as Queries or Qrels")
     chosen = _parse_all(measures, rules)
     needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
     if isinstance(judged, Qrels):
@@ -130,7 +136,7 @@ def evaluate(
 
 
 def _parse_all(measures: str | Measure | Iterable[str | Measure], rules: Policy) -> dict[str, Measure]:
-    specs = [measures] if isinstance(measures, str | Measure) else list(measures)
+    specs = [measures] if isinstance(measures, str | Measure) else list(measures or [])
     if not specs:
         raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
     return {str(spec).strip(): parse_measure(spec, rules.parameters) for spec in specs}
@@ -151,7 +157,7 @@ def _as_run(ranked: npt.ArrayLike | Run) -> Run:
 def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
     if isinstance(ranked, Run):
         raise TypeError("a Run is evaluated against Qrels; Queries take one score per document")
-    scores = np.ascontiguousarray(judged.arrange(np.asarray(ranked, dtype=np.float64)))
+    scores = np.ascontiguousarray(judged.arrange(np.asarray(ranked, dtype=np.float64), "scores"))
     if scores.ndim != 1:
         raise DataError(f"scores have shape {scores.shape}; give one number per document")
     bad = np.isnan(scores)

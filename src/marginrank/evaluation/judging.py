@@ -60,8 +60,6 @@ def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: in
 
 
 def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[str, int]) -> IntArray:
-    if missing_topics not in ("error", "skip", "zero"):
-        raise ValueError(f"missing_topics is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
     present = np.array([topic in place for topic in qrels.topics.tolist()])
     if not present.any():
         raise DataError(
@@ -111,8 +109,6 @@ def _tied(scores: FloatArray, offsets: IntArray) -> BoolArray:
 
 def _cut(rankings: Rankings, depth: int) -> Rankings:
     """Keep the first documents of each list; what comes after is judged but not retrieved."""
-    if depth < 1:
-        raise ValueError(f"depth is {depth}; count at least one document")
     if rankings.tied is not None:
         return replace(rankings, depth=depth)
     sizes = np.diff(rankings.offsets)

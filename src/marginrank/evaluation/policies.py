@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 #: Order of documents with equal scores: the mean over all orders, as they come in the input, document ids descending
 #: (trec_eval), or the order that is worst for the system.
@@ -26,6 +26,11 @@ class Policy:
     zero_if_short: tuple[str, ...] = ()
     #: Parameters that measures take where their spelling does not say otherwise.
     parameters: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("ties", self.ties, get_args(Ties)), ("empty", self.empty, get_args(Empty))):
+            if value not in known:
+                raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, known))}")
 
 
 POLICIES: Final[Mapping[str, Policy]] = {

@@ -121,6 +121,8 @@ def compare(
             "expected 0 < confidence < 1, resamples >= 99 and a finite tie_tolerance >= 0, "
             f"not confidence={confidence}, resamples={resamples}, tie_tolerance={tie_tolerance}"
         )
+    if not isinstance(systems, Mapping):
+        raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
     if any(isinstance(system, Evaluation) for system in systems.values()):
         systems, own_weights, query_ids = _from_evaluations(systems, measure)
         weights = own_weights if weights is None else weights

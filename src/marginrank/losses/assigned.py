@@ -48,7 +48,7 @@ class CostLoss(Loss):
     cost: Callable[[FloatArray], npt.ArrayLike]
     feature_map: str | FeatureMap = "dorm"
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the cheapest ranking of each query."""
         feature_map = parse_map(self.feature_map)
         if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
@@ -103,7 +103,7 @@ class GroupedLoss(Loss):
     groups: AnyArray
     shape: str | tuple[float, ...] = "sqrt"
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the groups and the ideal ranking of each query."""
         measure = parse_measure(self.measure)
         if not isinstance(measure, PositionMeasure) or measure.depth is None:

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.grouping import check_offsets
+from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
 from marginrank.typing import BoolArray, FloatArray, IntArray
@@ -19,8 +21,21 @@ class Loss(ABC):
     """
 
     @abstractmethod
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
-        """Prepare all that depends on the grades alone."""
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Prepare all that depends on the grades alone; they have been checked."""
+
+    def bind(self, grades: Queries | npt.ArrayLike, offsets: npt.ArrayLike | None = None) -> BoundLoss:
+        """Prepare all that depends on the grades alone.
+
+        Args:
+            grades: Judged queries, or one grade per document.
+            offsets: With grades, where each query begins and the last ends; one query by default.
+        """
+        if isinstance(grades, Queries):
+            return self._bind(grades.grades, grades.offsets)
+        flat = as_grades(grades)
+        bounds = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
+        return self._bind(flat, bounds)
 
     def __call__(
         self, grades: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike | None = None
@@ -32,9 +47,7 @@ class Loss(ABC):
             scores: One score per document.
             offsets: Where each query begins and ends; one query by default.
         """
-        flat = np.asarray(grades, dtype=np.float64)
-        bounds = np.array([0, len(flat)]) if offsets is None else np.asarray(offsets, dtype=np.int64)
-        return self.bind(flat, bounds)(np.asarray(scores, dtype=np.float64))
+        return self.bind(grades, offsets)(scores)
 
 
 class BoundLoss(ABC):
@@ -48,11 +61,14 @@ class BoundLoss(ABC):
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
 
-    def __call__(self, scores: FloatArray, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:
-        """Slacks and derivatives of all queries."""
+    def __call__(self, scores: npt.ArrayLike, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:
+        """Slacks and derivatives of all queries, for one score per document in the order they are stored."""
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
         if scores.shape != (self.offsets[-1],):
             raise DataError(f"scores have shape {scores.shape} for {self.offsets[-1]} documents; give one per document")
-        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        if not np.isfinite(scores).all():
+            at = int(np.argmin(np.isfinite(scores)))
+            raise DataError(f"score {at} is {scores[at]}; the scores of a loss must be finite")
         xi, gradient = np.zeros(len(self.offsets) - 1), np.zeros(len(scores))
         for_chunks(lambda first, end: self.evaluate(scores, xi, gradient, first, end), self.offsets, n_jobs)
         return xi, gradient

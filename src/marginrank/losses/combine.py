@@ -27,14 +27,13 @@ class SumLoss(Loss):
     weights: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        if not self.losses:
-            raise ValueError("a sum of losses needs at least one loss")
+        _check_losses(self.losses, "SumLoss")
         if self.weights is not None and (len(self.weights) != len(self.losses) or min(self.weights) < 0):
             raise ValueError(
                 f"{self.weights} are no weights for {len(self.losses)} losses; give one per loss, not negative"
             )
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Bind every part."""
         weights = np.ones(len(self.losses)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         return _BoundSum([loss.bind(grades, offsets) for loss in self.losses], weights)
@@ -54,12 +53,18 @@ class MaxLoss(Loss):
     losses: Sequence[Loss]
 
     def __post_init__(self) -> None:
-        if not self.losses:
-            raise ValueError("a maximum of losses needs at least one loss")
+        _check_losses(self.losses, "MaxLoss")
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Bind every part."""
         return _BoundMax([loss.bind(grades, offsets) for loss in self.losses])
+
+
+def _check_losses(losses: Sequence[Loss], name: str) -> None:
+    if isinstance(losses, Loss) or not all(isinstance(loss, Loss) for loss in losses):
+        raise TypeError(f"give the losses as a list: {name}([StructuredLoss('ap'), StructuredLoss('ndcg@10')])")
+    if not losses:
+        raise ValueError(f"{name} needs at least one loss")
 
 
 class _BoundParts(BoundLoss):

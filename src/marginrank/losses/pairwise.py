@@ -90,7 +90,7 @@ class PairwiseHinge(Loss):
             if not (weight >= 0 and np.isfinite(weight)):
                 raise ValueError(f"rank_weights[{better}, {worse}] is {weight}; give a number from 0 on")
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by grade and look up the weights."""
         levels = _by_grade(grades, offsets)
         kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), _NO_WEIGHTS
@@ -154,7 +154,7 @@ class PositionHinge(Loss):
         if self.m not in ("levels", "documents", "bound"):
             raise ValueError(f"m is {self.m!r}; choose 'levels', 'documents' or 'bound'")
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by grade and work out the margins."""
         levels = _by_grade(grades, offsets)
         counts = levels.counts
@@ -220,7 +220,7 @@ class ListHinge(Loss):
         parse_measure(self.measure)
         PartialOrder(self.scale)
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Go through all rankings of each pattern of grades that occurs."""
         measure = parse_measure(self.measure)
         lengths = np.diff(offsets)

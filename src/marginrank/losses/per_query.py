@@ -45,7 +45,7 @@ class ModifiedWTA(Loss):
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Put queries with the same cutoff together."""
         cutoffs = mwta_cutoffs(grades, offsets)
         kinds = [

@@ -22,7 +22,7 @@ class SquaredError(Loss):
     ([0.3125], [-0.5, 0.25])
     """
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Keep the grades."""
         return _BoundSquares(grades, offsets)
 

@@ -46,7 +46,7 @@ class SlackLoss(Loss):
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("slack rescaling is there for the feature maps po and dorm, not for mrr")
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by level and choose between exact clusters and the search."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         problem = Problem(measure, feature_map, arrange(measure, grades, offsets))

@@ -37,7 +37,7 @@ class SoftmaxCrossEntropy(Loss):
         if self.gain not in GAINS:
             raise ValueError(f"gain is {self.gain!r}; choose one of {', '.join(GAINS)}")
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Work out the distribution that the grades give."""
         return _BoundSoftmax(GAINS[self.gain](grades), offsets, self.divergence)
 

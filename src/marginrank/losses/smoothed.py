@@ -40,7 +40,7 @@ class SmoothedHinge(Loss):
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("the smoothed hinge is there for the feature maps po and dorm, not for mrr")
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by level and tabulate the credits."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         problem = Problem(measure, feature_map, arrange(measure, grades, offsets))

@@ -46,7 +46,7 @@ class StructuredLoss(Loss):
             raise ValueError(f"bound is {self.bound!r}; choose 'hinge' or 'tight'")
         oracle_for(self.measure, self.feature_map)
 
-    def bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by level and choose the oracle."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         problem = Problem(measure, feature_map, arrange(measure, grades, offsets))

@@ -84,9 +84,10 @@ class Measure(ABC):
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name == "k":
-                self._check(value is None or value >= 1, "the cutoff @k is a whole number from 1 on")
+                self._check(value is None or 1 <= value < 2**31, "the cutoff @k is a whole number from 1 on")
             elif f.type == "float":
                 self._check(isinstance(value, int | float) and np.isfinite(value), f"{f.name} is a number")
+                self._check(f.name != "rel" or value > 0, "rel is above 0, or every document would be relevant")
 
 
 def _spell(value: object) -> str:
@@ -113,7 +114,9 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
     """
     if isinstance(spec, Measure):
         return spec
-    match = _SPELLING.match(spec.strip())
+    if not isinstance(spec, str):
+        raise TypeError(f"a measure is a spelling such as 'ndcg@10' or a Measure, not {spec!r}")
+    match = _SPELLING.match(spec.strip().lower())
     if match is None:
         raise ValueError(f"cannot read measure {spec!r}; spell it like ap, ndcg@10 or rbp(p=0.8)")
     kind = _find(match["name"], spec)

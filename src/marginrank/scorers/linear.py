@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.threads import chunk_bounds, thread_count
 from marginrank.typing import Features, FloatArray
@@ -36,7 +37,10 @@ class LinearRisk:
     """
 
     def __init__(self, queries: Queries, loss: Loss, n_jobs: int | None = None) -> None:
-        self.loss = loss.bind(queries.grades, queries.offsets)
+        if not isinstance(queries, Queries) or not isinstance(loss, Loss):
+            raise TypeError("LinearRisk(queries, loss) takes Queries and a Loss, such as StructuredLoss('ap')")
+        self.queries = queries
+        self.loss = loss.bind(queries)
         weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
         counted = np.where(self.loss.active, weights, 0.0)
         self.weights = counted / counted.sum() if counted.any() else counted
@@ -51,7 +55,7 @@ class LinearRisk:
 
     def __call__(self, w: FloatArray) -> tuple[float, FloatArray]:
         """Risk and gradient at w."""
-        weights = np.ascontiguousarray(w, dtype=np.float64)
+        weights = self._check(w)
         parts = np.zeros((len(self._chunks), self._width))
         if self._n_threads == 1:
             for number in range(len(self._chunks)):
@@ -60,6 +64,20 @@ class LinearRisk:
             with ThreadPoolExecutor(self._n_threads) as pool:
                 list(pool.map(lambda number: self._work(weights, parts, number), range(len(self._chunks))))
         return float(self.weights @ self._xi), parts.sum(axis=0)
+
+    def scores(self, w: FloatArray) -> FloatArray:
+        """Scores X·w, in the order of the rows that the queries were made from, as `evaluate` takes them."""
+        weights = self._check(w)
+        self._score(weights, self._scores, 0, len(self._scores))
+        return np.asarray(self.queries.restore(self._scores.copy()))
+
+    def _check(self, w: FloatArray) -> FloatArray:
+        weights = np.asarray(w, dtype=np.float64)
+        if weights.shape != (self._width,):
+            raise DataError(f"w has shape {weights.shape} for {self._width} features; give one weight per feature")
+        if not np.isfinite(weights).all():
+            raise DataError(f"w[{int(np.argmin(np.isfinite(weights)))}] is not finite")
+        return np.ascontiguousarray(weights)
 
     def _work(self, w: FloatArray, parts: FloatArray, number: int) -> None:
         first, end = self._chunks[number]

@@ -1,0 +1,125 @@
+"""Mistakes that people make, and what they are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import marginrank as mr
+
+
+@pytest.fixture
+def queries():
+    return mr.Queries.from_arrays([[3.0], [1.0], [2.0], [0.0]], [2, 1, 0, 0], qid=list("abab"))
+
+
+@pytest.mark.parametrize(
+    ("w", "message"),
+    [
+        (np.ones(2), r"w has shape \(2,\) for 1 features; give one weight per feature"),
+        (np.float64(1.0), r"w has shape \(\) for 1 features"),
+        (np.ones((1, 1)), r"w has shape \(1, 1\) for 1 features"),
+        (np.array([np.nan]), r"w\[0\] is not finite"),
+    ],
+)
+def test_weights_must_fit_the_features(queries, w, message):
+    risk = mr.LinearRisk(queries, mr.StructuredLoss("ap"))
+    with pytest.raises(mr.DataError, match=message):
+        risk(w)
+    with pytest.raises(mr.DataError, match=message):
+        risk.scores(w)
+
+
+def test_scores_of_weights_come_in_the_order_of_the_rows(queries):
+    scores = mr.LinearRisk(queries, mr.StructuredLoss("ap")).scores(np.array([2.0]))
+    assert scores.tolist() == [6.0, 2.0, 4.0, 0.0]
+    assert mr.evaluate(queries, scores, "rr").mean["rr"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("grades", "scores", "offsets", "message"),
+    [
+        ([1, 0], [1.0, np.nan], None, "score 1 is nan; the scores of a loss must be finite"),
+        ([1, 0], [1.0, np.inf], None, "score 1 is inf"),
+        ([1, np.nan], [1.0, 2.0], None, r"y\[1\] is nan; grades must be finite"),
+        ([1, -1], [1.0, 2.0], None, r"y\[1\] is -1; grades must not be negative"),
+        ([1, 0], [1.0, 2.0, 3.0], None, r"scores have shape \(3,\) for 2 documents"),
+        ([1, 0, 0], [1.0, 2.0, 3.0], [0, 2, 5], "offsets must rise from 0 to the number of rows, 3"),
+        ([1, 0, 0], [1.0, 2.0, 3.0], [0, 3, 2, 3], "offsets must rise"),
+        ([1, 0, 0], [1.0, 2.0, 3.0], [2, 1], "offsets must rise"),
+    ],
+)
+@pytest.mark.parametrize(
+    "loss", [mr.StructuredLoss("ap"), mr.PairwiseHinge(), mr.SquaredError(), mr.SumLoss([mr.StructuredLoss("auc")])]
+)
+def test_losses_check_what_they_are_given(loss, grades, scores, offsets, message):
+    with pytest.raises(mr.DataError, match=message):
+        loss(grades, scores, offsets)
+
+
+def test_a_loss_is_bound_to_queries_or_lists(queries):
+    loss = mr.StructuredLoss("ap")
+    bound = loss.bind(queries)
+    assert (
+        bound([1.0, 2.0, 3.0, 4.0])[0].tolist() == loss.bind([2, 0, 1, 0], [0, 2, 4])([1.0, 2.0, 3.0, 4.0])[0].tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda q: mr.LinearRisk(q, "ap"), TypeError, r"takes Queries and a Loss, such as StructuredLoss"),
+        (
+            lambda _: mr.SumLoss(mr.StructuredLoss("ap"), mr.StructuredLoss("auc")),
+            TypeError,
+            "give the losses as a list",
+        ),
+        (lambda _: mr.MaxLoss([]), ValueError, "MaxLoss needs at least one loss"),
+        (lambda _: mr.StructuredLoss("ap", None), TypeError, "the feature map is missing; known: po"),
+        (lambda _: mr.parse_measure(None), TypeError, "a measure is a spelling such as 'ndcg@10'"),
+        (lambda _: mr.parse_measure("ap(rel=0)"), ValueError, "rel is above 0"),
+        (lambda q: mr.evaluate([1, 2, 3, 4], q), TypeError, "judged documents come first"),
+        (lambda q: mr.evaluate(q, [1, 2, 3, 4], None), ValueError, "no measure given"),
+        (lambda q: mr.evaluate(q, [1, 2, 3, 4], depth=1.5), ValueError, "depth is 1.5"),
+        (lambda q: mr.evaluate(q, [1, 2, 3, 4], missing_topics="skp"), ValueError, "missing_topics is 'skp'"),
+        (lambda q: mr.evaluate(q, [1, 2, 3, 4], n_jobs=1.5), ValueError, "n_jobs is 1.5"),
+        (lambda _: mr.Policy("mine", "", ties="best"), ValueError, "ties is 'best'; choose one of 'average'"),
+        (lambda _: mr.Policy("mine", "", empty="two"), ValueError, "empty is 'two'; choose one of 'skip'"),
+        (lambda _: mr.compare([[1.0], [2.0]]), TypeError, "compare takes the systems by name"),
+    ],
+)
+def test_mistakes_are_explained(queries, call, error, message):
+    with pytest.raises(error, match=message):
+        call(queries)
+
+
+def test_measures_are_spelled_in_any_case():
+    assert repr(mr.parse_measure("NDCG@10")) == "ndcg@10"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
+def test_text_is_compressed_by_its_suffix(tmp_path, queries, suffix):
+    mr.write_letor(tmp_path / f"q.txt{suffix}", queries)
+    assert mr.read(tmp_path / f"q.txt{suffix}").grades.tolist() == [2.0, 0.0, 1.0, 0.0]
+    mr.write_run(tmp_path / f"a.run{suffix}", queries, [4, 3, 2, 1])
+    assert len(mr.read_run(tmp_path / f"a.run{suffix}")) == 2
+    if suffix:
+        assert (tmp_path / f"q.txt{suffix}").read_bytes()[:2] in (b"\x1f\x8b", b"\xfd7", b"BZ")
+    with pytest.raises(mr.DataError, match=r"not as .zst"):
+        mr.write_letor(tmp_path / "q.txt.zst", queries)
+
+
+def test_converting_text_to_text_rounds_nothing_and_spares_the_source(tmp_path):
+    (tmp_path / "a.txt").write_text("1 qid:1 1:0.123456789012345\n")
+    mr.convert(tmp_path / "a.txt", tmp_path / "b.txt")
+    assert (tmp_path / "b.txt").read_text() == "1 qid:1 1:0.123456789012345\n"
+    with pytest.raises(mr.DataError, match="source and target at once"):
+        mr.convert(tmp_path / "a.txt", tmp_path / "a.txt")
+
+
+def test_a_run_keeps_its_own_scores(tmp_path, queries):
+    run = mr.Run.from_scores(queries, [4, 3, 2, 1])
+    with pytest.raises(TypeError, match="a Run has its own scores"):
+        mr.write_run(tmp_path / "a.run", run, [1, 2, 3, 4])
+    with pytest.raises(ValueError, match="depth is 0"):
+        mr.write_run(tmp_path / "a.run", run, depth=0)
