@@ -114,11 +114,11 @@ class Positional(FeatureMap):
             known = (*PROFILES, "truncated", "discount")
             if self.shape not in known:
                 raise ValueError(f"unknown profile {self.shape!r}; known: {', '.join(known)}, or a tuple of numbers")
-            if self.shape == "loglog" and self.c <= np.e:
+            if self.shape == "loglog" and not self.c > np.e:
                 raise ValueError(f"c is {self.c}; log log(r + c) needs c above e = 2.718...")
-            if self.shape == "power" and self.d <= 0:
+            if self.shape == "power" and not self.d > 0:
                 raise ValueError(f"d is {self.d}; (r + 1)^-d falls only for d above 0")
-        elif len(self.shape) == 0 or np.any(np.diff(self.shape) > 0):
+        elif len(self.shape) == 0 or not np.isfinite(self.shape).all() or np.any(np.diff(self.shape) > 0):
             raise ValueError("a profile is a sequence of at least one number that does not rise")
 
     def profile(self, n: int, measure: object) -> FloatArray:
@@ -175,7 +175,7 @@ def parse_map(spec: str | FeatureMap | npt.NDArray[np.float64]) -> FeatureMap:
     if not isinstance(spec, str):
         return Positional(tuple(np.asarray(spec, dtype=np.float64).tolist()))
     name, _, rest = spec.strip().partition("(")
-    if name not in MAPS or (rest and not rest.endswith(")")):
+    if name not in MAPS or ("(" in spec) != spec.strip().endswith(")"):
         raise ValueError(f"unknown feature map {spec!r}; known: {', '.join(MAPS)}, for example dorm(shape=log)")
     chosen: dict[str, str | float] = {}
     known = {f.name for f in fields(MAPS[name])}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -43,13 +44,22 @@ def chunk_bounds(offsets: IntArray, n_chunks: int = CHUNKS) -> IntArray:
 
 def for_chunks(work: Callable[[int, int], object], offsets: IntArray, n_jobs: int | None = None) -> None:
     """Call ``work(first_query, end_query)`` for every chunk of queries."""
-    bounds = chunk_bounds(offsets)
-    n_threads = min(thread_count(n_jobs), len(bounds) - 1)
-    chunks = [(int(first), int(end)) for first, end in pairwise(bounds)]
+    for_each(work, [(int(first), int(end)) for first, end in pairwise(chunk_bounds(offsets))], n_jobs)
+
+
+def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None = None) -> None:
+    """Call ``work`` with every tuple of arguments, on as many threads as asked for; all have ended when it returns."""
+    n_threads = min(thread_count(n_jobs), len(tasks))
     if n_threads <= 1:
-        for chunk in chunks:
-            work(*chunk)
+        for task in tasks:
+            work(*task)
         return
-    tasks = [_pool(n_threads).submit(work, *chunk) for chunk in chunks]
-    for task in tasks:
-        task.result()
+    running = [_pool(n_threads).submit(work, *task) for task in tasks]
+    wait(running)
+    for future in running:
+        future.result()
+
+
+# A forked child has the pools of its parent, but not their threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -68,15 +68,17 @@ class _BoundCost(_BoundAssigned):
         lengths = np.diff(offsets)
         self._profile = feature_map.profile(int(lengths.max(initial=1)), None)
         self._scales = feature_map.scales(lengths, lengths)
-        self._costs, self._ideals = [], []
+        self._costs, self._ideals, active = [], [], []
         for query, n in enumerate(lengths.tolist()):
             matrix = np.asarray(cost(grades[offsets[query] : offsets[query + 1]]), dtype=np.float64)
             if matrix.shape != (n, n) or not np.isfinite(matrix).all():
                 raise DataError(f"the cost of query {query} has shape {matrix.shape}; give {n} × {n} finite numbers")
-            ideal = linear_sum_assignment(matrix)[1]
-            self._costs.append(matrix - matrix[np.arange(n), ideal].sum() / max(n, 1))
+            ideal, worst = linear_sum_assignment(matrix)[1], linear_sum_assignment(matrix, maximize=True)[1]
+            least, most = (float(matrix[np.arange(n), ranks].sum()) for ranks in (ideal, worst))
+            self._costs.append(matrix - least / max(n, 1))
             self._ideals.append(ideal)
-        self.active = np.array([bool(np.ptp(c, axis=1).any()) for c in self._costs], dtype=np.bool_)
+            active.append(most - least > 1e-12 * max(abs(most), abs(least)))
+        self.active = np.array(active, dtype=np.bool_)
 
     def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
         n, cost, ideal = len(scores), self._costs[query], self._ideals[query]
@@ -110,7 +112,12 @@ class GroupedLoss(Loss):
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
         if len(self.groups) != len(grades):
             raise DataError(f"{len(self.groups)} groups for {len(grades)} documents; give one per document")
-        return _BoundGroups(measure, np.asarray(self.groups), Positional(self.shape), grades, offsets)
+        feature_map = Positional(self.shape)
+        if feature_map.profile(measure.depth, measure)[-1] < 0:
+            raise ValueError(
+                f"the profile {self.shape} falls below 0, the share of what is not ranked; use sqrt or log"
+            )
+        return _BoundGroups(measure, np.asarray(self.groups), feature_map, grades, offsets)
 
 
 class _BoundGroups(_BoundAssigned):

@@ -51,7 +51,11 @@ class Loss(ABC):
 
 
 class BoundLoss(ABC):
-    """A loss of given queries, as a function of the scores of their documents."""
+    """A loss of given queries, as a function of the scores of their documents.
+
+    It keeps room to work in, and the order of the documents from one evaluation to the next. Threads of one evaluation
+    share it; two evaluations at the same time may not.
+    """
 
     offsets: IntArray
     #: Queries whose documents carry an order; the others have ξ = 0, and means run over these.

@@ -17,6 +17,7 @@ from marginrank.losses.base import BoundLoss, Loss
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.dcg import DCG
 from marginrank.oracles.levels import Levels, arrange
+from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
 
 Normalize: TypeAlias = Literal["pairs", "none", "largest"]
@@ -181,17 +182,16 @@ class _BoundPairs(BoundLoss):
         self._heights, self._margin, self._squared = heights, float(margin), squared
         self._scales = _scales(normalize, levels.pairs)
         self._kinds, self._weights = kinds, weights
-        # Sorted in place at every evaluation: orders change little from one to the next, and sorting finds that.
-        self._documents = levels.documents.copy()
-        self._keys, self._order = np.empty(len(self._documents)), np.empty_like(self._documents)
+        self._sorter = Sorter(levels)
+        self._keys, self._order = np.empty(len(levels.documents)), np.empty_like(levels.documents)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         from marginrank.losses.pairwise_kernel import pairwise_hinges  # noqa: PLC0415
 
-        levels = self.levels
+        levels, ordered = self.levels, self._sorter.sort(scores, first, end)
         pairwise_hinges(
-            scores, self._documents, self._heights, self.offsets, levels.offsets, levels.of_query, self.active,
-            self._kinds, self._weights, self._scales, self._margin, self._squared, self._keys, self._order,
+            ordered.scores, self._sorter.documents, self._heights, self.offsets, levels.offsets, levels.of_query,
+            self.active, self._kinds, self._weights, self._scales, self._margin, self._squared, self._keys, self._order,
             xi, gradient, first, end,
         )  # fmt: skip
 

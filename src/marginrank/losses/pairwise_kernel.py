@@ -5,11 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-#: Insertion sort gives up, for a merge sort, after this many moves per document.
-MOVES_PER_DOCUMENT = 8
-#: Length of the runs that the merge sort begins with.
-RUN = 16
-
 
 @njit(nogil=True, cache=True)
 def _merge(scores, documents, start, middle, end, spare_scores, spare_documents):  # type: ignore[no-untyped-def]
@@ -28,37 +23,6 @@ def _merge(scores, documents, start, middle, end, spare_scores, spare_documents)
         else:
             scores[place], documents[place] = spare_scores[left], spare_documents[left]
             left += 1
-
-
-@njit(nogil=True, cache=True)
-def _insertion_sort(scores, documents, start, end, most_moves):  # type: ignore[no-untyped-def]
-    """Sort by falling score, in place; gives up, with the documents in some order, after too many moves."""
-    moves = 0
-    for place in range(start + 1, end):
-        score, document = scores[place], documents[place]
-        to = place
-        while to > start and scores[to - 1] < score:
-            scores[to], documents[to] = scores[to - 1], documents[to - 1]
-            to -= 1
-        scores[to], documents[to] = score, document
-        moves += place - to
-        if moves > most_moves:
-            return False
-    return True
-
-
-@njit(nogil=True, cache=True)
-def _sort(scores, documents, start, end, spare_scores, spare_documents):  # type: ignore[no-untyped-def]
-    """Sort by falling score, in place; quick where the order is nearly right. Sums do not see how ties are broken."""
-    if _insertion_sort(scores, documents, start, end, MOVES_PER_DOCUMENT * (end - start)):
-        return
-    for run in range(start, end, RUN):
-        _insertion_sort(scores, documents, run, min(run + RUN, end), RUN * RUN)
-    width = RUN
-    while width < end - start:
-        for run in range(start, end - width, 2 * width):
-            _merge(scores, documents, run, run + width, min(run + 2 * width, end), spare_scores, spare_documents)
-        width *= 2
 
 
 @njit(nogil=True, cache=True)
@@ -148,15 +112,15 @@ def _weighted_pairs(scores, documents, bounds, kinds, weights, margin, squared, 
 
 @njit(nogil=True, cache=True)
 def pairwise_hinges(  # type: ignore[no-untyped-def]
-    scores, documents, heights, queries, level_offsets, of_query, active, kinds, weights, scales, margin, squared,
-    keys, order, xi, gradient, first, end,
+    sorted_scores, documents, heights, queries, level_offsets, of_query, active, kinds, weights, scales, margin,
+    squared, keys, order, xi, gradient, first, end,
 ):  # fmt: skip
     """Write the slacks and derivatives of queries ``first`` to ``end``.
 
-    ``documents`` are by place, level after level, and are left sorted by score inside levels for the next time;
-    ``keys`` and ``order`` are room to work in. ``heights`` are added to the margins of pairs of levels as
-    height(better) − height(worse), which is the same as taking them off the scores. Without ``weights`` all pairs weigh
-    1; otherwise ``kinds`` says which row or column of ``weights`` a level takes.
+    ``sorted_scores`` and ``documents`` are by place, level after level, sorted by score inside levels; ``keys`` and
+    ``order`` are room to work in. ``heights`` are added to the margins of pairs of levels as height(better) −
+    height(worse), which is the same as taking them off the scores. Without ``weights`` all pairs weigh 1; otherwise
+    ``kinds`` says which row or column of ``weights`` a level takes.
     """
     longest, most_levels = 0, 0
     for query in range(first, end):
@@ -172,10 +136,9 @@ def pairwise_hinges(  # type: ignore[no-untyped-def]
             continue
         low, high = of_query[query], of_query[query + 1]
         for level in range(low, high):
-            bounds[level - low], level_end = level_offsets[level], level_offsets[level + 1]
-            for place in range(level_offsets[level], level_end):
-                keys[place] = scores[documents[place]] - heights[level]
-            _sort(keys, documents, level_offsets[level], level_end, spare_scores, spare_documents)
+            bounds[level - low] = level_offsets[level]
+            for place in range(level_offsets[level], level_offsets[level + 1]):
+                keys[place] = sorted_scores[place] - heights[level]
         order[start:stop] = documents[start:stop]
         bounds[high - low] = stop
         if len(weights) == 0:

@@ -28,11 +28,11 @@ ROUNDS: Final = 22
 class SlackLoss(Loss):
     """ξ = max_y Δ(y)·(1 + (a(y) − a(y*))·s), the slack rescaling of Chapelle, Le and Smola (2007) §6.
 
-    It is convex, a maximum of functions linear in s, and bounds Δ of the ranking by score. Exact for losses with few
-    values (reciprocal rank, precision and recall at k, winner takes all): the best ranking of each value. Elsewhere the
-    product is searched along the rankings that are best for some weight λ of the loss, argmax λΔ + a·s. Along these it
-    has one peak, on the side of larger λ while 1 + (a − a*)·s > λΔ, so halving finds it. Rankings inside the hull of
-    (Δ, a·s) are not seen: the result is a lower bound of ξ, equal to it for 97 % of small random queries.
+    It is exact, and then convex and a bound of Δ, for losses with few values (reciprocal rank, precision and recall at
+    k, winner takes all): the best ranking of each value. Elsewhere the product is searched along the rankings that are
+    best for some weight λ of the loss, argmax λΔ + a·s. Along these it has one peak, on the side of larger λ while
+    1 + (a − a*)·s > λΔ, so halving finds it. Rankings inside the hull of (Δ, a·s) are not seen: the result is a lower
+    bound of ξ, equal to it for 97 % of small random queries.
 
     >>> SlackLoss("wta", "po")([1, 0], [0.25, 0.0])[0].tolist()               # 1·(1 − 2·0.25)
     [0.5]
@@ -113,7 +113,9 @@ class _BoundSearch(_BoundRescaled):
         ideal = self._ideal_places(first, end)
         query = np.repeat(np.arange(end - first), np.diff(self.offsets[first : end + 1]))
         documents, scale = self._sorter.documents[places], self.problem.scales[queries][query]
-        low, high = np.full(end - first, SMALLEST), np.full(end - first, LARGEST)
+        reach = np.bincount(query, scale * np.abs(ordered.scores[places]), minlength=end - first)
+        low = np.full(end - first, SMALLEST)
+        high = LARGEST + np.log1p(reach * np.abs(self.problem.profile).max(initial=0.0))
         for _ in range(ROUNDS):
             weights = np.exp((low + high) / 2.0)
             self._weights[queries] = weights

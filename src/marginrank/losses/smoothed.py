@@ -1,4 +1,4 @@
-"""The structured hinge with its maximum made smooth by entropy."""
+"""The structured hinge with its maximum over interleavings made smooth by entropy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class SmoothedHinge(Loss):
 
     The mean is over the C(n, P) interleavings of relevant and irrelevant documents, each kind in score order, among
     which the hinge has its maximum. It is at most the hinge, and tends to it as the temperature μ goes to 0: the
-    difference is at most μ log C(n, P). For measures with two levels; a yardstick for what smoothness is worth.
+    difference is at most μ log C(n, P). It is smooth but for kinks where documents of one level tie. For measures with
+    two levels; a yardstick for what smoothness is worth.
 
     >>> loss = SmoothedHinge("auc", temperature=0.001)
     >>> loss([1, 0], [0.25, 0.0])[0].round(3).tolist()                        # 0.5 − 0.001·log 2

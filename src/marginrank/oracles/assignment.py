@@ -9,6 +9,9 @@ from marginrank.measures import PositionMeasure
 from marginrank.oracles.problem import Problem, Ranker, Sorted
 from marginrank.typing import FloatArray, IntArray
 
+#: Longest list whose n × n values are laid out.
+LONGEST = 10_000
+
 
 def bind_assignment(problem: Problem) -> Ranker:
     """Any sum over ranks, as the assignment of Le and Smola (2008) eq. (24): O(n³), O(n k²) where k ranks count."""
@@ -16,6 +19,11 @@ def bind_assignment(problem: Problem) -> Ranker:
     if not isinstance(measure, PositionMeasure):
         raise TypeError(f"{measure} is not a sum over ranks")
     discounts, profile = measure.discounts(len(problem.profile)), problem.profile
+    if len(profile) > LONGEST:
+        raise MemoryError(
+            f"{measure} with {problem.feature_map} and this many grades is an assignment of documents to ranks, too "
+            f"large for a list of {len(profile):,}; use a cutoff, fewer grades, or lists of at most {LONGEST:,}"
+        )
     worth = np.repeat(levels.gains, np.diff(levels.offsets))
 
     def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:

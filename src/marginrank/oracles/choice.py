@@ -14,7 +14,7 @@ from marginrank.measures.auc import AUC
 from marginrank.measures.err import ERR
 from marginrank.measures.rr import RR
 from marginrank.oracles.assignment import bind_assignment
-from marginrank.oracles.grade_lattice import MOST_STATES, bind_merge, bind_path, n_states
+from marginrank.oracles.grade_lattice import MOST_LEVELS, MOST_STATES, bind_merge, bind_path, n_states
 from marginrank.oracles.interleave import bind_interleaving, bind_pairs
 from marginrank.oracles.problem import Problem, Ranker
 from marginrank.oracles.shifted_sort import bind_shifted_sort
@@ -91,7 +91,8 @@ def _for_ranks(measure: PositionMeasure, feature_map: FeatureMap, n_levels: int,
         return SHIFTED_SORT
     if n_levels <= 2 and isinstance(feature_map, PartialOrder) and _is_convex(measure, longest):
         return INTERLEAVING
-    if measure.depth is not None and n_states(min(measure.depth, longest), n_levels) <= MOST_STATES:
+    depth = None if measure.depth is None else min(measure.depth, longest)
+    if depth is not None and n_levels <= MOST_LEVELS and n_states(depth, n_levels) <= MOST_STATES:
         return MERGE
     return PATH if n_levels <= 2 else ASSIGNMENT
 

@@ -99,8 +99,7 @@ def rescaled_clusters(  # type: ignore[no-untyped-def]
         end_rel = level_offsets[of_query[query] + 1]
         n_rel, n_irr = end_rel - begin, stop - end_rel
         places = by_score[begin:stop]
-        most = min(n_irr, k) if reciprocal else min(k, n_irr)
-        for count in range(1, most + 1):
+        for count in range(1, min(k, n_irr) + 1):
             if reciprocal:
                 delta = 1.0 if count >= k else 1.0 - 1.0 / (1.0 + count)
                 bads = count

@@ -15,8 +15,9 @@ from marginrank.measures.err import ERR
 from marginrank.oracles.problem import Problem, Ranker, Sorted
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-#: Above this many states a query is cheaper to solve as an assignment.
+#: Above this many states, or levels, a query is cheaper to solve as an assignment.
 MOST_STATES = 60_000
+MOST_LEVELS = 16
 #: Above this many numbers the credits of all kinds of query are not tabulated.
 MOST_CREDITS = 1 << 27
 
@@ -32,17 +33,21 @@ def n_states(depth: int, n_levels: int) -> int:
 
 @dataclass(frozen=True)
 class _States:
-    """States for every number of levels from 0 up, one table after the other, numbered by how many are placed."""
+    """States for every number of levels that occurs, one table after the other, numbered by how many are placed."""
 
     tables: IntArray
-    counts: npt.NDArray[np.int8]
+    counts: npt.NDArray[np.int16]
     successors: npt.NDArray[np.int32]
     predecessors: npt.NDArray[np.int32]
 
 
 @lru_cache(maxsize=16)
-def _states(depth: int, most_levels: int) -> _States:
-    parts = [_states_of(depth, n_levels, most_levels) for n_levels in range(most_levels + 1)]
+def _states(depth: int, level_counts: tuple[int, ...]) -> _States:
+    most_levels = max(level_counts)
+    parts = [
+        _states_of(depth if n_levels in level_counts else -1, n_levels, most_levels)
+        for n_levels in range(most_levels + 1)
+    ]
     counts, successors, predecessors = (np.concatenate(column) for column in zip(*parts, strict=True))
     tables = np.cumsum([0] + [len(part[0]) for part in parts])
     return _States(tables, counts, successors, predecessors)
@@ -56,7 +61,7 @@ def _states_of(depth: int, n_levels: int, width: int) -> tuple[AnyArray, AnyArra
         for chosen in combinations_with_replacement(range(n_levels), size)
     ]
     number = {state: at for at, state in enumerate(states)}
-    counts = np.zeros((len(states), width), dtype=np.int8)
+    counts = np.zeros((len(states), width), dtype=np.int16)
     after, before = np.zeros((2, len(states), width), dtype=np.int32)
     for at, state in enumerate(states):
         counts[at, :n_levels] = state
@@ -77,7 +82,7 @@ def bind_merge(problem: Problem) -> Ranker:
     active, scales, profile = problem.active, problem.scales, problem.profile
     depth = min(measure.depth, len(profile))
     discounts = measure.discounts(depth)
-    states = _states(depth, int(levels.counts.max(initial=0)))
+    states = _states(depth, tuple(np.unique(np.append(levels.counts[active], 1)).tolist()))
     has_tail = bool(np.any(profile[depth:] != 0.0))
 
     def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:

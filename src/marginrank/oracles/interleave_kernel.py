@@ -60,7 +60,7 @@ def _drop(i, j, n_rel, discounts, gain):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _place_bads(goods, bads, pair, weight, discounts, gain, places):  # type: ignore[no-untyped-def]
-    """Place each bad where it pays most, by divide and conquer: the best place does not fall with the score.
+    """Place each bad where it pays most, by divide and conquer: the best place does not fall as the score falls.
 
     Yue et al. (SIGIR 2007) Algorithm 2 finds the places one by one; halving the list of bads bounds the places left to
     look at, so that the work is O(n log n) (Mohapatra et al., 2018).

@@ -103,7 +103,7 @@ def most_violated_merge(  # type: ignore[no-untyped-def]
     """
     n_states, most_levels, most = counts.shape[0], counts.shape[1], len(discounts)
     value, tail = np.empty(n_states), np.zeros(n_states)
-    came, lowest = np.empty(n_states, dtype=np.int8), np.zeros(n_states, dtype=np.int8)
+    came, lowest = np.empty(n_states, dtype=np.int16), np.zeros(n_states, dtype=np.int16)
     seen = np.full(n_states, -1, dtype=np.int64)
     reached, following = np.empty(n_states, dtype=np.int64), np.empty(n_states, dtype=np.int64)
     needed = np.zeros((most_levels, most, most_levels), dtype=np.int64)

@@ -23,12 +23,13 @@ def smoothed_paths(  # type: ignore[no-untyped-def]
     mean of the coefficient of each document.
     """
     for query in range(first, end):
-        begin, end_rel, stop = queries[query], level_offsets[of_query[query] + 1], queries[query + 1]
+        begin, stop = queries[query], queries[query + 1]
         for place in range(begin, stop):
             gradient[documents[place]] = 0.0
         xi[query] = 0.0
         if not active[query]:
             continue
+        end_rel = level_offsets[of_query[query] + 1]
         n_rel, n_irr = end_rel - begin, stop - end_rel
         table = credit[credit_starts[query] : credit_starts[query] + n_rel * (n_irr + 1)].reshape(n_rel, n_irr + 1)
         forward = np.full((n_rel + 1, n_irr + 1), -np.inf)

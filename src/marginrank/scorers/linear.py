@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -13,7 +12,7 @@ import scipy.sparse as sp
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
-from marginrank.threads import chunk_bounds, thread_count
+from marginrank.threads import chunk_bounds, for_each, thread_count
 from marginrank.typing import Features, FloatArray
 
 #: Features that are read together: few enough to stay in a core's cache between scores and gradient.
@@ -49,7 +48,7 @@ class LinearRisk:
         self._score, self._pull_back = _row_kernels(queries.X)
         row_bytes = queries.n_features * queries.X.dtype.itemsize
         self._chunks = list(pairwise(chunk_bounds(queries.offsets, _chunk_count(queries, row_bytes)).tolist()))
-        self._n_threads = min(thread_count(n_jobs), max(1, len(self._chunks)))
+        self._n_jobs = thread_count(n_jobs)
         self._scores, self._slopes = np.empty(queries.n_documents), np.empty(queries.n_documents)
         self._xi = np.zeros(len(queries))
 
@@ -57,12 +56,9 @@ class LinearRisk:
         """Risk and gradient at w."""
         weights = self._check(w)
         parts = np.zeros((len(self._chunks), self._width))
-        if self._n_threads == 1:
-            for number in range(len(self._chunks)):
-                self._work(weights, parts, number)
-        else:
-            with ThreadPoolExecutor(self._n_threads) as pool:
-                list(pool.map(lambda number: self._work(weights, parts, number), range(len(self._chunks))))
+        for_each(
+            lambda number: self._work(weights, parts, number), [(k,) for k in range(len(self._chunks))], self._n_jobs
+        )
         return float(self.weights @ self._xi), parts.sum(axis=0)
 
     def scores(self, w: FloatArray) -> FloatArray:
@@ -83,6 +79,9 @@ class LinearRisk:
         first, end = self._chunks[number]
         start, stop = int(self._offsets[first]), int(self._offsets[end])
         self._score(w, self._scores, start, stop)
+        if not np.isfinite(self._scores[start:stop]).all():
+            at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
+            raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")
         self.loss.evaluate(self._scores, self._xi, self._slopes, first, end)
         self._slopes[start:stop] *= np.repeat(self.weights[first:end], np.diff(self._offsets[first : end + 1]))
         self._pull_back(self._slopes, parts[number], start, stop)
@@ -90,7 +89,9 @@ class LinearRisk:
 
 def _chunk_count(queries: Queries, row_bytes: int) -> int:
     size = queries.X.data.nbytes if sp.issparse(queries.X) else queries.n_documents * row_bytes
-    return max(1, min(len(queries), size // CACHED_BYTES))
+    # Every chunk has a gradient of its own until the end, which must not take more room than the features.
+    most = max(8, size // (8 * max(1, queries.n_features)))
+    return max(1, min(len(queries), size // CACHED_BYTES, most))
 
 
 def _row_kernels(X: Features) -> tuple[Rows, Rows]:
