@@ -68,3 +68,44 @@ def exhaustive(measure, feature_map, grades, scores):
         if all(scores[a] >= scores[b] for a, b in pairwise(order))
     )
     return hinge, most - max(value), worst
+
+
+class EveryRanking:
+    """Loss and coefficients of all rankings of a query, in arrays."""
+
+    def __init__(self, measure, feature_map, grades):
+        levels, n = worth(measure, grades), len(grades)
+        orders = np.array(list(permutations(range(n))))
+        ranks = np.argsort(orders, axis=1)
+        ideal = np.argsort(np.argsort(-levels, kind="stable"))
+        self.one_level = len(set(levels.tolist())) < 2
+        # Many rankings have the same grades in the same order.
+        sequences, which = np.unique(np.asarray(grades)[orders], axis=0, return_inverse=True)
+        losses = [delta(measure, sequence.tolist(), range(n)) for sequence in sequences]
+        self.losses = np.array(losses)[which.ravel()]
+        self.coefficients = self._coefficients(feature_map, measure, levels, ranks)
+        self.ideal = int(np.flatnonzero((ranks == ideal).all(axis=1))[0])
+
+    @staticmethod
+    def _coefficients(feature_map, measure, levels, ranks):
+        n = len(levels)
+        if isinstance(feature_map, FirstRelevant):
+            return np.array(
+                [coefficients(feature_map, measure, levels, np.argsort(r).tolist()) for r in ranks]
+                if levels.any()
+                else ranks
+            )
+        if isinstance(feature_map, PartialOrder):
+            other = levels[:, None] != levels[None, :]
+            pairs = other.sum() / 2 if feature_map.scale == "pairs" else n * (n - 1) / 2
+            after = np.sign(ranks[:, None, :] - ranks[:, :, None])
+            return (after * other).sum(axis=2) / max(pairs, 1)
+        return feature_map.profile(n, measure)[ranks] / (n if feature_map.shape == "linear" else 1)
+
+    def bounds(self, scores):
+        """Hinge and tight bound at some scores."""
+        if self.one_level:
+            return 0.0, 0.0
+        value = self.coefficients @ scores
+        most = (self.losses + value).max()
+        return most - value[self.ideal], most - value.max()

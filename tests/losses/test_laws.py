@@ -168,9 +168,11 @@ def test_groups_may_take_one_rank_each():
         value = [profile[:size] @ scores[p] for p in fills]
         ideals = [v for v, d in zip(value, delta, strict=True) if d < 1e-12]
         expected = {max(d + v for d, v in zip(delta, value, strict=True)) - ideal for ideal in ideals}
+        tight = max(d + v for d, v in zip(delta, value, strict=True)) - max(value)
         if np.ptp(gains) == 0:
-            expected = {0.0}
+            expected, tight = {0.0}, 0.0
         assert min(abs(found - e) for e in expected) < 1e-9
+        assert GroupedLoss(f"dcg@{k}", groups, bound="tight")(grades, scores)[0][0] == pytest.approx(tight, abs=1e-9)
 
 
 def test_smoothing_goes_to_the_hinge():

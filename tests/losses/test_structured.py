@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from marginrank.feature_maps import parse_map
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
-from tests.losses.exhaustive import exhaustive
+from tests.losses.exhaustive import EveryRanking, exhaustive
 
 MEASURES = [
     "auc", "ap", "ap(rel=2)", "ap@2", "rr", "rr@2", "p@1", "p@3", "recall@2", "wta",
@@ -88,18 +88,20 @@ def test_pairs_without_an_exact_argmax_are_refused():
         StructuredLoss("ap", "dorm(shape=flat)")
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_all_patterns_of_six_documents(seed):
-    """All patterns of three grades up to six documents, for the pairs the papers have."""
-    rng = np.random.default_rng(seed)
-    pairs = [("auc", "po"), ("ap", "po"), ("ndcg@3", "po"), ("ndcg@3", "dorm"), ("rr", "mrr"), ("ndcg@10", "dorm")]
-    for grades in (g for g in product([0, 1, 2], repeat=6) if list(g) == sorted(g)):
-        scores = rng.choice([rng.standard_normal(6), np.round(rng.standard_normal(6))])
-        measure, feature_map = pairs[rng.integers(len(pairs))]
-        hinge, tight, worst = exhaustive(parse_measure(measure), parse_map(feature_map), list(grades), scores)
-        assert StructuredLoss(measure, feature_map)(grades, scores)[0][0] == pytest.approx(hinge, abs=1e-10)
-        assert StructuredLoss(measure, feature_map, "tight")(grades, scores)[0][0] == pytest.approx(tight, abs=1e-10)
-        assert tight >= worst - 1e-10
+@every_pair
+def test_all_patterns_of_three_grades_up_to_six_documents(measure, feature_map):
+    """All patterns, each with random and with tied scores, against all rankings at once."""
+    rng = np.random.default_rng(0)
+    kind, chart = parse_measure(measure), parse_map(feature_map)
+    hinge, tight = StructuredLoss(measure, feature_map), StructuredLoss(measure, feature_map, "tight")
+    for n in range(1, 7):
+        for pattern in (g for g in product([0, 1, 2], repeat=n) if list(g) == sorted(g)):
+            grades = rng.permutation(pattern)
+            rankings = EveryRanking(kind, chart, grades)
+            for scores in (rng.standard_normal(n), np.round(rng.standard_normal(n))):
+                expected_hinge, expected_tight = rankings.bounds(scores)
+                assert hinge(grades, scores)[0][0] == pytest.approx(expected_hinge, abs=1e-10)
+                assert tight(grades, scores)[0][0] == pytest.approx(expected_tight, abs=1e-10)
 
 
 def test_a_profile_may_be_any_numbers_that_do_not_rise():
@@ -128,3 +130,5 @@ def test_a_cost_matrix_is_an_assignment():
         as_cost, as_ndcg = CostLoss(cost)(grades, scores), StructuredLoss(ndcg, "dorm")(grades, scores)
         assert as_cost[0][0] == pytest.approx(as_ndcg[0][0], abs=1e-10)
         np.testing.assert_allclose(as_cost[1], as_ndcg[1], atol=1e-10)
+        tight = CostLoss(cost, bound="tight")(grades, scores)[0][0]
+        assert tight == pytest.approx(StructuredLoss(ndcg, "dorm", "tight")(grades, scores)[0][0], abs=1e-10)

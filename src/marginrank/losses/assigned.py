@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from marginrank.errors import DataError
 from marginrank.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.structured import Bound
 from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -35,7 +36,7 @@ class _BoundAssigned(BoundLoss):
 
 @dataclass(frozen=True)
 class CostLoss(Loss):
-    """The hinge of any position-dependent loss Σ_i C(i, rank of i), Le and Smola (2008) eq. (19).
+    """A bound of any position-dependent loss Σ_i C(i, rank of i), Le and Smola (2008) eq. (19).
 
     ``cost`` gives the matrix of documents × ranks for the grades of a query; Δ is what a ranking costs more than the
     cheapest, y*. The feature map is positional.
@@ -47,13 +48,14 @@ class CostLoss(Loss):
 
     cost: Callable[[FloatArray], npt.ArrayLike]
     feature_map: str | FeatureMap = "dorm"
+    bound: Bound = "hinge"
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the cheapest ranking of each query."""
         feature_map = parse_map(self.feature_map)
         if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
             raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
-        return _BoundCost(self.cost, feature_map, grades, offsets)
+        return _BoundCost(self.cost, feature_map, self.bound, grades, offsets)
 
 
 class _BoundCost(_BoundAssigned):
@@ -61,6 +63,7 @@ class _BoundCost(_BoundAssigned):
         self,
         cost: Callable[[FloatArray], npt.ArrayLike],
         feature_map: Positional,
+        bound: Bound,
         grades: FloatArray,
         offsets: IntArray,
     ) -> None:
@@ -68,6 +71,7 @@ class _BoundCost(_BoundAssigned):
         lengths = np.diff(offsets)
         self._profile = feature_map.profile(int(lengths.max(initial=1)), None)
         self._scales = feature_map.scales(lengths, lengths)
+        self._tight = bound == "tight"
         self._costs, self._ideals, active = [], [], []
         for query, n in enumerate(lengths.tolist()):
             matrix = np.asarray(cost(grades[offsets[query] : offsets[query + 1]]), dtype=np.float64)
@@ -84,13 +88,14 @@ class _BoundCost(_BoundAssigned):
         n, cost, ideal = len(scores), self._costs[query], self._ideals[query]
         profile = self._scales[query] * self._profile[:n]
         ranks = linear_sum_assignment(cost + np.outer(scores, profile), maximize=True)[1]
-        slopes = profile[ranks] - profile[ideal]
+        reference = np.argsort(np.argsort(-scores, kind="stable")) if self._tight else ideal
+        slopes = profile[ranks] - profile[reference]
         return max(float(cost[np.arange(n), ranks].sum() + slopes @ scores), 0.0), slopes
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedLoss(Loss):
-    """The hinge of a sum over the first k ranks, where each group of documents may take only one of them.
+    """A bound of a sum over the first k ranks, where each group of documents may take only one of them.
 
     The diversity constraint of Le and Smola (2008) §5.1: rankings of the first k ranks with at most one document of a
     group. Each group is worth its best document at each rank, so the argmax is an assignment of groups to ranks. y*
@@ -104,6 +109,7 @@ class GroupedLoss(Loss):
     measure: str | Measure
     groups: AnyArray
     shape: str | tuple[float, ...] = "sqrt"
+    bound: Bound = "hinge"
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the groups and the ideal ranking of each query."""
@@ -117,14 +123,21 @@ class GroupedLoss(Loss):
             raise ValueError(
                 f"the profile {self.shape} falls below 0, the share of what is not ranked; use sqrt or log"
             )
-        return _BoundGroups(measure, np.asarray(self.groups), feature_map, grades, offsets)
+        return _BoundGroups(measure, np.asarray(self.groups), feature_map, self.bound, grades, offsets)
 
 
 class _BoundGroups(_BoundAssigned):
     def __init__(
-        self, measure: PositionMeasure, groups: AnyArray, feature_map: Positional, grades: FloatArray, offsets: IntArray
+        self,
+        measure: PositionMeasure,
+        groups: AnyArray,
+        feature_map: Positional,
+        bound: Bound,
+        grades: FloatArray,
+        offsets: IntArray,
     ) -> None:
         self.offsets = offsets
+        self._tight = bound == "tight"
         depth = measure.depth or 0
         rankings = Rankings(grades, offsets, grades, offsets)
         self._gains = measure.gains(grades, rankings.best_per_document)
@@ -135,10 +148,9 @@ class _BoundGroups(_BoundAssigned):
         self._scale = np.ones(len(offsets) - 1)
         for query, members in enumerate(self._members):
             gains = self._gains[offsets[query] : offsets[query + 1]]
-            order = np.argsort(-gains, kind="stable")
-            first = np.sort(np.unique(members[order], return_index=True)[1])[:depth]
-            self._ideals.append(order[first])
-            best = float(gains[order[first]] @ self._discounts[: len(first)])
+            ideal = _first_of_groups(gains, members, depth)
+            self._ideals.append(ideal)
+            best = float(gains[ideal] @ self._discounts[: len(ideal)])
             if measure.normalizer == "ideal":
                 self._scale[query] = best or 1.0
             elif measure.normalizer == "total":
@@ -162,5 +174,17 @@ class _BoundGroups(_BoundAssigned):
             document = inside[np.argmax(value[inside, rank])]
             slopes[document] += self._profile[rank]
             delta -= gains[document] * self._discounts[rank]
-        slopes[ideal] -= self._profile[:k]
+        reference = _first_of_groups(scores, members, k) if self._tight else ideal
+        slopes[reference] -= self._profile[:k]
         return max(delta + float(slopes @ scores), 0.0), slopes
+
+
+def _first_of_groups(values: FloatArray, members: IntArray, depth: int) -> IntArray:
+    """Take the documents in descending order of value, one of each group, down to a depth.
+
+    >>> _first_of_groups(np.array([3.0, 2.0, 1.0]), np.array([0, 0, 1]), 2).tolist()
+    [0, 2]
+    """
+    order = np.argsort(-values, kind="stable")
+    first = np.sort(np.unique(members[order], return_index=True)[1])[:depth]
+    return np.asarray(order[first])
