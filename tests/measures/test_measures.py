@@ -101,6 +101,18 @@ def test_a_cutoff_beyond_the_list_changes_nothing(measure, grades):
     assert far_cutoff.value(grades) == no_cutoff.value(grades)
 
 
+@pytest.mark.parametrize("measure", [parse_measure(name) for name in ("ap", "ap@3", "auc", "rr", "rr@2")], ids=str)
+@given(grades=st.lists(st.sampled_from([0, 1]), min_size=1, max_size=12), data=st.data())
+def test_claims_that_make_ties_cheap_are_true(measure, grades, data):
+    """The general sum over places, which claims nothing, gives the same."""
+    scores = data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=len(grades), max_size=len(grades)))
+    queries = Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=[len(grades)])
+    cautious = type("Cautious", (type(measure),), {"linear_at_rank": False, "first_only": False})(**asdict(measure))
+    general = evaluate(queries, scores, cautious)
+    cheap = evaluate(queries, scores, measure)
+    np.testing.assert_allclose(cheap[str(measure)], general[str(cautious)], atol=1e-12)
+
+
 @pytest.mark.parametrize("measure", MEASURES, ids=str)
 def test_large_blocks_of_ties_do_not_overflow(measure):
     grades = np.arange(3000) % 4

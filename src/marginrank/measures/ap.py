@@ -22,6 +22,7 @@ class AP(BinaryMeasure):
     """
 
     name = "ap"
+    linear_at_rank = True
     k: int | None = None
     rel: float = 1
 

@@ -23,11 +23,12 @@ class AUC(BinaryMeasure):
     """
 
     name = "auc"
+    linear_at_rank = True
     rel: float = 1
 
     def credit(self, i: IntArray, j: IntArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:  # noqa: ARG002
         """Irrelevant documents that come after."""
-        return (n_irr - j).astype(np.float64)
+        return np.asarray(n_irr - j, dtype=np.float64)
 
     def normalizer(self, n_rel: IntArray, n_irr: IntArray) -> IntArray:
         """The number of pairs."""

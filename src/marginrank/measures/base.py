@@ -222,7 +222,13 @@ class BinaryMeasure(Measure):
     """A sum over relevant documents of a credit that depends on how many of each kind stand before it.
 
     A subclass gives the credit, and what the sum is divided by; documents are relevant from the grade ``rel`` on.
+    Either of two properties that it may claim makes the cost of averaging over ties linear in their number.
     """
+
+    #: Whether the credit at a given rank is linear in i.
+    linear_at_rank: ClassVar[bool] = False
+    #: Whether only the first relevant document has a credit.
+    first_only: ClassVar[bool] = False
 
     @abstractmethod
     def credit(self, i: IntArray, j: IntArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:
@@ -243,7 +249,7 @@ class BinaryMeasure(Measure):
         n_rel = rankings.count_relevant(self.threshold)
         n_irr = np.diff(rankings.pool_offsets) - n_rel
         out = np.zeros(len(n_rel))
-        for query, i, j, weight in rankings.hits(self.threshold):
+        for query, i, j, weight in rankings.hits(self.threshold, self.linear_at_rank, self.first_only):
             credit = self.credit(i, j, n_rel[query], n_irr[query])
             if rankings.depth is not None:
                 credit = np.where(i + j <= rankings.depth, credit, 0.0)

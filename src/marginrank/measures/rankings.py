@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.threads import for_chunks
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 _NO_PREFERENCE = np.zeros(0)
 #: Most (relevant document, place) pairs of tied documents that are looked at together.
@@ -94,10 +94,14 @@ class Rankings:
         sizes = np.diff(np.append(starts, len(values)))
         return np.repeat(np.add.reduceat(values, starts) / sizes, sizes) if len(starts) else values
 
-    def hits(self, threshold: float) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+    def hits(
+        self, threshold: float, linear: bool = False, first_only: bool = False
+    ) -> Iterator[tuple[IntArray, AnyArray, AnyArray, FloatArray]]:
         """Go through the relevant documents: query, i (this is the i-th), j (irrelevant before it), probability.
 
-        Inside ties, every place the i-th relevant document can take is given with its probability.
+        Inside ties, every place the i-th relevant document can take is given with its probability; if what is wanted is
+        ``linear`` in i at each rank, every rank with the mean of i there; if only the ``first`` counts, the places of
+        that one.
         """
         relevant = self.grades >= threshold
         sizes = np.diff(self.offsets)
@@ -111,9 +115,29 @@ class Rankings:
             return
         starts, ends = mixed[1]
         n_rel = running[ends] - running[starts]
-        for block, i, j, weight in _places_in_ties(n_rel, ends - starts - n_rel):
+        if linear:
+            yield self._mean_places(starts, ends - starts, n_rel, before, rank)
+            return
+        if first_only:
+            none_before = before[starts] == 0
+            starts, ends, n_rel = starts[none_before], ends[none_before], n_rel[none_before]
+        for block, i, j, weight in _places_in_ties(n_rel, ends - starts - n_rel, first_only):
             at = starts[block]
             yield self.query_of_document[at], before[at] + i, rank[at] - before[at] + j, weight
+
+    def _mean_places(
+        self, starts: IntArray, sizes: IntArray, n_rel: IntArray, before: IntArray, rank: IntArray
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Every rank of blocks of ties: the chance that it is relevant, and the mean of i there if it is.
+
+        Of r relevant among t tied documents, the one at place p of the block (from 0) has p·(r − 1)/(t − 1) of the
+        others before it, on average (McSherry and Najork, ECIR 2008).
+        """
+        block = np.repeat(np.arange(len(starts)), sizes)
+        place = np.arange(len(block)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        at, r, t = starts[block], n_rel[block], sizes[block]
+        i = before[at] + 1 + place * (r - 1) / (t - 1)
+        return self.query_of_document[at], i, rank[at] + place + 1 - i, r / t
 
     def _mixed_ties(self, relevant: BoolArray) -> tuple[BoolArray, tuple[IntArray, IntArray]] | None:
         """Find the blocks of ties that hold both kinds: which documents, and where the blocks begin and end."""
@@ -140,15 +164,18 @@ def _batches(costs: IntArray) -> Iterator[slice]:
         start = end
 
 
-def _places_in_ties(n_rel: IntArray, n_irr: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+def _places_in_ties(
+    n_rel: IntArray, n_irr: IntArray, first_only: bool
+) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
     """Where the relevant documents of blocks of ties come to stand in a random order.
 
     Gives block, i, j and the probability that j irrelevant documents of the block come before its i-th relevant one,
     C(i−1+j, j) · C(n_rel−i + n_irr−j, n_irr−j) / C(n_rel + n_irr, n_irr).
     """
-    log_factorial = gammaln(np.arange(int((n_rel + n_irr).max()) + 1) + 1.0)
-    block_of_row = np.repeat(np.arange(len(n_rel)), n_rel)
-    i_of_row = np.arange(len(block_of_row)) - np.repeat(np.cumsum(n_rel) - n_rel, n_rel) + 1
+    log_factorial = gammaln(np.arange(int((n_rel + n_irr).max(initial=0)) + 1) + 1.0)
+    counted = np.minimum(n_rel, 1) if first_only else n_rel
+    block_of_row = np.repeat(np.arange(len(n_rel)), counted)
+    i_of_row = np.arange(len(block_of_row)) - np.repeat(np.cumsum(counted) - counted, counted) + 1
     places = n_irr[block_of_row] + 1
     for rows in _batches(places):
         row = np.repeat(np.arange(rows.start, rows.stop), places[rows])

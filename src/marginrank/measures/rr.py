@@ -23,6 +23,7 @@ class RR(BinaryMeasure):
     """
 
     name = "rr"
+    first_only = True
     k: int | None = None
     rel: float = 1
 
