@@ -197,14 +197,18 @@ class PositionMeasure(Measure):
         """Discounted sum of each query; 0 where the normaliser is 0."""
         gains = rankings.mean_over_ties(self.gains(rankings.grades, rankings.best_per_document))
         sums = discounted_sums(gains, rankings.offsets, cut(self.discounts(rankings.longest), rankings.depth))
-        if isinstance(self.normalizer, int | float):
-            return sums / self.normalizer
-        scale = self._total(rankings) if self.normalizer == "total" else self._ideal(rankings)
+        scale = self.scales(rankings)
         return np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0)
 
     def defined(self, rankings: Rankings) -> BoolArray:
         """Queries with a document that has a gain."""
         return self.gains(rankings.best, rankings.best) > 0
+
+    def scales(self, rankings: Rankings) -> FloatArray:
+        """What the sum of each query is divided by; 0 where nothing can be earned."""
+        if isinstance(self.normalizer, int | float):
+            return np.full(len(rankings), float(self.normalizer))
+        return self._total(rankings) if self.normalizer == "total" else self._ideal(rankings)
 
     def _ideal(self, rankings: Rankings) -> FloatArray:
         grades, offsets = rankings.ideal(self.depth)

@@ -65,7 +65,7 @@ def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
     if isinstance(measure, PositionMeasure):
         rankings = Rankings(grades, offsets, grades, offsets)
         worth = measure.gains(grades, rankings.best_per_document)
-        scale = _normalizer(measure, rankings)
+        scale = measure.scales(rankings)
     elif isinstance(measure, ERR):
         worth, scale = measure.stops(grades), np.ones(len(offsets) - 1)
     elif isinstance(measure, BinaryMeasure):
@@ -86,9 +86,3 @@ def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
         of_query=offsets_from_sizes(np.bincount(query[first], minlength=len(offsets) - 1)),
         gains=arranged[first] / np.where(scale > 0, scale, 1.0)[query[first]],
     )
-
-
-def _normalizer(measure: PositionMeasure, rankings: Rankings) -> FloatArray:
-    if isinstance(measure.normalizer, int | float):
-        return np.full(len(rankings), float(measure.normalizer))
-    return measure._total(rankings) if measure.normalizer == "total" else measure._ideal(rankings)
