@@ -32,7 +32,7 @@ class SlackLoss(Loss):
     k, winner takes all): the best ranking of each value. Elsewhere the product is searched along the rankings that are
     best for some weight λ of the loss, argmax λΔ + a·s. Along these it has one peak, on the side of larger λ while
     1 + (a − a*)·s > λΔ, so halving finds it. Rankings inside the hull of (Δ, a·s) are not seen: the result is a lower
-    bound of ξ, equal to it for 97 % of small random queries.
+    bound of ξ, equal to it for 98 % of small random queries.
 
     >>> SlackLoss("wta", "po")([1, 0], [0.25, 0.0])[0].tolist()               # 1·(1 − 2·0.25)
     [0.5]
