@@ -55,7 +55,14 @@ def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jo
             work(*task)
         return
     running = [_pool(n_threads).submit(work, *task) for task in tasks]
-    wait(running)
+    try:
+        wait(running)
+    except BaseException:
+        # Ctrl-C: what has begun writes to the arrays of the caller, so it has to end before the caller goes on.
+        for future in running:
+            future.cancel()
+        wait(running)
+        raise
     for future in running:
         future.result()
 
