@@ -102,37 +102,40 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 "scikit-learn's MaxAbsScaler, which keeps zeros"
             )
         if isinstance(X, Queries):
-            (self._learn_columns if reset else self._check_columns)(X)
+            (learn_columns if reset else check_columns)(self, X)
             return cast("AnyArray", features)
         checked = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         return cast("AnyArray", checked)
-
-    def _learn_columns(self, queries: Queries) -> None:
-        if queries.n_documents == 0:
-            raise DataError("there is no document to learn from; give at least one query with documents")
-        self.n_features_in_ = queries.n_features
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        if queries.feature_names is not None:
-            self.feature_names_in_ = np.array(queries.feature_names, dtype=object)
-
-    def _check_columns(self, queries: Queries) -> None:
-        if queries.n_features != self.n_features_in_:
-            raise DataError(
-                f"X has {queries.n_features} features but {type(self).__name__} was fitted on "
-                f"{self.n_features_in_}; give the same columns to fit and transform"
-            )
-        names = queries.feature_names
-        if names is not None and names != tuple(getattr(self, "feature_names_in_", names)):
-            raise DataError(
-                f"feature_names differ from those {type(self).__name__} was fitted on; rename or reorder them"
-            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def learn_columns(estimator: Any, queries: Queries) -> None:
+    """Note the number and names of the features that an estimator is fitted on."""
+    if queries.n_documents == 0:
+        raise DataError("there is no document to learn from; give at least one query with documents")
+    estimator.n_features_in_ = queries.n_features
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    if queries.feature_names is not None:
+        estimator.feature_names_in_ = np.array(queries.feature_names, dtype=object)
+
+
+def check_columns(estimator: Any, queries: Queries) -> None:
+    """Refuse features that differ in number or name from those that an estimator was fitted on."""
+    kind = type(estimator).__name__
+    if queries.n_features != estimator.n_features_in_:
+        raise DataError(
+            f"X has {queries.n_features} features but {kind} was fitted on {estimator.n_features_in_}; give the same "
+            "columns to both"
+        )
+    names = queries.feature_names
+    if names is not None and names != tuple(getattr(estimator, "feature_names_in_", names)):
+        raise DataError(f"feature_names differ from those {kind} was fitted on; rename or reorder them")
 
 
 def _grouping(

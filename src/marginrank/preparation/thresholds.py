@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.typing import AnyArray, Features, IntArray
 
-_SPACINGS = ("quantile", "even")
+#: How thresholds are chosen from training values: see `ThresholdBins`.
+Spacing: TypeAlias = Literal["quantile", "even"]
 
 
 class ThresholdBins(FeatureTransformer):
@@ -58,7 +59,7 @@ class ThresholdBins(FeatureTransformer):
         self,
         n_thresholds: int = 50,
         *,
-        spacing: Literal["quantile", "even"] = "quantile",
+        spacing: Spacing = "quantile",
         sparse_output: bool = False,
     ) -> None:
         self.n_thresholds = n_thresholds
@@ -66,25 +67,10 @@ class ThresholdBins(FeatureTransformer):
         self.sparse_output = sparse_output
 
     def _learn(self, X: AnyArray) -> None:
-        if self.spacing not in _SPACINGS:
-            raise ValueError(f"unknown spacing {self.spacing!r}; known: {', '.join(_SPACINGS)}")
+        check_spacing(self.spacing)
         if not isinstance(self.n_thresholds, Integral) or self.n_thresholds < 1:
             raise ValueError(f"n_thresholds is {self.n_thresholds!r}; give a whole number from 1 on")
-        shares = np.arange(1, self.n_thresholds + 1) / (self.n_thresholds + 1)
-        self.thresholds_ = [self._place(np.sort(values), shares) for values in X.T]
-
-    def _place(self, values: AnyArray, shares: AnyArray) -> AnyArray:
-        values = values[: np.searchsorted(values, np.nan)]
-        below_largest = values[: np.searchsorted(values, values[-1])] if len(values) else values
-        if len(below_largest) == 0:
-            return below_largest.copy()
-        if self.spacing == "even":
-            thresholds = (1 - shares) * values[0] + shares * values[-1]
-        else:
-            thresholds = np.quantile(values, shares, method="inverted_cdf")
-        thresholds = np.maximum(thresholds.astype(values.dtype), values[0])
-        thresholds = np.where(thresholds < values[-1], thresholds, below_largest[-1])
-        return np.unique(thresholds) + 0.0  # -0.0 and 0.0 are one threshold, and should have one name
+        self.thresholds_ = [place_thresholds(np.sort(values), self.n_thresholds, self.spacing) for values in X.T]
 
     def _apply(self, X: AnyArray, grouping: Grouping | None) -> Features:  # noqa: ARG002
         codes = np.empty(X.shape, dtype=np.int32)
@@ -100,6 +86,32 @@ class ThresholdBins(FeatureTransformer):
         names = super().get_feature_names_out(input_features)
         pairs = zip(names, self.thresholds_, strict=True)
         return np.array([f"{name}>{k!s}" for name, thresholds in pairs for k in thresholds], dtype=object)
+
+
+def check_spacing(spacing: Spacing) -> None:
+    """Refuse a spacing that there is not."""
+    if spacing not in get_args(Spacing):
+        raise ValueError(f"unknown spacing {spacing!r}; known: {', '.join(get_args(Spacing))}")
+
+
+def place_thresholds(values: AnyArray, n_thresholds: int, spacing: Spacing) -> AnyArray:
+    """Choose the thresholds of one feature, as `ThresholdBins` says, from its sorted training values, NaN last.
+
+    >>> place_thresholds(np.array([0.0, 1.0, 4.0, np.nan]), 3, "even").tolist()
+    [1.0, 2.0, 3.0]
+    """
+    values = values[: np.searchsorted(values, np.nan)]
+    below_largest = values[: np.searchsorted(values, values[-1])] if len(values) else values
+    if len(below_largest) == 0:
+        return below_largest.copy()
+    shares = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+    if spacing == "even":
+        thresholds = (1 - shares) * values[0] + shares * values[-1]
+    else:
+        thresholds = np.quantile(values, shares, method="inverted_cdf")
+    thresholds = np.maximum(thresholds.astype(values.dtype), values[0])
+    thresholds = np.where(thresholds < values[-1], thresholds, below_largest[-1])
+    return np.unique(thresholds) + 0.0  # -0.0 and 0.0 are one threshold, and should have one name
 
 
 def _count_exceeded(values: AnyArray, thresholds: AnyArray) -> IntArray:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeAlias
 
+import numpy as np
 import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.scorers.base import Scorer
 from marginrank.scorers.risk import RankingRisk
+from marginrank.threads import CHUNKS, for_each
 from marginrank.typing import Features, FloatArray
 
 Rows: TypeAlias = Callable[[Any, Any, int, int], None]
@@ -46,7 +49,6 @@ class LinearScorer(Scorer):
 class LinearRisk(RankingRisk):
     """Mean loss over the queries that carry an order, and its gradient, as a function of the weights w.
 
-    >>> import numpy as np
     >>> from marginrank.losses.structured import StructuredLoss
     >>> queries = Queries.from_arrays([[1.0, 0.0], [0.0, 1.0]], [1, 0], group=[2])
     >>> risk = LinearRisk(queries, StructuredLoss("auc", "po"))
@@ -59,6 +61,20 @@ class LinearRisk(RankingRisk):
         if not isinstance(queries, Queries) or not isinstance(loss, Loss):
             raise TypeError("LinearRisk(queries, loss) takes Queries and a Loss, such as StructuredLoss('ap')")
         super().__init__(LinearScorer(queries), loss, n_jobs)
+
+
+def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> FloatArray:
+    """Scores X·w in float64, whatever the features are, without a copy of them.
+
+    >>> linear_scores(np.array([[1.0, 2.0]], dtype=np.float32), np.array([0.5, 0.25])).tolist()
+    [1.0]
+    """
+    n = X.shape[0]
+    scores = np.empty(n)
+    score, _ = _row_kernels(X)
+    bounds = np.linspace(0, n, min(CHUNKS, n) + 1, dtype=np.int64).tolist()
+    for_each(lambda start, stop: score(w, scores, start, stop), list(pairwise(bounds)), n_jobs)
+    return scores
 
 
 def _row_kernels(X: Features) -> tuple[Rows, Rows]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
@@ -39,7 +40,7 @@ class RankingRisk:
         self._n_jobs = thread_count(n_jobs)
         self._chunks, self._part_starts = _cut(scorer)
         self._scores, self._slopes = np.empty(queries.n_documents), np.empty(queries.n_documents)
-        self._xi = np.zeros(len(queries))
+        self._xi, self._moves = np.zeros(len(queries)), np.empty(queries.n_documents)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Risk and gradient at θ."""
@@ -60,6 +61,12 @@ class RankingRisk:
         self._work(table, cells, number, number + 1)
         return float(self.weights[number] * self._xi[number]), self.scorer.gradient(cells)
 
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Generalised Hessian of the risk at θ, times a direction; for losses that have one."""
+        table, moves = self.scorer.table(self._check(theta)), self.scorer.table(self._check(direction))
+        cells = self._add_up(lambda cells, first, end: self._curve(table, moves, cells, first, end), len(table))
+        return self.scorer.gradient(cells.sum(axis=0))
+
     def scores(self, theta: FloatArray) -> FloatArray:
         """Scores in the order of the rows that the queries were made from, as `evaluate` takes them."""
         table = self.scorer.table(self._check(theta))
@@ -71,9 +78,13 @@ class RankingRisk:
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         table = self.scorer.table(self._check(theta))
-        cells = np.zeros((len(self._chunks), len(table)))
+        return self._add_up(lambda cells, first, end: self._work(table, cells, first, end), len(table))
+
+    def _add_up(self, work: Callable[[FloatArray, int, int], None], n_cells: int) -> FloatArray:
+        """Let each run of queries add to cells of its own, so that the sum does not depend on who comes first."""
+        cells = np.zeros((len(self._chunks), n_cells))
         tasks = [(number, first, end) for number, (first, end) in enumerate(self._chunks)]
-        for_each(lambda number, first, end: self._work(table, cells[number], first, end), tasks, self._n_jobs)
+        for_each(lambda number, first, end: work(cells[number], first, end), tasks, self._n_jobs)
         return cells
 
     def _rows(self, first: int, end: int) -> tuple[int, int]:
@@ -90,12 +101,25 @@ class RankingRisk:
         return np.ascontiguousarray(parameters)
 
     def _work(self, table: FloatArray, cells: FloatArray, first: int, end: int) -> None:
+        self._score(table, first, end)
+        self.loss.evaluate(self._scores, self._xi, self._slopes, first, end)
+        self._pull_back(cells, first, end)
+
+    def _curve(self, table: FloatArray, moves: FloatArray, cells: FloatArray, first: int, end: int) -> None:
+        self._score(table, first, end)
+        self.scorer.score(moves, self._moves, *self._rows(first, end))
+        self.loss.curve(self._scores, self._moves, self._slopes, first, end)
+        self._pull_back(cells, first, end)
+
+    def _score(self, table: FloatArray, first: int, end: int) -> None:
         start, stop = self._rows(first, end)
         self.scorer.score(table, self._scores, start, stop)
         if not np.isfinite(self._scores[start:stop]).all():
             at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
             raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")
-        self.loss.evaluate(self._scores, self._xi, self._slopes, first, end)
+
+    def _pull_back(self, cells: FloatArray, first: int, end: int) -> None:
+        start, stop = self._rows(first, end)
         lengths = np.diff(self.queries.offsets[first : end + 1])
         self._slopes[start:stop] *= np.repeat(self.weights[first:end], lengths)
         self.scorer.pull_back(self._slopes, cells, start, stop)
