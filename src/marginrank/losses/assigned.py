@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,8 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from marginrank.errors import DataError
 from marginrank.feature_maps import FeatureMap, Positional, parse_map
-from marginrank.losses.base import BoundLoss, Loss
-from marginrank.losses.structured import Bound
+from marginrank.losses.base import Bound, BoundLoss, Loss
 from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -49,6 +48,15 @@ class CostLoss(Loss):
     cost: Callable[[FloatArray], npt.ArrayLike]
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
+
+    @property
+    def convex(self) -> bool:
+        """The hinge is."""
+        return self.bound == "hinge"
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the same loss with another bound."""
+        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the cheapest ranking of each query."""
@@ -110,6 +118,15 @@ class GroupedLoss(Loss):
     groups: AnyArray
     shape: str | tuple[float, ...] = "sqrt"
     bound: Bound = "hinge"
+
+    @property
+    def convex(self) -> bool:
+        """The hinge is."""
+        return self.bound == "hinge"
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the same loss with another bound."""
+        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the groups and the ideal ranking of each query."""

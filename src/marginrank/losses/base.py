@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,9 @@ from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
 from marginrank.typing import BoolArray, FloatArray, IntArray
+
+#: ``hinge`` is convex; ``tight`` is not, and lies between it and the loss of the measure.
+Bound: TypeAlias = Literal["hinge", "tight"]
 
 
 class Loss(ABC):
@@ -32,10 +36,29 @@ class Loss(ABC):
             offsets: With grades, where each query begins and the last ends; one query by default.
         """
         if isinstance(grades, Queries):
-            return self._bind(grades.grades, grades.offsets)
-        flat = as_grades(grades)
-        bounds = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
-        return self._bind(flat, bounds)
+            flat, bounds = grades.grades, grades.offsets
+        else:
+            flat = as_grades(grades)
+            bounds = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
+        bound = self._bind(flat, bounds)
+        bound.definition = self
+        return bound
+
+    @property
+    def convex(self) -> bool:
+        """Whether ξ is a convex function of the scores."""
+        return True
+
+    @property
+    def smooth(self) -> bool:
+        """Whether ξ has a gradient everywhere, and a Hessian almost everywhere that `BoundLoss.curve` knows."""
+        return False
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the same loss with another bound, ``hinge`` (convex) or ``tight``."""
+        if bound == "hinge":
+            return self
+        raise ValueError(f"{self} has no tight bound; use bound='hinge', or a StructuredLoss")
 
     def __call__(
         self, grades: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike | None = None
@@ -57,6 +80,8 @@ class BoundLoss(ABC):
     share it; two evaluations at the same time may not.
     """
 
+    #: The loss that was bound.
+    definition: Loss
     offsets: IntArray
     #: Queries whose documents carry an order; the others have ξ = 0, and means run over these.
     active: BoolArray
@@ -64,6 +89,16 @@ class BoundLoss(ABC):
     @abstractmethod
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
+        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction.
+
+        The direction has one number per document, as the scores have. Losses with kinks have no Hessian and refuse.
+        """
+        raise TypeError(
+            f"{type(self.definition).__name__} has kinks, and so no Hessian; minimise it with the solver 'bundle', "
+            "or take a smooth loss such as PairwiseHinge(power=2)"
+        )
 
     def __call__(self, scores: npt.ArrayLike, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:
         """Slacks and derivatives of all queries, for one score per document in the order they are stored."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.base import Bound, BoundLoss, Loss
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -33,6 +33,20 @@ class SumLoss(Loss):
                 f"{self.weights} are no weights for {len(self.losses)} losses; give one per loss, not negative"
             )
 
+    @property
+    def convex(self) -> bool:
+        """Where every part is."""
+        return all(loss.convex for loss in self.losses)
+
+    @property
+    def smooth(self) -> bool:
+        """Where every part is."""
+        return all(loss.smooth for loss in self.losses)
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the sum with another bound of every part."""
+        return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
+
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Bind every part."""
         weights = np.ones(len(self.losses)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
@@ -54,6 +68,17 @@ class MaxLoss(Loss):
 
     def __post_init__(self) -> None:
         _check_losses(self.losses, "MaxLoss")
+
+    @property
+    def convex(self) -> bool:
+        """Where every part is."""
+        return all(loss.convex for loss in self.losses)
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the maximum of the hinges; that of tight bounds is no difference of a convex and a known function."""
+        if bound == "hinge":
+            return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
+        raise ValueError("a shared slack has no tight bound to train; use separate slacks (SumLoss), or bound='hinge'")
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Bind every part."""
@@ -88,6 +113,13 @@ class _BoundSum(_BoundParts):
             part.evaluate(scores, self._xi, self._gradient, first, end)
             xi[first:end] += weight * self._xi[first:end]
             gradient[documents] += weight * self._gradient[documents]
+
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
+        documents = slice(self.offsets[first], self.offsets[end])
+        product[documents] = 0.0
+        for part, weight in zip(self.parts, self.weights.tolist(), strict=True):
+            part.curve(scores, direction, self._gradient, first, end)
+            product[documents] += weight * self._gradient[documents]
 
 
 class _BoundMax(_BoundParts):

@@ -52,7 +52,8 @@ class PairwiseHinge(Loss):
 
     Pairs are never formed. A query of n documents with L different grades takes O(n log n) for sorting, which is quick
     where the order has changed little since the evaluation before, and O(n log L) for the sums; O(n L) with
-    ``rank_weights``.
+    ``rank_weights``. So does a product with the generalised Hessian of the squared hinge, in which every pair inside
+    its margin counts 2 and every other pair 0.
 
     Args:
         power: 1 for the hinge, 2 for the squared hinge.
@@ -90,6 +91,11 @@ class PairwiseHinge(Loss):
                 raise ValueError(f"rank_weights has ({better}, {worse}); give the better, higher grade first")
             if not (weight >= 0 and np.isfinite(weight)):
                 raise ValueError(f"rank_weights[{better}, {worse}] is {weight}; give a number from 0 on")
+
+    @property
+    def smooth(self) -> bool:
+        """The squared hinge is."""
+        return self.power == 2
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by grade and look up the weights."""
@@ -184,15 +190,26 @@ class _BoundPairs(BoundLoss):
         self._kinds, self._weights = kinds, weights
         self._sorter = Sorter(levels)
         self._keys, self._order = np.empty(len(levels.documents)), np.empty_like(levels.documents)
+        self._xi = np.empty(len(levels.ordered))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        self._sum(scores, None, xi, gradient, first, end)
+
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
+        if not self._squared:
+            super().curve(scores, direction, product, first, end)
+        self._sum(scores, direction, self._xi, product, first, end)
+
+    def _sum(
+        self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
+    ) -> None:
         from marginrank.losses.pairwise_kernel import pairwise_hinges  # noqa: PLC0415
 
         levels, ordered = self.levels, self._sorter.sort(scores, first, end)
         pairwise_hinges(
             ordered.scores, self._sorter.documents, self._heights, self.offsets, levels.offsets, levels.of_query,
             self.active, self._kinds, self._weights, self._scales, self._margin, self._squared, self._keys, self._order,
-            xi, gradient, first, end,
+            direction, xi, out, first, end,
         )  # fmt: skip
 
 

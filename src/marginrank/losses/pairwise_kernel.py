@@ -78,13 +78,59 @@ def _sweep(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _all_pairs(scores, documents, bounds, n_runs, margin, squared, gradient, spare_scores, spare_documents):  # type: ignore[no-untyped-def]
+def _curve(  # type: ignore[no-untyped-def]
+    scores, documents, better, better_end, worse, worse_end, margin, weight, direction, product
+):
+    """Add the second derivatives of the squared hinges of two runs, times a direction v.
+
+    A document i gets 2·Σ (v_i − v_j) over the documents j that it violates a margin with, which are found as in
+    `_sweep`. Only differences of v matter, so v is counted from one document on: large numbers that all documents share
+    would drown them.
+    """
+    origin = direction[documents[better]]
+    violators, moves = 0, 0.0
+    other = worse
+    for place in range(better, better_end):
+        while other < worse_end and margin - (scores[place] - scores[other]) > 0.0:
+            violators += 1
+            moves += direction[documents[other]] - origin
+            other += 1
+        document = documents[place]
+        product[document] += weight * 2.0 * (violators * (direction[document] - origin) - moves)
+    if violators == 0:
+        return
+    violators, moves = 0, 0.0
+    other = better_end - 1
+    for place in range(worse_end - 1, worse - 1, -1):
+        while other >= better and margin - (scores[other] - scores[place]) > 0.0:
+            violators += 1
+            moves += direction[documents[other]] - origin
+            other -= 1
+        document = documents[place]
+        product[document] += weight * 2.0 * (violators * (direction[document] - origin) - moves)
+
+
+@njit(nogil=True, cache=True)
+def _add_pairs(  # type: ignore[no-untyped-def]
+    scores, documents, better, better_end, worse, worse_end, margin, weight, squared, direction, out
+):
+    """Add the derivatives of the pairs of two runs and give their loss; or, with a direction, the second ones."""
+    if direction is None:
+        return _sweep(scores, documents, better, better_end, worse, worse_end, margin, weight, squared, out)
+    _curve(scores, documents, better, better_end, worse, worse_end, margin, weight, direction, out)
+    return 0.0
+
+
+@njit(nogil=True, cache=True)
+def _all_pairs(  # type: ignore[no-untyped-def]
+    scores, documents, bounds, n_runs, margin, squared, direction, out, spare_scores, spare_documents
+):
     """Sweep neighbouring runs and merge them, until one is left: n log L for L levels of n documents, best first."""
     total = 0.0
     while n_runs > 1:
         for run in range(0, n_runs - 1, 2):
             start, middle, end = bounds[run], bounds[run + 1], bounds[run + 2]
-            total += _sweep(scores, documents, start, middle, middle, end, margin, 1.0, squared, gradient)
+            total += _add_pairs(scores, documents, start, middle, middle, end, margin, 1.0, squared, direction, out)
             if n_runs > 2:
                 _merge(scores, documents, start, middle, end, spare_scores, spare_documents)
         end = bounds[n_runs]
@@ -96,16 +142,16 @@ def _all_pairs(scores, documents, bounds, n_runs, margin, squared, gradient, spa
 
 
 @njit(nogil=True, cache=True)
-def _weighted_pairs(scores, documents, bounds, kinds, weights, margin, squared, gradient):  # type: ignore[no-untyped-def]
+def _weighted_pairs(scores, documents, bounds, kinds, weights, margin, squared, direction, out):  # type: ignore[no-untyped-def]
     """Sweep every pair of levels with its own weight: n·L for L levels of n documents."""
     total = 0.0
     for better in range(len(kinds)):
         for worse in range(better + 1, len(kinds)):
             weight = weights[kinds[better], kinds[worse]]
             if weight > 0.0:
-                total += _sweep(
+                total += _add_pairs(
                     scores, documents, bounds[better], bounds[better + 1], bounds[worse], bounds[worse + 1],
-                    margin, weight, squared, gradient,
+                    margin, weight, squared, direction, out,
                 )  # fmt: skip
     return total
 
@@ -113,9 +159,12 @@ def _weighted_pairs(scores, documents, bounds, kinds, weights, margin, squared, 
 @njit(nogil=True, cache=True)
 def pairwise_hinges(  # type: ignore[no-untyped-def]
     sorted_scores, documents, heights, queries, level_offsets, of_query, active, kinds, weights, scales, margin,
-    squared, keys, order, xi, gradient, first, end,
+    squared, keys, order, direction, xi, out, first, end,
 ):  # fmt: skip
-    """Write the slacks and derivatives of queries ``first`` to ``end``.
+    """Write the slacks and derivatives of queries ``first`` to ``end``; or, with a direction, the second derivatives.
+
+    Without a ``direction`` the derivatives go to ``out``. With one, ``out`` is the generalised Hessian of the squared
+    hinges times the direction, which is by document, and the slacks are 0.
 
     ``sorted_scores`` and ``documents`` are by place, level after level, sorted by score inside levels; ``keys`` and
     ``order`` are room to work in. ``heights`` are added to the margins of pairs of levels as height(better) −
@@ -130,7 +179,7 @@ def pairwise_hinges(  # type: ignore[no-untyped-def]
     bounds = np.empty(most_levels + 1, dtype=np.int64)
     for query in range(first, end):
         start, stop = queries[query], queries[query + 1]
-        gradient[start:stop] = 0.0
+        out[start:stop] = 0.0
         xi[query] = 0.0
         if not active[query]:
             continue
@@ -143,10 +192,10 @@ def pairwise_hinges(  # type: ignore[no-untyped-def]
         bounds[high - low] = stop
         if len(weights) == 0:
             total = _all_pairs(
-                keys, order, bounds, high - low, margin, squared, gradient, spare_scores, spare_documents
+                keys, order, bounds, high - low, margin, squared, direction, out, spare_scores, spare_documents
             )
         else:
-            total = _weighted_pairs(keys, order, bounds, kinds[low:high], weights, margin, squared, gradient)
+            total = _weighted_pairs(keys, order, bounds, kinds[low:high], weights, margin, squared, direction, out)
         xi[query] = scales[query] * total
         for document in range(start, stop):
-            gradient[document] *= scales[query]
+            out[document] *= scales[query]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.feature_maps import FeatureMap
-from marginrank.losses.base import BoundLoss, Loss
-from marginrank.losses.structured import Bound, StructuredLoss
+from marginrank.losses.base import Bound, BoundLoss, Loss
+from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.typing import FloatArray, IntArray
 
@@ -44,6 +44,15 @@ class ModifiedWTA(Loss):
 
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
+
+    @property
+    def convex(self) -> bool:
+        """The hinge is."""
+        return self.bound == "hinge"
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the same loss with another bound."""
+        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Put queries with the same cutoff together."""

@@ -22,6 +22,11 @@ class SquaredError(Loss):
     ([0.3125], [-0.5, 0.25])
     """
 
+    @property
+    def smooth(self) -> bool:
+        """A square is."""
+        return True
+
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Keep the grades."""
         return _BoundSquares(grades, offsets)
@@ -43,3 +48,7 @@ class _BoundSquares(BoundLoss):
         xi[first:end] = np.bincount(
             self._query[documents] - first, 0.5 * errors * gradient[documents], minlength=end - first
         )
+
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
+        documents = slice(self.offsets[first], self.offsets[end])
+        product[documents] = direction[documents] * self._share[documents]

@@ -37,6 +37,11 @@ class SoftmaxCrossEntropy(Loss):
         if self.gain not in GAINS:
             raise ValueError(f"gain is {self.gain!r}; choose one of {', '.join(GAINS)}")
 
+    @property
+    def smooth(self) -> bool:
+        """It is analytic."""
+        return True
+
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Work out the distribution that the grades give."""
         return _BoundSoftmax(GAINS[self.gain](grades), offsets, self.divergence)
@@ -53,13 +58,25 @@ class _BoundSoftmax(BoundLoss):
         self._constant = log_target if divergence else np.zeros(len(gains))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        documents = slice(self.offsets[first], self.offsets[end])
-        query, target = self._query[documents] - first, self._target[documents]
-        log_model = _log_softmax(scores[documents], query, self.offsets[first : end + 1] - self.offsets[first])
+        documents, query, log_model = self._model(scores, first, end)
+        target = self._target[documents]
         terms = target * (self._constant[documents] - log_model)
         active = self.active[first:end]
         xi[first:end] = np.where(active, np.maximum(np.bincount(query, terms, minlength=end - first), 0.0), 0.0)
         gradient[documents] = np.where(active[query], np.exp(log_model) - target, 0.0)
+
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
+        # (diag P − P Pᵀ)·v = P∘(v − P·v): what is left of the direction once its mean under P is taken off.
+        documents, query, log_model = self._model(scores, first, end)
+        model = np.where(self.active[first:end][query], np.exp(log_model), 0.0)
+        means = np.bincount(query, model * direction[documents], minlength=end - first)
+        product[documents] = model * (direction[documents] - means[query])
+
+    def _model(self, scores: FloatArray, first: int, end: int) -> tuple[slice, IntArray, FloatArray]:
+        """Documents of queries ``first`` to ``end``, their queries from 0 on, and log P_s."""
+        documents = slice(self.offsets[first], self.offsets[end])
+        query, offsets = self._query[documents] - first, self.offsets[first : end + 1] - self.offsets[first]
+        return documents, query, _log_softmax(scores[documents], query, offsets)
 
 
 def _varied(values: FloatArray, offsets: IntArray) -> BoolArray:

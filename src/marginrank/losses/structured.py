@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
+from dataclasses import dataclass, replace
 import numpy as np
 
 from marginrank.feature_maps import FeatureMap, FirstRelevant, parse_map
-from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.base import Bound, BoundLoss, Loss
 from marginrank.measures import Measure, parse_measure
 from marginrank.oracles.choice import oracle_for
 from marginrank.oracles.levels import Levels, arrange
@@ -16,7 +14,6 @@ from marginrank.oracles.problem import Problem
 from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
 
-Bound: TypeAlias = Literal["hinge", "tight"]
 NO_REFERENCE = np.zeros(0, dtype=np.int64)
 
 
@@ -45,6 +42,15 @@ class StructuredLoss(Loss):
         if self.bound not in ("hinge", "tight"):
             raise ValueError(f"bound is {self.bound!r}; choose 'hinge' or 'tight'")
         oracle_for(self.measure, self.feature_map)
+
+    @property
+    def convex(self) -> bool:
+        """The hinge is."""
+        return self.bound == "hinge"
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the loss of the same measure and map with another bound."""
+        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by level and choose the oracle."""

@@ -94,7 +94,7 @@ class RankingRisk:
         parameters = np.asarray(theta, dtype=np.float64)
         if parameters.shape != (self.n_parameters,):
             raise DataError(
-                f"w has shape {parameters.shape} for {self.n_parameters} features; give one weight for each"
+                f"w has shape {parameters.shape} for {self.n_parameters} features; give one weight per feature"
             )
         if not np.isfinite(parameters).all():
             raise DataError(f"w[{int(np.argmin(np.isfinite(parameters)))}] is not finite")
