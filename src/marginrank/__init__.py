@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from marginrank.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from marginrank.data.formats import convert, read, read_queries
     from marginrank.data.letor import read_letor
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from marginrank.data.tables import from_frame, read_table, write_parquet
     from marginrank.data.trec import Qrels, Run, read_qrels, read_run, write_run
     from marginrank.errors import DataError
+    from marginrank.estimators import Ranker, load
     from marginrank.evaluation.evaluate import Evaluation, evaluate
     from marginrank.evaluation.policies import POLICIES, Policy
     from marginrank.evaluation.significance import Comparison, compare
@@ -41,9 +44,20 @@ if TYPE_CHECKING:
         ThresholdBins,
         clean,
     )
+    from marginrank.presets import PRESETS, Preset, parse_preset
+    from marginrank.scorers.additive import AdditiveRisk
+    from marginrank.scorers.bins import Bins, Shape
     from marginrank.scorers.linear import LinearRisk
+    from marginrank.selection import DEFAULT_CS, Selection, tune
+    from marginrank.solvers.bundle import Bundle
+    from marginrank.solvers.concave_convex import ConcaveConvex
+    from marginrank.solvers.frank_wolfe import FrankWolfe
+    from marginrank.solvers.n_slack import NSlack
+    from marginrank.solvers.newton import Newton
+    from marginrank.solvers.solution import Solution, Step
+    from marginrank.solvers.subgradient import Subgradient
+    from marginrank.training import CollapseWarning, Health
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "data.formats": ("convert", "read", "read_queries"),
@@ -70,44 +84,95 @@ _HOMES = {
     "losses.structured": ("StructuredLoss",),
     "oracles.choice": ("oracle_for",),
     "scorers.linear": ("LinearRisk",),
+    "estimators": (
+        "Ranker",
+        "load",
+    ),
+    "presets": (
+        "PRESETS",
+        "Preset",
+        "parse_preset",
+    ),
+    "scorers.additive": ("AdditiveRisk",),
+    "scorers.bins": (
+        "Bins",
+        "Shape",
+    ),
+    "selection": (
+        "DEFAULT_CS",
+        "Selection",
+        "tune",
+    ),
+    "solvers.bundle": ("Bundle",),
+    "solvers.concave_convex": ("ConcaveConvex",),
+    "solvers.frank_wolfe": ("FrankWolfe",),
+    "solvers.n_slack": ("NSlack",),
+    "solvers.newton": ("Newton",),
+    "solvers.solution": (
+        "Solution",
+        "Step",
+    ),
+    "solvers.subgradient": ("Subgradient",),
+    "training": (
+        "CollapseWarning",
+        "Health",
+    ),
     "measures": ("BinaryMeasure", "Measure", "PositionMeasure", "all_measures", "parse_measure"),
     "preparation": ("QueryMinMax", "QueryPercentile", "QueryStandardize", "Standardize", "ThresholdBins", "clean"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "DEFAULT_CS",
     "POLICIES",
+    "PRESETS",
+    "AdditiveRisk",
     "BinaryMeasure",
+    "Bins",
+    "Bundle",
+    "CollapseWarning",
     "Comparison",
+    "ConcaveConvex",
     "CostLoss",
     "DataError",
     "Evaluation",
     "FirstRelevant",
+    "FrankWolfe",
     "GroupedLoss",
+    "Health",
     "LinearRisk",
     "ListHinge",
     "Loss",
     "MaxLoss",
     "Measure",
     "ModifiedWTA",
+    "NSlack",
+    "Newton",
     "PairwiseHinge",
     "PartialOrder",
     "Policy",
     "PositionHinge",
     "PositionMeasure",
     "Positional",
+    "Preset",
     "Qrels",
     "Queries",
     "QueryMinMax",
     "QueryPercentile",
     "QueryStandardize",
+    "Ranker",
     "Run",
+    "Selection",
+    "Shape",
     "SlackLoss",
     "SmoothedHinge",
     "SoftmaxCrossEntropy",
+    "Solution",
     "SquaredError",
     "Standardize",
+    "Step",
     "StructuredLoss",
+    "Subgradient",
     "SumLoss",
     "ThresholdBins",
     "all_measures",
@@ -116,9 +181,11 @@ __all__ = [
     "convert",
     "evaluate",
     "from_frame",
+    "load",
     "oracle_for",
     "parse_map",
     "parse_measure",
+    "parse_preset",
     "read",
     "read_binary",
     "read_letor",
@@ -127,6 +194,7 @@ __all__ = [
     "read_queries",
     "read_run",
     "read_table",
+    "tune",
     "write_binary",
     "write_letor",
     "write_parquet",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 
@@ -13,29 +15,37 @@ from marginrank.typing import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class SoftmaxCrossEntropy(Loss):
-    """ListNet with top-one probabilities: cross entropy of two distributions over the documents of a query.
+    """Cross entropy of two distributions over the documents of a query, one of the grades and one of the scores.
 
-    ξ = −Σ_i P_g(i) log P_s(i), ∂ξ/∂s = P_s − P_g, with P_g the softmax of the gains of the grades and P_s that of the
-    scores; Cao et al. (ICML 2007). Queries whose gains are all the same carry no order: ξ = 0.
+    ξ = −Σ_i P_g(i) log P_s(i), ∂ξ/∂s = P_s − P_g, with P_s the softmax of the scores. Queries whose gains are all the
+    same carry no order: ξ = 0.
 
     Args:
-        gain: What P_g is made of: ``linear`` (the grades, as in the paper), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
+        gain: What P_g is made of: ``linear`` (the grades), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
         divergence: Take off the entropy of P_g. That leaves the Kullback-Leibler divergence, with the same derivative
-            and the minimum 0, where scores are gains up to a constant.
+            and the minimum 0.
+        target: ``softmax`` makes P_g the softmax of the gains: ListNet with top-one probabilities, Cao et al. (ICML
+            2007), there of the grades. ``share`` gives each document its share of the gains, so that all irrelevant
+            documents have none.
 
     >>> xi, gradient = SoftmaxCrossEntropy(gain="binary")([1, 0], [0.0, 0.0])         # log 2; ½ - e/(1 + e)
     >>> xi.round(4).tolist(), gradient.round(4).tolist()
     ([0.6931], [-0.2311, 0.2311])
     >>> SoftmaxCrossEntropy(divergence=True)([3, 1], [2.5, 0.5])[0].round(4).tolist()
     [0.0]
+    >>> SoftmaxCrossEntropy(target="share")([1, 0], [0.0, 0.0])[1].tolist()           # ½ - 1, ½ - 0
+    [-0.5, 0.5]
     """
 
     gain: str = "linear"
     divergence: bool = False
+    target: Literal["softmax", "share"] = "softmax"
 
     def __post_init__(self) -> None:
         if self.gain not in GAINS:
             raise ValueError(f"gain is {self.gain!r}; choose one of {', '.join(GAINS)}")
+        if self.target not in _TARGETS:
+            raise ValueError(f"target is {self.target!r}; choose 'softmax' or 'share'")
 
     @property
     def smooth(self) -> bool:
@@ -44,18 +54,19 @@ class SoftmaxCrossEntropy(Loss):
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Work out the distribution that the grades give."""
-        return _BoundSoftmax(GAINS[self.gain](grades), offsets, self.divergence)
+        gains = GAINS[self.gain](grades)
+        query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        log_target = _TARGETS[self.target](gains, query, offsets)
+        return _BoundSoftmax(log_target, _varied(gains, offsets), query, offsets, self.divergence)
 
 
 class _BoundSoftmax(BoundLoss):
-    def __init__(self, gains: FloatArray, offsets: IntArray, divergence: bool) -> None:
-        lengths = np.diff(offsets)
-        self.offsets = offsets
-        self._query = np.repeat(np.arange(len(lengths)), lengths)
-        self.active = _varied(gains, offsets)
-        log_target = _log_softmax(gains, self._query, offsets)
-        self._target = np.where(self.active[self._query], np.exp(log_target), 0.0)
-        self._constant = log_target if divergence else np.zeros(len(gains))
+    def __init__(
+        self, log_target: FloatArray, active: BoolArray, query: IntArray, offsets: IntArray, divergence: bool
+    ) -> None:
+        self.offsets, self.active, self._query = offsets, active, query
+        self._target = np.where(active[query], np.exp(log_target), 0.0)
+        self._constant = np.where(self._target > 0, log_target, 0.0) if divergence else np.zeros(len(log_target))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         documents, query, log_model = self._model(scores, first, end)
@@ -77,6 +88,17 @@ class _BoundSoftmax(BoundLoss):
         documents = slice(self.offsets[first], self.offsets[end])
         query, offsets = self._query[documents] - first, self.offsets[first : end + 1] - self.offsets[first]
         return documents, query, _log_softmax(scores[documents], query, offsets)
+
+
+def _log_share(gains: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:
+    """Logarithm of the share of each document in the gains of its query; −inf for none.
+
+    >>> _log_share(np.array([1.0, 0.0, 3.0]), np.array([0, 0, 0]), np.array([0, 3])).round(4).tolist()
+    [-1.3863, -inf, -0.2877]
+    """
+    sums = np.bincount(query, gains, minlength=len(offsets) - 1)[query]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(gains / np.where(sums > 0, sums, 1.0)))
 
 
 def _varied(values: FloatArray, offsets: IntArray) -> BoolArray:
@@ -104,3 +126,9 @@ def _log_softmax(values: FloatArray, query: IntArray, offsets: IntArray) -> Floa
     # Sums by bincount run in the order of the documents, so a query gives the same result in any batch.
     sums = np.bincount(query, np.exp(shifted), minlength=len(largest))
     return np.asarray(shifted - np.log(np.maximum(sums, 1.0))[query])
+
+
+_TARGETS: Final[Mapping[str, Callable[[FloatArray, IntArray, IntArray], FloatArray]]] = {
+    "softmax": _log_softmax,
+    "share": _log_share,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 import numpy as np
 
 from marginrank.feature_maps import FeatureMap, FirstRelevant, parse_map

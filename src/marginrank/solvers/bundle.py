@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.solvers.planes import PlaneModel
-from marginrank.solvers.progress import Limits, Progress, evaluate
+from marginrank.solvers.progress import Limits, Progress, along, evaluate
 from marginrank.solvers.solution import Risk, Solution
 from marginrank.typing import FloatArray, IntArray
 
@@ -95,13 +95,12 @@ class Bundle(Limits):
         self, risk: Risk, n_parameters: int, Cs: Iterable[float], *, signs: IntArray | None = None
     ) -> Sequence[Solution]:
         """Minimise for several C, from the smallest up, with one set of planes; solutions come in the order given."""
-        wanted = [float(C) for C in Cs]
         model = PlaneModel(n_parameters)
-        found: dict[float, Solution] = {}
-        before: Solution | None = None
-        for C in sorted(set(wanted)):
-            before = found[C] = self.minimize(risk, n_parameters, C, start=before, model=model, signs=signs)
-        return [found[C] for C in wanted]
+        return along(
+            self,
+            Cs,
+            lambda solver, C, before: solver.minimize(risk, n_parameters, C, start=before, model=model, signs=signs),
+        )
 
 
 def _theta(start: FloatArray | Solution) -> FloatArray:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class Limits:
             raise ValueError(f"max_iter is {self.max_iter}; at least one iteration is needed")
         if not self.time_limit > 0:
             raise ValueError(f"time_limit is {self.time_limit}; give seconds above 0")
+
+
+SomeLimits = TypeVar("SomeLimits", bound=Limits)
 
 
 class Progress:
@@ -123,6 +126,30 @@ class Progress:
         """The best point, with its certificate and the trace."""
         theta, primal, risk = self._point()
         return Solution(theta, self.C, primal, self.dual, risk, self.reason, tuple(self.trace))
+
+
+def along(
+    limits: SomeLimits, Cs: Iterable[float], solve: Callable[[SomeLimits, float, Solution | None], Solution]
+) -> list[Solution]:
+    """Solve for several C, from the smallest up, each given the solution before; solutions come in the order given.
+
+    The time limit holds for all of them together. After Ctrl-C the larger C get the parameters reached until then: their
+    optimum is not below that of a smaller C, so the lower bound holds for them too.
+    """
+    wanted = [float(C) for C in Cs]
+    began = time.perf_counter()
+    found: dict[float, Solution] = {}
+    before: Solution | None = None
+    for C in sorted(set(wanted)):
+        if before is not None and before.reason == "interrupted":
+            primal = before.primal + (C - before.C) * before.risk
+            here = replace(before.trace[-1], primal=primal)
+            before = replace(before, C=C, primal=primal, trace=(here,))
+        else:
+            left = max(limits.time_limit - (time.perf_counter() - began), 1e-9)
+            before = solve(replace(limits, time_limit=left), C, before)
+        found[C] = before
+    return [found[C] for C in wanted]
 
 
 def evaluate(

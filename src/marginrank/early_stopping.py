@@ -1,0 +1,69 @@
+"""Stop training when validation queries say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.evaluation.evaluate import evaluate
+from marginrank.presets import parse_mix
+from marginrank.scorers.base import Scorer
+from marginrank.solvers.progress import Callback
+from marginrank.solvers.solution import Solution, Step
+from marginrank.typing import FloatArray
+
+
+class EarlyStopping:
+    """A callback that measures every new point on validation queries and remembers the best.
+
+    Args:
+        scorer: Scores of the validation queries.
+        queries: The validation queries.
+        measure: What is measured, or a mix.
+        patience: Iterations without an improvement after which training stops.
+        callback: Another callback that is called first.
+    """
+
+    def __init__(
+        self, scorer: Scorer, queries: Queries, measure: str, patience: int, callback: Callback | None = None
+    ) -> None:
+        if patience < 1:
+            raise ValueError(f"patience is {patience}; wait for at least one iteration")
+        self.scorer, self.queries, self.mix, self.patience = scorer, queries, parse_mix(measure), patience
+        self.callback = callback
+        self.values: list[float] = []
+        self.best: tuple[float, FloatArray, Step] | None = None
+        self._waited = 0
+        self._last: FloatArray | None = None
+
+    def __call__(self, step: Step, theta: FloatArray) -> bool:
+        """Measure a point, and say whether to stop."""
+        stop = bool(self.callback is not None and self.callback(step, theta))
+        if self._last is not None and np.array_equal(self._last, theta):
+            self._waited += 1
+        else:
+            self._last = theta
+            value = self._measure(theta)
+            self.values.append(value)
+            improved = self.best is None or value > self.best[0]
+            self._waited = 0 if improved else self._waited + 1
+            if improved:
+                self.best = value, theta, step
+        return stop or self._waited >= self.patience
+
+    def best_of(self, solution: Solution, center: FloatArray) -> Solution:
+        """Give the solution with the parameters that were best on the validation queries."""
+        if self.best is None:
+            return solution
+        _, theta, step = self.best
+        away = theta - center
+        risk = (step.primal - 0.5 * float(away @ away)) / solution.C
+        return replace(solution, theta=theta, primal=step.primal, risk=risk)
+
+    def _measure(self, theta: FloatArray) -> float:
+        scores = np.empty(self.queries.n_documents)
+        self.scorer.score(self.scorer.table(theta), scores, 0, len(scores))
+        means = evaluate(self.queries, self.queries.restore(scores), [str(measure) for _, measure in self.mix]).mean
+        return float(sum(weight * means[str(measure)] for weight, measure in self.mix))

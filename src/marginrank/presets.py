@@ -1,0 +1,200 @@
+"""Methods by name: what each minimises, as data."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from marginrank.feature_maps import FeatureMap
+from marginrank.losses.base import Bound, Loss
+from marginrank.losses.combine import MaxLoss, SumLoss
+from marginrank.losses.pairwise import PairwiseHinge, PositionHinge
+from marginrank.losses.per_query import ModifiedWTA
+from marginrank.losses.pointwise import SquaredError
+from marginrank.losses.smooth import SoftmaxCrossEntropy
+from marginrank.losses.structured import StructuredLoss
+from marginrank.measures import Measure, parse_measure
+
+#: Where training under the tight bound begins, and what it stays near.
+Start: TypeAlias = Literal["ranksvm", "regression"]
+
+_CUT: Final = re.compile(r"@(?P<k>[0-9]+)\Z")
+_PLUS: Final = re.compile(r"\+(?![^(]*\))")
+_WEIGHTED: Final = re.compile(r"\s*(?:(?P<weight>[0-9.]+)\s*\*)?\s*(?P<measure>.*?)\s*\Z")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A method of the literature.
+
+    Args:
+        name: How it is asked for; one with a cutoff takes ``@k`` after its name.
+        summary: What it is, in a line.
+        paper: Where it is from.
+        make: The loss, given the cutoff.
+        measure: The measure that it is for, ``@k`` left open as ``@{k}``.
+        cut: The cutoff where none is asked for; None for a method without.
+        bound: The bound that is trained; ``auto`` takes the hinge unless it collapses.
+        start: Where training under the tight bound begins.
+    """
+
+    name: str
+    summary: str
+    paper: str
+    make: Callable[[int], Loss]
+    measure: str
+    cut: int | None = None
+    bound: Bound | Literal["auto"] = "auto"
+    start: Start = "ranksvm"
+
+
+_YUE = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
+_CHK = "Chakrabarti, Khanna, Sawant, Bhattacharyya (KDD 2008)"
+_CLS = "Chapelle, Le, Smola (2007)"
+_DORM = "Le, Smola (2008)"
+
+
+def _combo(k: int) -> tuple[Loss, ...]:
+    """MAP, NDCG and MRR, the last with its own map; Chakrabarti et al. (KDD 2008) §3.7 leaves the maps open."""
+    return StructuredLoss("ap"), StructuredLoss(f"ndcg@{k}"), StructuredLoss(f"rr@{k}", "mrr")
+
+
+_ALL: Final = (
+    Preset("svmmap", "average precision, φpo", _YUE, lambda _: StructuredLoss("ap"), "ap"),
+    Preset("svmauc", "area under the ROC curve, φpo", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc"), "auc"),
+    Preset("svmndcg", "NDCG@k, φpo", _CHK, lambda k: StructuredLoss(f"ndcg@{k}"), "ndcg@{k}", 10),
+    Preset("svmndcg-nc", "NDCG without a cutoff, φpo", _CHK, lambda _: StructuredLoss("ndcg"), "ndcg"),
+    Preset("svmmrr", "reciprocal rank@k, φmrr", _CHK, lambda k: StructuredLoss(f"rr@{k}", "mrr"), "rr@{k}", 10),
+    Preset(
+        "svmcombo",
+        "AP, NDCG@k and RR@k, each with its own slack",
+        _CHK,
+        lambda k: SumLoss(_combo(k)),
+        "ap+ndcg@{k}+rr@{k}",
+        10,
+    ),
+    Preset(
+        "svmcombo-shared",
+        "AP, NDCG@k and RR@k with one slack for all",
+        _CHK,
+        lambda k: MaxLoss(_combo(k)),
+        "ap+ndcg@{k}+rr@{k}",
+        10,
+        "hinge",
+    ),
+    Preset("dorm-ndcg", "NDCG@k, φdorm", _DORM, lambda k: StructuredLoss(f"ndcg@{k}", "dorm"), "ndcg@{k}", 10),
+    Preset("dorm-mrr", "reciprocal rank, φdorm", _DORM, lambda _: StructuredLoss("rr", "dorm"), "rr"),
+    Preset("dorm-p", "precision@k, φdorm", _DORM, lambda k: StructuredLoss(f"p@{k}", "dorm"), "p@{k}", 10),
+    Preset("dorm-eru", "expected rank utility, φdorm", _DORM, lambda _: StructuredLoss("eru", "dorm"), "eru"),
+    Preset("mwta", "modified winner takes all, φdorm", _DORM, lambda _: ModifiedWTA(), "wta"),
+    Preset(
+        "chapelle-ndcg",
+        "NDCG@k, φdorm, tight bound from a regression",
+        _CLS,
+        lambda k: StructuredLoss(f"ndcg@{k}", "dorm"),
+        "ndcg@{k}",
+        10,
+        "tight",
+        "regression",
+    ),
+    Preset("ranksvm", "hinge of every pair of grades", "Joachims (KDD 2002)", lambda _: PairwiseHinge(), "auc"),
+    Preset(
+        "ranksvm-squared",
+        "squared hinge of every pair of grades",
+        "Lee, Lin (2014)",
+        lambda _: PairwiseHinge(power=2),
+        "auc",
+    ),
+    Preset("regression", "squared error of the grades", f"{_CLS} §5.1", lambda _: SquaredError(), "ndcg"),
+    Preset(
+        "position-hinge",
+        "position-sensitive pairwise hinge",
+        "Riezler, De Bona (2009)",
+        lambda _: PositionHinge(normalize="pairs"),
+        "auc",
+    ),
+    Preset(
+        "softmax",
+        "cross entropy with each document's share of the grades",
+        "Cao et al. (ICML 2007), with other targets",
+        lambda _: SoftmaxCrossEntropy(divergence=True, target="share"),
+        "ndcg",
+    ),
+    Preset(
+        "listnet",
+        "cross entropy with the softmax of the gains, linear",
+        "Cao et al. (ICML 2007)",
+        lambda _: SoftmaxCrossEntropy(gain="exp2", divergence=True),
+        "ndcg",
+    ),
+)
+PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _ALL}
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a ranker is trained for: a loss, and the measure it is judged by."""
+
+    loss: Loss
+    measure: str
+    bound: Bound | Literal["auto"]
+    start: Start
+
+
+def parse_preset(name: str) -> Method:
+    """Look a method up by name.
+
+    >>> parse_preset("svmndcg@5").loss
+    StructuredLoss(measure='ndcg@5', feature_map='po', bound='hinge')
+    >>> parse_preset("svmmpa")
+    Traceback (most recent call last):
+    ValueError: unknown preset 'svmmpa'; did you mean 'svmmap'? `marginrank presets` lists them all
+    """
+    spelled = str(name).strip().lower()
+    cut = _CUT.search(spelled)
+    base = spelled[: cut.start()] if cut else spelled
+    if base not in PRESETS:
+        near = difflib.get_close_matches(base, PRESETS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown preset {name!r}; {hint}`marginrank presets` lists them all")
+    preset = PRESETS[base]
+    if cut and preset.cut is None:
+        raise ValueError(f"preset {base!r} has no cutoff; leave out {cut.group()!r}")
+    k = int(cut["k"]) if cut else preset.cut or 0
+    return Method(preset.make(k), preset.measure.format(k=k), preset.bound, preset.start)
+
+
+def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
+    """Read one measure, or several with weights.
+
+    >>> parse_mix("ndcg@10 + 0.5*ap")
+    [(1.0, ndcg@10), (0.5, ap)]
+    """
+    if isinstance(spec, Measure):
+        return [(1.0, spec)]
+    found = []
+    for part in _PLUS.split(spec):
+        match = _WEIGHTED.match(part)
+        if match is None or not match["measure"]:
+            raise ValueError(f"{spec!r} is no measure or mix of measures; write 'ndcg@10' or 'ndcg@10 + 0.5*ap'")
+        found.append((float(match["weight"] or 1.0), parse_measure(match["measure"])))
+    return found
+
+
+def loss_for(measure: str | Measure, feature_map: str | FeatureMap | None = None) -> Loss:
+    """Give the structured loss of a measure or a mix of measures, each with its own slack.
+
+    Without a map, reciprocal rank has φmrr and every other measure φpo.
+
+    >>> loss_for("rr@10")
+    StructuredLoss(measure=rr@10, feature_map='mrr', bound='hinge')
+    """
+    parts = parse_mix(measure)
+    losses = [
+        StructuredLoss(part, feature_map if feature_map is not None else "mrr" if part.name == "rr" else "po")
+        for _, part in parts
+    ]
+    return losses[0] if len(parts) == 1 else SumLoss(tuple(losses), tuple(weight for weight, _ in parts))

@@ -1,0 +1,154 @@
+"""Rankers to files and back, without running anything that a file says."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from marginrank.errors import DataError
+from marginrank.model_file import read_model, write_model
+from marginrank.preparation import SCALINGS
+from marginrank.scorers.bins import Bins
+from marginrank.solvers.solution import Solution, Step
+from marginrank.training import Health
+from marginrank.typing import AnyArray
+
+_REASONS: Final = ("converged", "max_iter", "time_limit", "callback", "interrupted")
+_SCALER_ARRAYS: Final = ("mean_", "scale_")
+
+
+def save_ranker(ranker: Any, path: str | Path, *, overwrite: bool = True) -> None:
+    """Write a fitted ranker: what it is for, how it was trained, its certificate, and its parameters."""
+    solution = ranker.solution_
+    names = getattr(ranker, "feature_names_in_", None)
+    header = {
+        "kind": "ranker",
+        "parameters": {name: _plain(value) for name, value in ranker.get_params(deep=False).items()},
+        "measure": ranker.measure_,
+        "loss": ranker.loss_,
+        "bound": ranker.bound_,
+        "solver": ranker.solver_,
+        "C": solution.C,
+        "objective": _number(solution.primal),
+        "lower_bound": _number(solution.dual),
+        "gap": _number(solution.gap),
+        "average_slack": _number(solution.risk),
+        "stopped": solution.reason,
+        "iterations": solution.n_iter,
+        "passes": solution.passes,
+        "health": {name: _number(value) for name, value in dataclasses.asdict(ranker.health_).items()},
+        "trained_on": ranker.trained_on_,
+        "n_features": ranker.n_features_in_,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "selection": getattr(ranker, "selection_", None),
+    }
+    trace = [(step.primal, step.dual, step.seconds, step.passes) for step in solution.trace]
+    arrays: dict[str, AnyArray] = {"coef": ranker.coef_, "trace": np.array(trace, dtype=np.float64).reshape(-1, 4)}
+    if ranker.bins_ is not None:
+        arrays |= {
+            "thresholds": np.concatenate([np.asarray(t, dtype=np.float64) for t in ranker.bins_.thresholds]),
+            "threshold_counts": np.array([len(t) for t in ranker.bins_.thresholds], dtype=np.int64),
+            "missing": np.asarray(ranker.bins_.missing, dtype=np.bool_),
+        }
+    if ranker.scaler_ is not None:
+        arrays |= {f"scaler_{name}": getattr(ranker.scaler_, name) for name in _SCALER_ARRAYS if _has(ranker, name)}
+    write_model(path, header, arrays, overwrite=overwrite)
+
+
+def load_ranker(make: Callable[..., Any], path: str | Path) -> Any:
+    """Read what `save_ranker` wrote into a ranker made by ``make`` from the parameters in the file."""
+    header, arrays = read_model(path)
+    try:
+        return _restore(make, header, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"this model lacks or contradicts something ({error}); save it again", path=Path(path)
+        ) from None
+
+
+def _restore(make: Callable[..., Any], header: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
+    if header["kind"] != "ranker":
+        raise ValueError(f"it holds a {header['kind']}, not a ranker")
+    ranker = make(**header["parameters"])
+    ranker.n_features_in_ = int(header["n_features"])
+    if header["feature_names"] is not None:
+        ranker.feature_names_in_ = np.array([str(name) for name in header["feature_names"]], dtype=object)
+        if len(ranker.feature_names_in_) != ranker.n_features_in_:
+            raise ValueError(f"{len(ranker.feature_names_in_)} feature names for {ranker.n_features_in_} features")
+    ranker.measure_, ranker.bound_, ranker.solver_ = header["measure"], header["bound"], header["solver"]
+    ranker.loss_ = str(header["loss"])
+    ranker.health_ = Health(**{name: _value(value) for name, value in header["health"].items()})
+    ranker.trained_on_ = dict(header["trained_on"])
+    if header.get("selection") is not None:
+        ranker.selection_ = header["selection"]
+    ranker.bins_ = _bins(arrays)
+    ranker.scaler_ = None if ranker.scaling is None else _scaler(ranker, arrays)
+    ranker.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
+    expected = ranker.n_features_in_ if ranker.bins_ is None else ranker.bins_.n_parameters
+    if ranker.coef_.shape != (expected,):
+        raise ValueError(f"{ranker.coef_.shape} weights for {expected} parameters")
+    steps = tuple(Step(*row) for row in arrays["trace"].tolist())
+    if header["stopped"] not in _REASONS:
+        raise ValueError(f"unknown reason to stop {header['stopped']!r}")
+    ranker.solution_ = Solution(
+        ranker.coef_,
+        float(header["C"]),
+        _value(header["objective"]),
+        _value(header["lower_bound"]),
+        _value(header["average_slack"]),
+        header["stopped"],
+        steps,
+    )
+    return ranker
+
+
+def _bins(arrays: dict[str, AnyArray]) -> Bins | None:
+    if "thresholds" not in arrays:
+        return None
+    bounds = np.cumsum(arrays["threshold_counts"])
+    if bounds[-1] != len(arrays["thresholds"]):
+        raise ValueError("the thresholds do not add up")
+    return Bins(tuple(np.split(arrays["thresholds"], bounds[:-1])), np.asarray(arrays["missing"], dtype=np.bool_))
+
+
+def _scaler(ranker: Any, arrays: dict[str, AnyArray]) -> Any:
+    scaler = SCALINGS[str(ranker.scaling)]()
+    scaler.n_features_in_ = ranker.n_features_in_
+    if hasattr(ranker, "feature_names_in_"):
+        scaler.feature_names_in_ = ranker.feature_names_in_
+    for name in _SCALER_ARRAYS:
+        if f"scaler_{name}" in arrays:
+            setattr(scaler, name, arrays[f"scaler_{name}"])
+    return scaler
+
+
+def _has(ranker: Any, name: str) -> bool:
+    return hasattr(ranker.scaler_, name)
+
+
+def _plain(value: object) -> Any:
+    """A parameter as JSON has it; what is an object becomes its spelling."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return str(value)
+
+
+def _number(value: float | bool) -> float | bool | str:
+    return value if isinstance(value, bool) or math.isfinite(value) else str(value)
+
+
+def _value(value: float | bool | str) -> Any:
+    return float(value) if isinstance(value, str) else value

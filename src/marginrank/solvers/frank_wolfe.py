@@ -1,0 +1,156 @@
+"""Frank–Wolfe steps in the dual, one block of the risk at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from marginrank.solvers.n_slack import WorkingSets
+from marginrank.solvers.progress import Limits, Progress, evaluate
+from marginrank.solvers.solution import BlockRisk, Solution
+from marginrank.typing import FloatArray, IntArray
+
+#: Rounds of blocks drawn by their gaps between two rounds of all blocks, and the share of the gap that a round covers.
+_DRAWN_ROUNDS: Final = 2
+_COVER: Final = 0.99
+#: Times in a round of all blocks that the known planes are worked on.
+_ASCENTS: Final = 30
+#: Gap over the known planes at which asking for new ones pays, as a share of the whole gap.
+_WORKED_OUT: Final = 0.1
+#: Most sweeps over the known planes at a time.
+_SWEEPS: Final = 10
+
+
+@dataclass(frozen=True)
+class FrankWolfe(Limits):
+    """Frank–Wolfe steps in the dual, one block at a time.
+
+    Lacoste-Julien, Jaggi, Schmidt and Pletscher (2013), with the gap sampling, the cached planes and the pairwise steps
+    of Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien (2016). An update asks one block for its plane at the
+    current θ; the planes of all blocks are kept, and multipliers are moved between them at no further cost to the risk
+    until little is left to gain. An iteration draws blocks in proportion to their last known gaps, goes through all
+    blocks once, and evaluates the risk, which together with the dual gives the certificate.
+
+    Blocks that had no part in the risk at the first point are asked again only if the risk itself shows that some of
+    them have since.
+
+    Args:
+        tol: Gap at which the optimum counts as found, as a share of the objective.
+        max_iter: Most iterations, of two to four passes each.
+        time_limit: Most seconds.
+        callback: Called after every iteration with the `Step` and the best θ so far; True stops.
+        random_state: Seed of the order of the blocks.
+        idle: Iterations after which a plane that holds nothing up is dropped.
+
+    >>> class Distance:
+    ...     n_blocks = 1
+    ...     def __call__(self, w): return abs(w[0] - 3.0), np.sign(w - 3.0)
+    ...     def block(self, number, w): return self(w)
+    >>> solution = FrankWolfe(tol=1e-9).minimize(Distance(), n_parameters=1, C=1.0)
+    >>> solution.theta.round(6).tolist(), round(solution.primal, 6), solution.converged
+    ([1.0], 2.5, True)
+    """
+
+    random_state: int | None = 0
+    idle: int = 10
+
+    def minimize(self, risk: BlockRisk, n_parameters: int, C: float, *, start: FloatArray | None = None) -> Solution:
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective.
+
+        Args:
+            risk: Risk that is a sum over blocks, none of which is ever negative.
+            n_parameters: Length of θ.
+            C: Weight of the risk.
+            start: Where the first planes are taken, 0 by default.
+        """
+        progress = Progress(self, C)
+        search = _Search(risk, WorkingSets(risk.n_blocks, n_parameters, C), np.random.default_rng(self.random_state))
+        with progress.interruptible():
+            theta = np.zeros(n_parameters) if start is None else np.array(start, dtype=np.float64)
+            value = search.begin(theta)
+            while True:
+                progress.offer(theta, 0.5 * float(theta @ theta) + C * value, value)
+                if progress.note(search.sets.dual(), search.passes):
+                    break
+                for _ in range(_DRAWN_ROUNDS):
+                    search.go(search.drawn())
+                search.go(search.shuffled())
+                theta, value = search.certify(self.tol)
+                search.sets.prune(self.idle)
+        return progress.solution()
+
+
+class _Search:
+    """Blocks of a risk, what is known of their planes and gaps, and what was asked of them."""
+
+    def __init__(self, risk: BlockRisk, sets: WorkingSets, rng: np.random.Generator) -> None:
+        self.risk, self.sets, self.rng = risk, sets, rng
+        self.gaps = np.zeros(risk.n_blocks)
+        self.calls = self.evaluations = 0
+        #: Blocks that have had a part in the risk.
+        self.heard = np.zeros(0, dtype=np.int64)
+
+    @property
+    def passes(self) -> float:
+        return self.evaluations + self.calls / self.risk.n_blocks
+
+    def begin(self, theta: FloatArray) -> float:
+        """Ask all blocks at a point, and give the risk there."""
+        value = self._sweep(theta, np.arange(self.risk.n_blocks))
+        self.sets.solve(self._target)
+        return value
+
+    def drawn(self) -> IntArray:
+        """As many blocks as carry most of the gap, drawn in proportion to their last known gaps."""
+        gaps = self.gaps[self.heard]
+        covered = np.cumsum(np.sort(gaps)[::-1])
+        count = int(np.searchsorted(covered, _COVER * covered[-1])) + 1 if gaps.any() else 0
+        # The first of exponential clocks that run as fast as the gaps are a draw without replacement.
+        with np.errstate(divide="ignore", over="ignore"):
+            clocks = self.rng.standard_exponential(len(gaps)) / gaps
+        return self.heard[np.argsort(clocks)[:count]]
+
+    def shuffled(self) -> IntArray:
+        """All blocks that have had a part in the risk."""
+        return self.rng.permutation(self.heard)
+
+    def go(self, blocks: IntArray) -> None:
+        """Ask one block after the other, each where the others have led."""
+        stride = -(-len(self.heard) // _ASCENTS)
+        for number, block in enumerate(blocks.tolist(), 1):
+            self._ask(block, self.sets.theta)
+            self.sets.lift(block)
+            if number % stride == 0:
+                self.sets.ascend(self._target, _SWEEPS)
+        self.sets.solve(self._target)
+
+    def certify(self, tol: float) -> tuple[FloatArray, float]:
+        """Evaluate the risk at the current θ; where it is more than the blocks have told, ask them again there."""
+        dual, theta = self.sets.dual(), self.sets.theta.copy()
+        value = float(evaluate(self.risk, theta)[0][0])
+        self.evaluations += 1
+        primal = 0.5 * float(theta @ theta) + self.sets.C * value
+        if primal - dual > max(2.0 * self.gaps.sum(), tol * primal):
+            told = self._sweep(theta, self.heard)
+            if value - told > 1e-9 * value:
+                self._sweep(theta, np.setdiff1d(np.arange(self.risk.n_blocks), self.heard))
+            self.sets.solve(self._target)
+        return theta, value
+
+    def _sweep(self, theta: FloatArray, blocks: IntArray) -> float:
+        total = sum(self._ask(block, theta) for block in blocks.tolist())
+        self.heard = np.union1d(self.heard, np.flatnonzero(self.sets.sizes))
+        return total
+
+    def _ask(self, block: int, theta: FloatArray) -> float:
+        value, slope = self.risk.block(block, theta)
+        self.calls += 1
+        gap, _ = self.sets.take(block, value, slope, theta)
+        self.gaps[block] = max(0.0, gap)
+        return float(value)
+
+    @property
+    def _target(self) -> float:
+        return _WORKED_OUT * float(self.gaps.sum())

@@ -1,0 +1,276 @@
+"""Cutting planes for every block of the risk, one slack each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from marginrank.solvers.plane_qp import least_of_planes
+from marginrank.solvers.progress import Limits, Progress, evaluate
+from marginrank.solvers.solution import BlockRisk, Solution
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+#: Moves of multiplier in one visit of a block.
+_STEPS: Final = 2
+#: Sweeps after which another way is tried, and how often.
+_SWEEPS: Final = 100
+_MOST_PROGRAMS: Final = 5
+#: Most blocks times planes in a program that is solved at once.
+_LARGEST_PROGRAM: Final = 1 << 20
+#: Shares of the tolerance that are left to the quadratic programs, and to the constraints that are not added.
+_FOR_PROGRAMS: Final = 0.1
+_FOR_CONSTRAINTS: Final = 0.5
+
+
+class WorkingSets:
+    """Planes that are known of each block of a risk, and the highest lower bound that was made of them.
+
+    Plane k, offset + slope·θ, is never above its block and has a multiplier α_k ≥ 0; in each block they add up to at
+    most C, and what is missing to C is on the plane 0, since no block is negative. Then the objective is nowhere below
+    Σ α_k offset_k − ½‖Σ α_k slope_k‖²: Chapelle, Le and Smola (2007), eqs. (10) and (11). ``theta`` is −Σ α_k slope_k.
+
+    >>> sets = WorkingSets(1, 1, C=2.0)
+    >>> sets.take(0, 3.0, np.array([-1.0]), np.zeros(1))   # the plane 3 − θ; the bound is 0 so far, and C·3 above it
+    (6.0, True)
+    >>> sets.lift(0)                                       # α = 2: θ = 2 and the bound is 2·3 − ½·4
+    >>> sets.theta.tolist(), sets.dual()
+    ([2.0], 4.0)
+    """
+
+    def __init__(self, n_blocks: int, n_parameters: int, C: float) -> None:
+        self.C = float(C)
+        self.theta = np.zeros(n_parameters)
+        self.sizes = np.zeros(n_blocks, dtype=np.int64)
+        self._gaps = np.zeros(n_blocks)
+        self._places = np.zeros((n_blocks, 4), dtype=np.int64)
+        self._slopes = np.zeros((max(4, n_blocks), n_parameters))
+        self._offsets, self._alpha = np.zeros(len(self._slopes)), np.zeros(len(self._slopes))
+        self._idle = np.zeros(len(self._slopes), dtype=np.int64)
+        self._spare = list(range(len(self._slopes)))
+
+    @property
+    def _planes(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray]:
+        return self._places, self.sizes, self._slopes, self._offsets, self._alpha
+
+    def take(
+        self, block: int, value: float, slope: FloatArray, at: FloatArray, margin: float = 0.0
+    ) -> tuple[float, bool]:
+        """Keep the plane that touches a block ``at`` a point if it is above those known by more than ``margin``.
+
+        Gives what the block adds to the gap between objective and bound there, and whether the plane was kept.
+        """
+        from marginrank.solvers.frank_wolfe_kernel import take_plane  # noqa: PLC0415
+
+        if not self._spare or self.sizes[block] == self._places.shape[1]:
+            self._grow()
+        plane = float(value), np.ascontiguousarray(slope, dtype=np.float64)
+        gap, kept = take_plane(block, *plane, at, float(margin), self.C, self._spare[-1], *self._planes)
+        if not np.isfinite(gap):
+            raise FloatingPointError(
+                f"block {block} of the risk is {value} at a point of norm {np.linalg.norm(at):g}; rescale the features"
+            )
+        if kept:
+            self._idle[self._spare.pop()] = 0
+        return gap, kept
+
+    def _grow(self) -> None:
+        n = len(self._offsets)
+        if not self._spare:
+            self._slopes = np.vstack([self._slopes, np.zeros_like(self._slopes)])
+            self._offsets, self._alpha = np.pad(self._offsets, (0, n)), np.pad(self._alpha, (0, n))
+            self._idle, self._spare = np.pad(self._idle, (0, n)), list(range(n, 2 * n))
+        if self.sizes.max() == self._places.shape[1]:
+            self._places = np.hstack([self._places, np.zeros_like(self._places)])
+
+    def lift(self, block: int) -> None:
+        """Raise the multiplier of the highest plane of a block, at the cost of the lowest."""
+        from marginrank.solvers.frank_wolfe_kernel import lift_block  # noqa: PLC0415
+
+        lift_block(block, 1, self.theta, self.C, *self._planes)
+
+    def ascend(self, target: float, sweeps: int) -> float:
+        """Lift all blocks until what they add to the gap is at most ``target``, or for so many sweeps; give the rest.
+
+        Blocks count with the planes that are known of them.
+        """
+        from marginrank.solvers.frank_wolfe_kernel import ascend  # noqa: PLC0415
+
+        blocks = np.flatnonzero(self.sizes)
+        return float(
+            ascend(blocks, target, sweeps * len(blocks), _STEPS, self._gaps, self.theta, self.C, *self._planes)
+        )
+
+    def solve(self, target: float) -> None:
+        """Bring what the blocks add to the gap to ``target``, with the planes that are known of them.
+
+        Lifting blocks is quick while it leads somewhere. Where features or C are large it does not, and the program is
+        solved at once over the blocks that have not come to rest; or over all, if so much cancels that this is no use.
+        """
+        for _ in range(_MOST_PROGRAMS):
+            if self.ascend(target, _SWEEPS) <= target:
+                break
+            if not any(self._solve_at_once(blocks, target) for blocks in (self._restless(target), self.sizes > 0)):
+                break
+
+    def _restless(self, target: float) -> BoolArray:
+        """Blocks with a gap, or with more than one plane in use."""
+        held = np.where(self._known, self._alpha[self._places], 0.0)
+        most = np.maximum(held.max(axis=1), self.C - held.sum(axis=1))
+        return (most < (1.0 - 1e-9) * self.C) | (self._gaps * len(self.sizes) > 0.1 * target)
+
+    def _solve_at_once(self, blocks: BoolArray, target: float) -> bool:
+        """Solve the program over some blocks with the others as they are; False where the bound is no better."""
+        rows, n = self._places[blocks][self._known[blocks]], int(blocks.sum())
+        if n * len(rows) > _LARGEST_PROGRAM:
+            return False
+        before, bound = self._alpha[rows].copy(), self.dual()
+        _, _, alpha = least_of_planes(
+            np.vstack([self._slopes[rows], np.zeros((n, len(self.theta)))]),
+            np.concatenate([self._offsets[rows], np.zeros(n)]),
+            np.concatenate([np.repeat(np.arange(n), self.sizes[blocks]), np.arange(n)]),
+            self.C,
+            center=self.theta + before @ self._slopes[rows],
+            precision=max(1e-13, 0.1 * target / max(bound, target)),
+        )
+        self._alpha[rows] = alpha[: len(rows)]
+        if self.dual() > bound:
+            return True
+        self._alpha[rows] = before
+        self.dual()
+        return False
+
+    @property
+    def _known(self) -> BoolArray:
+        """Which places hold a plane."""
+        return np.asarray(np.arange(self._places.shape[1]) < self.sizes[:, None])
+
+    def dual(self) -> float:
+        """The lower bound, with θ summed anew so that no rounding errors gather."""
+        self.theta = -(self._alpha @ self._slopes)
+        return float(self._alpha @ self._offsets) - 0.5 * float(self.theta @ self.theta)
+
+    def prune(self, idle: int) -> None:
+        """Drop planes that have held nothing up for so many calls."""
+        self._idle = np.where(self._alpha > 0, 0, self._idle + 1)
+        for block, place in self._idlers(idle):
+            self.sizes[block] -= 1
+            self._spare.append(int(self._places[block, place]))
+            self._places[block, place] = self._places[block, self.sizes[block]]
+
+    def _idlers(self, idle: int) -> Iterator[tuple[int, int]]:
+        """Blocks and places of idle planes, the last of a block first, so that dropping one moves no other of them."""
+        blocks, places = np.nonzero(self._known & (self._idle[self._places] >= idle))
+        return zip(blocks[::-1].tolist(), places[::-1].tolist(), strict=True)
+
+
+@dataclass(frozen=True)
+class NSlack(Limits):
+    """Cutting planes with a slack for every block.
+
+    Yue, Finley, Radlinski and Joachims (2007), Algorithm 1: go through the blocks, add the most violated constraint of
+    each if it is violated by more than ε beyond the slack of the block, and solve the quadratic program over all
+    constraints so far; with the variations of Chapelle, Le and Smola (2007) §3.2. The programs are solved in the dual
+    from the multipliers before, two of a block at a time.
+
+    Args:
+        tol: Gap at which the optimum counts as found, as a share of the objective.
+        max_iter: Most loops over the blocks.
+        time_limit: Most seconds.
+        callback: Called after every loop with the `Step` and the best θ so far; True stops.
+        schedule: When the program is solved: after every added ``constraint``, at the end of each ``loop``, or after so
+            many constraints and at the end of the loop.
+        single: Whether the multiplier of a constraint is set when it is added, before the program is solved.
+        sweeps: Most sweeps over the blocks in one program, which is then solved only in part as long as constraints are
+            being added; None solves it.
+        epsilon: Violation above which a constraint is added, in units of the risk; a loop without any ends the search.
+            None for what the tolerance leaves to each block.
+        idle: Loops after which a constraint with a multiplier of 0 is dropped.
+
+    >>> class Distance:
+    ...     n_blocks = 1
+    ...     def __call__(self, w): return abs(w[0] - 3.0), np.sign(w - 3.0)
+    ...     def block(self, number, w): return self(w)
+    >>> solution = NSlack(tol=1e-9).minimize(Distance(), n_parameters=1, C=1.0)
+    >>> solution.theta.round(6).tolist(), round(solution.primal, 6), solution.converged
+    ([1.0], 2.5, True)
+    """
+
+    schedule: Literal["constraint", "loop"] | int = "loop"
+    single: bool = False
+    sweeps: int | None = None
+    epsilon: float | None = None
+    idle: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule not in ("constraint", "loop") and not (isinstance(self.schedule, int) and self.schedule >= 1):
+            raise ValueError(f"schedule is {self.schedule!r}; give 'constraint', 'loop' or a number of constraints")
+        if self.sweeps is not None and self.sweeps < 1:
+            raise ValueError(f"sweeps is {self.sweeps}; at least one is needed, or None to solve the programs")
+        if self.epsilon is not None and not self.epsilon >= 0:
+            raise ValueError(f"epsilon is {self.epsilon}; give a number from 0 on")
+
+    def minimize(self, risk: BlockRisk, n_parameters: int, C: float, *, start: FloatArray | None = None) -> Solution:
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective.
+
+        Args:
+            risk: Risk that is a sum over blocks, none of which is ever negative.
+            n_parameters: Length of θ.
+            C: Weight of the risk.
+            start: Where the first constraints are taken, 0 by default.
+        """
+        progress = Progress(self, C)
+        sets = WorkingSets(risk.n_blocks, n_parameters, C)
+        at = None if start is None else np.array(start, dtype=np.float64)
+        passes, primal = 0, 0.0
+        with progress.interruptible():
+            while True:
+                point, value, added = self._loop(risk, sets, at, primal)
+                self._solve(sets, max(primal, C * value), partly=added > 0 and self.schedule == "loop")
+                dual, passes = sets.dual(), passes + 1
+                if point is None:
+                    point, passes = sets.theta.copy(), passes + 1
+                    value = float(evaluate(risk, point)[0][0])
+                progress.offer(point, 0.5 * float(point @ point) + C * value, value)
+                if progress.note(dual, passes, converged=self.epsilon is not None and not added):
+                    break
+                at, primal = None, progress.primal
+                sets.prune(self.idle)
+        return progress.solution()
+
+    def _loop(
+        self, risk: BlockRisk, sets: WorkingSets, at: FloatArray | None, primal: float
+    ) -> tuple[FloatArray | None, float, int]:
+        """Add constraints of all blocks ``at`` a point, or at the solution of the program as the schedule moves it.
+
+        Gives the point, or None if it moved on the way; the sum of the blocks; and how many constraints were added.
+        """
+        every = self.schedule if isinstance(self.schedule, int) else int(self.schedule == "constraint")
+        still = at is not None or not (every or self.single)
+        point = sets.theta if at is None else at
+        margin = self.epsilon
+        if margin is None:
+            margin = _FOR_CONSTRAINTS * self.tol * primal / (sets.C * risk.n_blocks)
+        total, added = 0.0, 0
+        for block in range(risk.n_blocks):
+            value, slope = risk.block(block, point)
+            _, kept = sets.take(block, value, slope, point, margin)
+            total, added = total + float(value), added + kept
+            if still or not kept:
+                continue
+            if self.single:
+                sets.lift(block)
+            if every and added % every == 0:
+                self._solve(sets, max(primal, sets.C * total), partly=True)
+        return (point.copy() if still or not added else None), total, added
+
+    def _solve(self, sets: WorkingSets, scale: float, *, partly: bool) -> None:
+        """Solve the program to a share of the tolerance, or only in part where that was asked for."""
+        target = _FOR_PROGRAMS * self.tol * scale
+        if partly and self.sweeps is not None:
+            sets.ascend(target, self.sweeps)
+        else:
+            sets.solve(target)
