@@ -37,7 +37,7 @@ class Bundle(Limits):
     """
 
     step: float = 0.3
-    idle: int = 20
+    idle: int = 5
 
     def minimize(
         self,

@@ -55,7 +55,7 @@ class PlaneModel:
             gram=self._gram,
             precision=precision,
         )
-        self._idle = np.where(alpha > 1e-9 * C, 0, self._idle + 1)
+        self._idle = np.where(alpha > 1e-5 * C, 0, self._idle + 1)
         return theta, bound
 
     def prune(self, idle: int) -> None:
