@@ -12,7 +12,8 @@ from marginrank.scorers.bins import Shape
 from marginrank.solvers.solution import Solution
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """Make an empty matplotlib figure of so many inches, or say how to get matplotlib."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError:
@@ -28,7 +29,7 @@ def _finish(figure: Any, path: str | Path | None) -> Any:
 
 def plot_selection(selection: Mapping[str, Any], path: str | Path | None = None) -> Any:
     """Draw the criterion against C with one standard error, one line per setting of the other parameters."""
-    figure = _figure(6.4, 4.0)
+    figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
     known = ("C", "mean", "standard_error", "objective", "average_slack", "norm", "passes")
     lines: dict[str, list[Mapping[str, Any]]] = {}
@@ -54,7 +55,7 @@ def plot_shapes(shapes: Sequence[Shape], path: str | Path | None = None, *, most
     chosen = [shapes[number] for number in np.argsort(np.negative(spread), kind="stable")[:most]]
     columns = min(4, max(1, len(chosen)))
     rows = -(-len(chosen) // columns)
-    figure = _figure(3.0 * columns, 2.2 * rows)
+    figure = new_figure(3.0 * columns, 2.2 * rows)
     for axes, shape in zip(figure.subplots(rows, columns, squeeze=False, sharey=True).ravel(), chosen, strict=False):
         inner = np.asarray(shape.thresholds, dtype=np.float64)
         width = float(np.ptp(inner)) or 1.0
@@ -73,7 +74,7 @@ def plot_shapes(shapes: Sequence[Shape], path: str | Path | None = None, *, most
 
 def plot_convergence(solution: Solution, path: str | Path | None = None) -> Any:
     """Draw the gap, as a share of the objective, against passes over the data."""
-    figure = _figure(6.4, 4.0)
+    figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
     passes = [step.passes for step in solution.trace]
     shares = [step.gap / max(abs(step.primal), 1e-300) for step in solution.trace]
@@ -93,7 +94,7 @@ def plot_weights(
 ) -> Any:
     """Draw the weights of a linear ranker, the largest first."""
     order = np.argsort(-np.abs(np.asarray(weights)), kind="stable")[:most][::-1]
-    figure = _figure(6.4, 0.8 + 0.22 * len(order))
+    figure = new_figure(6.4, 0.8 + 0.22 * len(order))
     axes = figure.subplots()
     axes.barh([names[number] for number in order], [weights[number] for number in order])
     axes.axvline(0.0, color="black", linewidth=0.8)
