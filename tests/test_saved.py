@@ -32,7 +32,7 @@ def judged(nan=False):
 RANKERS = {
     "linear": Ranker("svmmap", C=3.0),
     "mix": Ranker(measure="ndcg@5 + 0.5*ap", bound="hinge", nonnegative=True),
-    "additive": Ranker("ranksvm", scorer="additive", bins=6, monotone={"bm25": "increasing"}),
+    "additive": Ranker("ranksvm", scorer="additive", bins=6, monotone={"bm25": "increasing", 2: "decreasing"}),
     "scaled": Ranker("svmauc", scaling="standard"),
     "by query": Ranker("svmauc", scaling="query-percentile", n_jobs=1),
     "tight": Ranker(measure="ndcg@3", bound="tight", start=np.array([1.0, 0.0, 0.0])),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,7 +74,10 @@ def load_ranker(make: Callable[..., Any], path: str | Path) -> Any:
 def _restore(make: Callable[..., Any], header: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
     if header["kind"] != "ranker":
         raise ValueError(f"it holds a {header['kind']}, not a ranker")
-    ranker = make(**header["parameters"])
+    parameters = dict(header["parameters"])
+    if isinstance(parameters.get("monotone"), list):
+        parameters["monotone"] = dict(parameters["monotone"])
+    ranker = make(**parameters)
     ranker.n_features_in_ = int(header["n_features"])
     if header["feature_names"] is not None:
         ranker.feature_names_in_ = np.array([str(name) for name in header["feature_names"]], dtype=object)
@@ -137,8 +140,9 @@ def _plain(value: object) -> Any:
         return value
     if isinstance(value, float):
         return _number(value)
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, Mapping):
+        # JSON has only text for keys, and a feature may be a number.
+        return [[_plain(key), _plain(entry)] for key, entry in value.items()]
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):

@@ -1,0 +1,61 @@
+"""``marginrank convert``: judged data from one form into another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from marginrank.cli.describing import data_line
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import Force, check_inputs, check_outputs, whole
+from marginrank.cli.output import Output
+from marginrank.cli.reading import Reading
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+
+EXAMPLES: Final = (
+    "marginrank convert train.txt train.queries",
+    "marginrank convert train.txt valid.txt both.parquet --missing zero",
+)
+
+
+def command(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="SRC... DST", help="Files to read, and last the one to write.", show_default=False),
+    ],
+    reading: Reading,
+    output: Output,
+    force: Force = False,
+) -> None:
+    """Read judged data and write it in the form that the suffix of DST names.
+
+    .queries is the binary form, which opens at once whatever its size; .txt, .letor and .svm are LETOR text; .parquet
+    is a table.
+    """
+    *sources, target = paths
+    if not sources:
+        raise Misuse("give what to read and, last, what to write: marginrank convert SRC DST")
+    check_inputs(sources)
+    check_outputs([target], inputs=sources, force=force)
+    queries = _convert(sources, target, reading, force)
+    record = {
+        "output": target,
+        "queries": len(queries),
+        "documents": queries.n_documents,
+        "features": queries.n_features,
+    }
+    output.summary(record, f"wrote {target} from {data_line(queries, sources)}")
+
+
+def _convert(sources: list[Path], target: Path, reading: Reading, force: bool) -> Queries:
+    from marginrank.data.formats import convert  # noqa: PLC0415
+
+    options = reading.options_of(sources[0])
+    if target.suffix == ".queries":  # a folder, which is put in place whole already
+        return convert(sources, target, **options)
+    with whole(target, force=force) as place:
+        return convert(sources, place, **options)

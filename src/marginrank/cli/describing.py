@@ -1,0 +1,141 @@
+"""Rankers and data in words and as records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginrank.cli.output import count, table
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.estimators import Ranker
+
+
+def data_line(queries: Queries, paths: Sequence[Path]) -> str:
+    """Name and count judged queries in a line."""
+    names = ", ".join(path.name for path in paths)
+    sizes = [
+        count(len(queries), "query", "queries"),
+        count(queries.n_documents, "document"),
+        count(queries.n_features, "feature"),
+    ]
+    grades = f"grades {queries.grades.min():g} to {queries.grades.max():g}" if queries.n_documents else "no grades"
+    return f"{names}: {', '.join([*sizes, grades])}"
+
+
+def ranker_record(ranker: Ranker) -> dict[str, Any]:
+    """What a ranker is, how it was trained and how good its optimum is."""
+    solution = ranker.solution_
+    return {
+        "preset": _preset(ranker),
+        "measure": ranker.measure_,
+        "loss": ranker.loss_,
+        "bound": ranker.bound_,
+        "scorer": ranker.scorer,
+        "scaling": ranker.scaling,
+        "solver": ranker.solver_,
+        "C": solution.C,
+        "objective": solution.primal,
+        "gap": solution.gap,
+        "certificate": math.isfinite(solution.gap),
+        "stopped": solution.reason,
+        "iterations": solution.n_iter,
+        "passes": solution.passes,
+        "health": asdict(ranker.health_),
+        "n_features": ranker.n_features_in_,
+        "trained_on": ranker.trained_on_,
+    }
+
+
+def _preset(ranker: Ranker) -> str | None:
+    from marginrank.estimators import DEFAULT_PRESET  # noqa: PLC0415
+
+    return ranker.preset or (DEFAULT_PRESET if ranker.measure is None and ranker.loss is None else None)
+
+
+def ranker_facts(ranker: Ranker) -> list[tuple[str, str]]:
+    """The same for people."""
+    solution, health = ranker.solution_, ranker.health_
+    name = _preset(ranker) or ranker.measure_
+    scaled = "" if ranker.scaling is None else f", scaling {ranker.scaling}"
+    gap = "no certificate (tight bound)"
+    if math.isfinite(solution.gap):
+        share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0
+        gap = f"gap {solution.gap:.2g} ({share:.2g} %)"
+    work = f"{count(solution.n_iter, 'iteration')}, {solution.passes:.0f} passes"
+    state = "converged" if solution.converged else f"stopped: {solution.reason}"
+    collapsed = "; the hinge is least at weights 0" if health.collapsed else ""
+    return [
+        ("method", f"{name}: {ranker.scorer} scorer, {ranker.bound_} bound, solver {ranker.solver_}{scaled}"),
+        ("loss", ranker.loss_),
+        ("C", f"{solution.C:g}"),
+        ("objective", f"{solution.primal:.6g}, {gap}, {state} after {work}"),
+        (
+            "health",
+            f"average slack {health.average_slack:.4g} of {health.slack_at_zero:.4g} at weights 0, "
+            f"objective {100 * health.objective_ratio:.1f} % of that at 0, ‖w‖ {health.norm:.4g}{collapsed}",
+        ),
+    ]
+
+
+def selection_text(ranker: Ranker) -> str | None:
+    """The table of the choice that a ranker came from, as `tune` prints it; None if there was none."""
+    from marginrank.selection import Candidate, Selection  # noqa: PLC0415
+
+    kept = getattr(ranker, "selection_", None)
+    if kept is None:
+        return None
+    figures = [field.name for field in fields(Candidate) if field.name != "parameters"]
+    candidates = [
+        Candidate({name: value for name, value in one.items() if name not in figures}, *(one[name] for name in figures))
+        for one in kept["candidates"]
+    ]
+    rest = {name: kept[name] for name in ("criterion", "policy", "rule", "held_out")}
+    return str(Selection(tuple(candidates), kept["chosen"], ranker, **rest))
+
+
+def weights_text(ranker: Ranker, most: int) -> str:
+    """The largest weights, or the step functions with the largest spread."""
+    rows = weights(ranker)
+    ordered = sorted(rows, key=lambda row: -abs(row["size"]))[:most]
+    if ranker.bins_ is None:
+        return table([["feature", "weight"], *([row["feature"], f"{row['size']:+.6g}"] for row in ordered)], right=[1])
+    return table(
+        [
+            ["feature", "spread", "steps"],
+            *([row["feature"], f"{row['size']:.6g}", _steps(row)] for row in ordered),
+        ],
+        right=[1],
+    )
+
+
+def weights(ranker: Ranker) -> list[dict[str, Any]]:
+    """One record per feature: its weight, or its step function and the spread of it."""
+    names = [str(name) for name in getattr(ranker, "feature_names_in_", range(ranker.n_features_in_))]
+    if ranker.bins_ is not None:
+        return [
+            {
+                "feature": name,
+                "size": float(max(shape.values) - min(shape.values)),
+                "thresholds": shape.thresholds,
+                "values": shape.values,
+                "missing": shape.missing,
+            }
+            for name, shape in zip(names, ranker.shapes(), strict=True)
+        ]
+    return [{"feature": name, "size": weight} for name, weight in zip(names, ranker.coef_.tolist(), strict=True)]
+
+
+def _steps(row: dict[str, Any]) -> str:
+    """Values of a step function with the thresholds between them, shortened where they are many."""
+    words = [f"{row['values'][0]:.3g}"]
+    for threshold, value in zip(row["thresholds"], row["values"][1:], strict=True):
+        if f"{value:.3g}" != words[-1]:
+            words += [f"|{threshold:.3g}|", f"{value:.3g}"]
+    shown = words if len(words) <= 11 else [*words[:5], "...", *words[-5:]]
+    missing = "" if row["missing"] is None else f"; missing {row['missing']:.3g}"
+    return " ".join(shown) + missing

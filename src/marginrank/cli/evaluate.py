@@ -1,0 +1,187 @@
+"""``marginrank evaluate``: measures of models, scores and runs, and whether differences are real."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import Force, check_inputs, check_outputs, whole
+from marginrank.cli.output import Output, table
+from marginrank.cli.reading import Reading
+from marginrank.cli.systems import judge, system_names
+from marginrank.errors import DataError
+
+if TYPE_CHECKING:
+    from marginrank.evaluation.evaluate import Evaluation
+    from marginrank.evaluation.significance import Comparison
+
+EXAMPLES: Final = (
+    "marginrank evaluate test.txt model.marginrank -m ndcg@10 -m ap",
+    "marginrank evaluate test.txt model.marginrank scores.txt --compare",
+)
+DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
+
+
+def command(
+    judged: Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")],
+    systems: Annotated[
+        list[Path], typer.Argument(metavar="SYSTEM", help="Models, files of one score per line, or TREC runs.")
+    ],
+    reading: Reading,
+    output: Output,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            "-m",
+            help="A measure; repeat it for more.",
+            show_default=" ".join(DEFAULT_MEASURES),
+            autocompletion=measure_names,
+        ),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names),
+    ] = "standard",
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Count only the first documents of each list.", show_default="all")
+    ] = None,
+    missing_topics: Annotated[
+        Literal["error", "skip", "zero"], typer.Option(help="What a judged topic counts that a run lacks.")
+    ] = "error",
+    per_query: Annotated[bool, typer.Option("--per-query", help="Values of each query, too.")] = False,
+    comparison: Annotated[bool, typer.Option("--compare", help="Tell whether systems differ from the first.")] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --compare, the system to differ from.", show_default="the first"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="With --per-query, write the values here, with tabs between them.",
+            show_default="stdout",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Measure models, files of scores or TREC runs on judged queries.
+
+    JUDGED is a data file with grades, or TREC judgements, which go with TREC runs.
+    """
+    names = system_names(systems)
+    wanted = list(measures or DEFAULT_MEASURES)
+    _check_usage(names, wanted, policy, per_query, comparison, baseline, out)
+    check_inputs([judged, *systems])
+    check_outputs([out], inputs=[judged, *systems], force=force)
+    found = _evaluate(judged, dict(zip(names, systems, strict=True)), wanted, reading, policy, depth, missing_topics)
+    compared = _compare(found, wanted, baseline or names[0]) if comparison else {}
+    if per_query and out is not None:
+        with whole(out, force=force) as place:
+            place.write_text(_tsv(found, wanted), encoding="utf-8")
+    shown = per_query and out is None
+    sections = [_means(found, wanted)]
+    sections += [_per_query(found, wanted)] if shown else []
+    sections += [f"{measure}\n{result}" for measure, result in compared.items()]
+    output.result(_record(found, compared, per_query=shown, out=out), "\n\n".join(sections))
+
+
+def _check_usage(
+    names: Sequence[str],
+    measures: Sequence[str],
+    policy: str,
+    per_query: bool,
+    comparison: bool,
+    baseline: str | None,
+    out: Path | None,
+) -> None:
+    from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+    from marginrank.measures import parse_measure  # noqa: PLC0415
+
+    rules = parse_policy(policy)
+    for measure in measures:
+        parse_measure(measure, rules.parameters)
+    if out is not None and not per_query:
+        raise Misuse("-o is for the values of --per-query; give it too")
+    if baseline is not None and not comparison:
+        raise Misuse("--baseline goes with --compare")
+    if comparison and len(names) < 2:
+        raise Misuse("--compare takes at least two systems")
+    if baseline is not None and baseline not in names:
+        raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
+
+
+def _evaluate(
+    judged: Path,
+    systems: Mapping[str, Path],
+    measures: Sequence[str],
+    reading: Reading,
+    policy: str,
+    depth: int | None,
+    missing_topics: str,
+) -> dict[str, Evaluation]:
+    from marginrank.data.trec import Run  # noqa: PLC0415
+
+    truth = reading.read([judged])
+    if isinstance(truth, Run):
+        raise DataError("this is a run, not judgements; the judged file comes first", path=judged)
+    options = {"policy": policy, "depth": depth, "missing_topics": missing_topics}
+    return {name: judge(truth, path, measures, **options) for name, path in systems.items()}
+
+
+def _compare(found: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
+    from marginrank.evaluation.significance import compare  # noqa: PLC0415
+
+    return {measure: compare(found, measure=measure, baseline=baseline) for measure in measures}
+
+
+def _means(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
+    if len(found) == 1:
+        return str(next(iter(found.values())))
+    rows = [["system", *measures, "queries"]]
+    for name, one in found.items():
+        rows.append([name, *(f"{one.mean[measure]:.4f}" for measure in measures), f"{one.counted(measures[0]):,}"])
+    policy = next(iter(found.values())).policy
+    return table(rows, right=range(1, len(rows[0]))) + f"\npolicy: {policy}"
+
+
+def _rows(found: Mapping[str, Evaluation], measures: Sequence[str]) -> Iterator[tuple[str, str, list[float]]]:
+    """Query, system and values, one row for each; a query that the policy leaves out has NaN."""
+    for name, one in found.items():
+        columns = [one[measure].tolist() for measure in measures]
+        for query, *values in zip(one.query_ids.tolist(), *columns, strict=True):
+            yield str(query), name, values
+
+
+def _tsv(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
+    lines = [["query", "system", *measures]]
+    for query, name, values in _rows(found, measures):
+        lines.append([query, name, *("" if math.isnan(value) else repr(value) for value in values)])
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _per_query(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
+    lines = [["query", "system", *measures]]
+    for query, name, values in _rows(found, measures):
+        lines.append([query, name, *("-" if math.isnan(value) else f"{value:.4f}" for value in values)])
+    return table(lines, right=range(2, len(lines[0])))
+
+
+def _record(
+    found: Mapping[str, Evaluation], compared: Mapping[str, Comparison], *, per_query: bool, out: Path | None
+) -> dict[str, Any]:
+    systems = {name: one.to_dict() for name, one in found.items()}
+    for record in systems.values():
+        if not per_query:
+            del record["per_query"]
+    comparisons = {measure: result.to_dicts() for measure, result in compared.items()}
+    return {"systems": systems, "comparisons": comparisons, "output": out}

@@ -1,0 +1,82 @@
+"""Files of commands: inputs that exist, and outputs that are refused early or written whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from marginrank.errors import DataError
+
+Force: TypeAlias = Annotated[
+    bool, typer.Option("--force", "-f", help="Replace files that exist.", rich_help_panel="Output")
+]
+
+
+def check_inputs(paths: Sequence[Path]) -> None:
+    """Refuse what is not there or may not be read."""
+    for path in paths:
+        if not path.exists():
+            raise DataError("no such file", path=path)
+        if not os.access(path, os.R_OK):
+            raise DataError("this may not be read; change its permissions", path=path)
+
+
+def check_outputs(paths: Sequence[Path | None], *, inputs: Sequence[Path] = (), force: bool = False) -> None:
+    """Refuse, before any work is done, what exists or could not be written; None is no output."""
+    for path in paths:
+        if path is not None:
+            _check_output(path, inputs, force)
+
+
+def _check_output(path: Path, inputs: Sequence[Path], force: bool) -> None:
+    folder = path.parent
+    if not folder.is_dir():
+        raise DataError("no such folder; make it first", path=folder)
+    if not os.access(folder, os.W_OK):
+        raise DataError("cannot write in this folder", path=folder)
+    if not path.exists():
+        return
+    if any(path.samefile(source) for source in inputs if source.exists()):
+        raise DataError("this is input and output at once; choose another name", path=path)
+    if not force:
+        raise DataError("exists; choose another name, or give --force", path=path)
+    if path.is_dir() and path.suffix != ".queries":
+        raise DataError("this is a folder; give the name of a file", path=path)
+
+
+@contextmanager
+def whole(path: Path, *, force: bool) -> Iterator[Path]:
+    """Give a place to write to, of the same name, that takes the place of ``path`` once all is written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     target = Path(folder, "scores.txt")
+    ...     with whole(target, force=False) as place:
+    ...         _ = place.write_text("0.5")
+    ...         print(place.name, target.exists())
+    ...     print(target.read_text(), len(list(Path(folder).iterdir())))
+    scores.txt False
+    0.5 1
+    """
+    waiting = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
+    waiting.mkdir()
+    try:
+        yield waiting / path.name
+        if path.exists() and not force:
+            raise DataError("exists by now; choose another name, or give --force", path=path)
+        with (waiting / path.name).open("rb") as file:
+            os.fsync(file.fileno())
+        (waiting / path.name).replace(path)
+    except DataError as error:
+        # The waiting name would mean nothing to the reader.
+        place = path if error.path == str(waiting / path.name) else error.path
+        raise DataError(error.problem, path=place, line=error.line, column=error.column) from error
+    finally:
+        shutil.rmtree(waiting, ignore_errors=True)

@@ -1,0 +1,219 @@
+"""What `train` and `tune` share: reading, choosing C, training under watch, and saying what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.describing import data_line, ranker_facts, ranker_record
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import check_inputs
+from marginrank.cli.method import Method
+from marginrank.cli.output import count, facts
+from marginrank.cli.reading import Reading
+from marginrank.cli.watching import Watch, watched
+from marginrank.errors import DataError
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.estimators import Ranker
+    from marginrank.selection import Selection
+
+_PANEL: Final = "Choosing"
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """What decides about C and other parameters."""
+
+    valid: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FILE",
+            help="Queries that decide; repeat it for more files.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = field(default_factory=list)
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help="Instead, parts of the training queries that decide in turn.", show_default="5", rich_help_panel=_PANEL
+        ),
+    ] = None
+    Cs: Annotated[
+        str | None,
+        typer.Option(
+            "--Cs", metavar="C,C,...", help="Values of C to try.", show_default="ten values", rich_help_panel=_PANEL
+        ),
+    ] = None
+    criterion: Annotated[
+        str | None,
+        typer.Option(
+            help="The measure that decides, or a mix.",
+            show_default="what is trained for",
+            autocompletion=measure_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="How ties and queries without relevant documents count.",
+            autocompletion=policy_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = "standard"
+    rule: Annotated[
+        Literal["best", "one-se"],
+        typer.Option(
+            help="The highest mean, or the smallest C within one standard error of it.", rich_help_panel=_PANEL
+        ),
+    ] = "best"
+
+    def check(self) -> None:
+        """Refuse what can be refused before any data is read."""
+        from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+        from marginrank.presets import parse_mix  # noqa: PLC0415
+
+        if self.valid and self.folds is not None:
+            raise Misuse("give --valid or --folds, not both")
+        parse_policy(self.policy)
+        if self.criterion is not None:
+            parse_mix(self.criterion)
+        self.values_of_C()
+
+    def values_of_C(self) -> dict[str, list[float]]:
+        """The argument that `tune` takes; none for its default."""
+        if self.Cs is None:
+            return {}
+        try:
+            values = [float(word) for word in self.Cs.split(",")]
+        except ValueError:
+            raise Misuse(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
+        if not all(0 < value < float("inf") for value in values):
+            raise Misuse(f"--Cs {self.Cs}: every C is a number above 0")
+        return {"Cs": values}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained ranker and how it came about."""
+
+    ranker: Ranker
+    selection: Selection | None
+    data: str
+    valid: str | None
+    n_queries: int
+    stopped: bool
+    seconds: float
+
+    def record(self, out: Path | None) -> dict[str, Any]:
+        """Everything for JSON."""
+        return {
+            "data": self.data,
+            "valid": self.valid,
+            "selection": None if self.selection is None else self.selection.to_dict(),
+            "model": ranker_record(self.ranker),
+            "stopped_early": self.stopped,
+            "seconds": self.seconds,
+            "output": out,
+        }
+
+    def text(self, out: Path | None) -> str:
+        """The same for people, in a few lines."""
+        valid = [] if self.valid is None else [("valid", self.valid)]
+        chosen = [] if self.selection is None else [("choice", str(self.selection))]
+        model = ranker_facts(self.ranker)
+        stopped = [("stopped", self._stopped())] if self.stopped else []
+        wrote = [] if out is None else [("wrote", f"{out}, after {self.seconds:.1f} s")]
+        return facts([("data", self.data), *valid, *chosen, *model, *stopped, *wrote])
+
+    def _stopped(self) -> str:
+        trained_on = self.ranker.trained_on_["queries"]
+        part = f", trained on {trained_on:,} of {count(self.n_queries, 'query', 'queries')}"
+        return f"by a signal; this is the best model so far{part if trained_on < self.n_queries else ''}"
+
+
+def fit(
+    data: Sequence[Path],
+    C: float | None,
+    choosing: Choosing,
+    method: Method,
+    reading: Reading,
+    *,
+    watch: Watch,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+) -> Outcome:
+    """Train for one C or, without it, for a path of C of which the best on other queries is kept."""
+    check_inputs([*data, *choosing.valid])
+    _check_C(C, choosing)
+    method.check()
+    choosing.check()
+    watch.say("reading")
+    queries = reading.read_queries(data)
+    valid = reading.read_queries(choosing.valid) if choosing.valid else None
+    _check_alike(queries, valid, choosing.valid)
+    ranker = watched(watch)(**method.parameters(queries.feature_names))
+    watch.say("training")
+    selection = None
+    if C is not None:
+        ranker.set_params(C=C).fit(queries, validation=valid)
+    else:
+        selection = _tune(ranker, queries, valid, choosing, grid)
+        ranker = selection.ranker
+    if watch.stopping and not ranker.coef_.any():
+        # Weights 0 rank nothing: there is no model yet.
+        raise KeyboardInterrupt
+    described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
+    return Outcome(ranker, selection, *described, len(queries), watch.stopping, watch.seconds)
+
+
+def _tune(
+    ranker: Ranker,
+    queries: Queries,
+    valid: Queries | None,
+    choosing: Choosing,
+    grid: Mapping[str, Sequence[Any]] | None,
+) -> Selection:
+    from marginrank.selection import tune  # noqa: PLC0415
+
+    return tune(
+        ranker,
+        queries,
+        valid=valid,
+        folds=choosing.folds,
+        grid=grid,
+        criterion=choosing.criterion,
+        policy=choosing.policy,
+        rule=choosing.rule,
+        random_state=ranker.random_state,
+        n_jobs=ranker.n_jobs,
+        **choosing.values_of_C(),
+    )
+
+
+def _check_C(C: float | None, choosing: Choosing) -> None:
+    if C is None:
+        return
+    if not 0 < C < float("inf"):
+        raise Misuse(f"-C {C:g}: C is a number above 0")
+    if choosing.Cs is not None or choosing.folds is not None:
+        raise Misuse("-C is one value; leave it out to choose among --Cs, by --valid or --folds")
+
+
+def _check_alike(queries: Queries, valid: Queries | None, paths: Sequence[Path]) -> None:
+    if valid is None:
+        return
+    if valid.n_features != queries.n_features:
+        raise DataError(
+            f"{valid.n_features} features, but the training data has {queries.n_features}; give the same columns",
+            path=paths[0],
+        )
+    if valid.feature_names != queries.feature_names:
+        raise DataError("feature names differ from those of the training data; rename or reorder them", path=paths[0])

@@ -1,0 +1,141 @@
+"""``marginrank inspect``: what a model or a data set is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from marginrank.cli.describing import ranker_facts, ranker_record, selection_text, weights, weights_text
+from marginrank.cli.files import check_inputs
+from marginrank.cli.output import Output, facts
+from marginrank.cli.reading import Reading, is_model
+from marginrank.errors import DataError
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.data.trec import Qrels, Run
+
+EXAMPLES: Final = ("marginrank inspect model.marginrank --top 5", "marginrank inspect train.txt")
+_MOST_NAMES: Final = 12
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A model, judged data, TREC judgements or a TREC run.")],
+    reading: Reading,
+    output: Output,
+    top: Annotated[int, typer.Option(min=0, help="Features of a model to show, the largest first.")] = 10,
+    fingerprint: Annotated[
+        bool, typer.Option("--fingerprint", help="Of data, the fingerprint that models trained on it carry.")
+    ] = False,
+) -> None:
+    """Show what a model or a data set is made of.
+
+    Of a model: the method, C, the certificate, the largest weights or step functions, and how C was chosen. Of data:
+    counts, grades, and what may be wrong with it.
+    """
+    check_inputs([path])
+    if is_model(path):
+        output.result(*_model(path, top))
+    else:
+        output.result(*_data(path, reading, fingerprint))
+
+
+def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
+    from marginrank.estimators import load  # noqa: PLC0415
+
+    ranker = load(path)
+    chosen = selection_text(ranker)
+    trained_on = ranker.trained_on_
+    sizes = (
+        f"{trained_on['queries']:,} queries, {trained_on['documents']:,} documents, {trained_on['features']} features"
+    )
+    entries = [
+        ("model", str(path)),
+        ("measure", ranker.measure_),
+        *ranker_facts(ranker),
+        ("data", f"{sizes}\nfingerprint {trained_on['fingerprint']}"),
+        *([] if chosen is None else [("choice", chosen)]),
+        *([("features", weights_text(ranker, top))] if top else []),
+    ]
+    record = {"kind": "model", "path": path, **ranker_record(ranker), "features": weights(ranker)}
+    return {**record, "selection": getattr(ranker, "selection_", None)}, facts(entries)
+
+
+def _data(path: Path, reading: Reading, fingerprint: bool) -> tuple[dict[str, Any], str]:
+    from marginrank.data.queries import Queries  # noqa: PLC0415
+
+    found = reading.read([path], missing="nan")
+    if isinstance(found, Queries):
+        return _queries(path, found, fingerprint)
+    if fingerprint:
+        raise DataError("only judged data with features has a fingerprint", path=path)
+    return _trec(path, found)
+
+
+def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str, Any], str]:
+    from marginrank.cli.profiling import profile  # noqa: PLC0415
+
+    found = profile(queries)
+    lengths, grades = found["list_lengths"], found["grades"]
+    missing = found["missing_values"]
+    entries = [
+        ("data", str(path)),
+        ("queries", f"{found['queries']:,}, of one grade {found['queries_of_one_grade']:,}"),
+        ("documents", f"{found['documents']:,}, all features 0 in {found['zero_documents']:,}"),
+        ("per query", f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"),
+        ("features", f"{found['features']:,} ({found['feature_type']})"),
+        ("grades", _grades(grades)),
+        ("constant", _listed(found["constant_features"])),
+        ("duplicated", _listed([" = ".join(group) for group in found["duplicated_features"]])),
+        ("missing", _listed([f"{name}: {n:,}" for name, n in missing.items()])),
+    ]
+    record = {"kind": "queries", "path": path, **found}
+    if fingerprint:
+        from marginrank.data.fingerprint import fingerprint as fingerprint_of  # noqa: PLC0415
+
+        record["fingerprint"] = fingerprint_of(queries)
+        entries.append(("fingerprint", record["fingerprint"]))
+    return record, facts(entries)
+
+
+def _grades(grades: dict[str, int] | None) -> str:
+    """A line per grade with its count, share and a bar."""
+    if not grades:
+        return "too many to list" if grades is None else "none"
+    total, width = sum(grades.values()), max(len(f"{n:,}") for n in grades.values())
+    label = max(map(len, grades))
+    return "\n".join(
+        f"{grade:>{label}}  {n:>{width},}  {100 * n / total:5.1f} %  {'█' * round(30 * n / total)}".rstrip()
+        for grade, n in grades.items()
+    )
+
+
+def _listed(names: list[str]) -> str:
+    """Name what there is, shortened.
+
+    >>> _listed([]), _listed(["a", "b"])
+    ('none', '2: a, b')
+    """
+    if not names:
+        return "none"
+    more = f", and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f"{len(names):,}: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:
+    import numpy as np  # noqa: PLC0415
+
+    from marginrank.cli.profiling import histogram, list_lengths  # noqa: PLC0415
+    from marginrank.data.trec import Run  # noqa: PLC0415
+
+    lengths = list_lengths(np.diff(found.offsets))
+    per_topic = f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"
+    record = {"path": path, "topics": len(found), "documents": len(found.document_ids), "list_lengths": lengths}
+    entries = [("topics", f"{len(found):,}"), ("documents", f"{record['documents']:,}"), ("per topic", per_topic)]
+    if isinstance(found, Run):
+        return {"kind": "run", **record, "tag": found.tag}, facts([("run", f"{path}, tag {found.tag}"), *entries])
+    grades = histogram(found.grades)
+    judged = [("judged", str(path)), *entries, ("grades", _grades(grades))]
+    return {"kind": "qrels", **record, "grades": grades}, facts(judged)

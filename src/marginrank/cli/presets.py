@@ -1,0 +1,70 @@
+"""``marginrank presets``: the methods that can be trained by name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from marginrank.cli.completion import preset_names
+from marginrank.cli.output import Output, facts, table
+
+if TYPE_CHECKING:
+    from marginrank.presets import Preset
+
+EXAMPLES: Final = ("marginrank presets", "marginrank presets svmmap")
+
+
+def command(
+    output: Output,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Only this one, in detail.", autocompletion=preset_names)
+    ] = None,
+) -> None:
+    """List the methods that --preset takes, or describe one."""
+    from marginrank.presets import PRESETS, parse_preset  # noqa: PLC0415
+
+    if name is None:
+        rows = [["preset", "measure", "what it minimises", "from"]]
+        rows += [[_spelling(p), _measure(p), p.summary, p.paper] for p in PRESETS.values()]
+        output.result({"presets": [_record(preset) for preset in PRESETS.values()]}, table(rows))
+        return
+    method = parse_preset(name)
+    preset = PRESETS[name.strip().lower().partition("@")[0]]
+    start = f", from a {method.start}" if method.bound == "tight" else ""
+    text = facts(
+        [
+            ("preset", _spelling(preset)),
+            ("minimises", preset.summary),
+            ("from", preset.paper),
+            ("measure", method.measure),
+            ("bound", f"{method.bound}{start}"),
+            ("cutoff", "none" if preset.cut is None else f"@{preset.cut} unless given"),
+            ("loss", str(method.loss)),
+        ]
+    )
+    described = inspect.getdoc(type(method.loss)) or ""
+    record = {**_record(preset), "measure": method.measure, "loss": str(method.loss), "description": described}
+    output.result(record, f"{text}\n\n{described}")
+
+
+def _spelling(preset: Preset) -> str:
+    return preset.name + ("" if preset.cut is None else "@k")
+
+
+def _measure(preset: Preset) -> str:
+    return preset.measure.format(k="k")
+
+
+def _record(preset: Preset) -> dict[str, Any]:
+    return {
+        "name": preset.name,
+        "spelling": _spelling(preset),
+        "summary": preset.summary,
+        "paper": preset.paper,
+        "measure": _measure(preset),
+        "cutoff": preset.cut,
+        "bound": preset.bound,
+        "start": preset.start,
+    }

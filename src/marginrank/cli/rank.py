@@ -1,0 +1,95 @@
+"""``marginrank rank``: scores and rankings of a model."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from marginrank.cli.describing import data_line
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import Force, check_inputs, check_outputs, whole
+from marginrank.cli.output import Output
+from marginrank.cli.ranked import Format, Ranked, format_of
+from marginrank.cli.reading import Reading
+from marginrank.errors import DataError
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.typing import FloatArray
+
+EXAMPLES: Final = (
+    "marginrank rank model.marginrank test.txt -o scores.txt",
+    "marginrank rank model.marginrank test.txt --k 3",
+)
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What marginrank train wrote.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features.")],
+    reading: Reading,
+    output: Output,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write here.", show_default="stdout", rich_help_panel="Output"
+        ),
+    ] = None,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="What to write.", show_default="by suffix of -o", rich_help_panel="Output"),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, help="Only the best k of each query.", show_default="all")
+    ] = None,
+    group: Annotated[
+        bool, typer.Option("--group", help="Of each document group, only the best document of a query.")
+    ] = False,
+    tag: Annotated[str | None, typer.Option(help="Name of the run in a TREC file.", show_default="marginrank")] = None,
+    force: Force = False,
+) -> None:
+    """Score documents, one number per line in the order of the file, or rank them.
+
+    With --k, or as .run, .tsv or .parquet, documents are ranked: query, rank, document, score.
+    """
+    kind = form or format_of(out, ranked=k is not None or group)
+    _check_format(kind, out, ranked=k is not None or group, tag=tag)
+    check_inputs([model, *data])
+    check_outputs([out], inputs=[model, *data], force=force)
+    queries, scores = _score(model, data, reading)
+    if group and queries.document_groups is None:
+        raise DataError("no document groups in this data; a table names them with --document-group", path=data[0])
+    ranked = Ranked(queries if group else replace(queries, document_groups=None), scores, k, tag)
+    record = {"model": model, "queries": len(queries), "documents": queries.n_documents, "format": kind, "output": out}
+    if out is not None:
+        with whole(out, force=force) as place:
+            ranked.write(kind, place)
+        output.summary(record, f"wrote {out} for {data_line(queries, data)}")
+    elif output.json:
+        content = {"scores": scores} if kind == "scores" else {"ranking": ranked.records()}
+        output.result({**record, **content}, "")
+    else:
+        ranked.print(kind, sys.stdout)
+
+
+def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | None) -> None:
+    if kind == "scores" and ranked:
+        raise Misuse("scores are one per document; --k and --group go with tsv, trec and parquet")
+    if kind == "parquet" and out is None:
+        raise Misuse("a Parquet table is no text; name a file with -o")
+    if tag is not None and kind != "trec":
+        raise Misuse("--tag goes with --format trec")
+
+
+def _score(model: Path, data: list[Path], reading: Reading) -> tuple[Queries, FloatArray]:
+    from marginrank.estimators import load  # noqa: PLC0415
+
+    ranker = load(model)
+    queries = reading.read_queries(data)
+    try:
+        return queries, ranker.predict(queries)
+    except DataError as error:
+        raise DataError(error.problem, path=error.path or data[0]) from error

@@ -1,0 +1,141 @@
+"""Scores and rankings of documents, and the forms they are written in."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.data.trec import Run
+    from marginrank.typing import AnyArray, FloatArray
+
+Format: TypeAlias = Literal["scores", "trec", "parquet", "tsv"]
+
+_COLUMNS: Final = ("query", "rank", "document", "score")
+_BY_SUFFIX: Final[Mapping[str, Format]] = {".run": "trec", ".trec": "trec", ".parquet": "parquet", ".tsv": "tsv"}
+
+
+def format_of(out: Path | None, *, ranked: bool) -> Format:
+    """What is written where nothing else is asked for.
+
+    >>> format_of(Path("a.run"), ranked=False), format_of(Path("a.tsv.gz"), ranked=False), format_of(None, ranked=True)
+    ('trec', 'tsv', 'tsv')
+    """
+    named = [_BY_SUFFIX[suffix] for suffix in ([] if out is None else out.suffixes) if suffix in _BY_SUFFIX]
+    return named[-1] if named else "tsv" if ranked else "scores"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Scores of documents, and how they are to be ranked.
+
+    Args:
+        queries: The documents; with document groups, only the best of each group is ranked.
+        scores: One per document, in the order of the file.
+        k: How many of each query are ranked; all for None.
+        tag: Name of the run in a TREC file.
+    """
+
+    queries: Queries
+    scores: FloatArray
+    k: int | None = None
+    tag: str | None = None
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Query, rank, document and score of all that is ranked, as columns."""
+        sizes, rows = self._rows()
+        return {
+            "query": [query for query, n in zip(self.queries.query_ids.tolist(), sizes, strict=True) for _ in range(n)],
+            "rank": [rank for n in sizes for rank in range(1, n + 1)],
+            "document": self._names()[rows].tolist(),
+            "score": self.scores[rows].tolist(),
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """The same, one record per document."""
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*self.columns().values(), strict=True)]
+
+    def run(self) -> Run:
+        """All that is ranked as a TREC run."""
+        import numpy as np  # noqa: PLC0415
+
+        from marginrank.data.trec import Run  # noqa: PLC0415
+
+        if self.queries.document_groups is None:
+            return Run.from_scores(self.queries, self.scores)
+        sizes, rows = self._rows()
+        offsets, names = np.cumsum([0, *sizes]), self._names()[rows].astype(str)
+        return Run(self.queries.query_ids.astype(str), offsets, names, self.scores[rows])
+
+    def write(self, kind: Format, place: Path) -> None:
+        """Write a file; text is compressed by its suffix."""
+        _WRITERS[kind](place, self)
+
+    def print(self, kind: Format, file: TextIO) -> None:
+        """Print what would be written."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(kind, Path(folder, "text"))
+            with Path(folder, "text").open(encoding="utf-8") as text:
+                shutil.copyfileobj(text, file)
+        file.flush()
+
+    def _rows(self) -> tuple[list[int], AnyArray]:
+        """How many documents of each query are ranked, and their rows in the file."""
+        import numpy as np  # noqa: PLC0415
+
+        from marginrank.orderings import orderings  # noqa: PLC0415
+
+        queries = self.queries
+        scores = queries.arrange(self.scores)
+        orders = orderings(scores, queries.offsets, queries.rows, self.k, queries.document_groups)
+        return [len(order) for order in orders], np.concatenate([np.empty(0, dtype=np.int64), *orders])
+
+    def _names(self) -> AnyArray:
+        """Document names in the order of the file; numbers of rows where there are none."""
+        import numpy as np  # noqa: PLC0415
+
+        names = self.queries.document_ids
+        return np.arange(self.queries.n_documents) if names is None else self.queries.restore(names)
+
+
+def _write_scores(place: Path, ranked: Ranked) -> None:
+    from marginrank.data.files import create_text  # noqa: PLC0415
+
+    with create_text(place) as file:
+        file.writelines(f"{score!r}\n" for score in ranked.scores.tolist())
+
+
+def _write_tsv(place: Path, ranked: Ranked) -> None:
+    from marginrank.data.files import create_text  # noqa: PLC0415
+
+    with create_text(place) as file:
+        file.write("\t".join(_COLUMNS) + "\n")
+        file.writelines(f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*ranked.columns().values(), strict=True))
+
+
+def _write_trec(place: Path, ranked: Ranked) -> None:
+    from marginrank.data.trec import write_run  # noqa: PLC0415
+
+    write_run(place, ranked.run(), depth=ranked.k, tag=ranked.tag)
+
+
+def _write_parquet(place: Path, ranked: Ranked) -> None:
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise ImportError("a Parquet table needs pyarrow: pip install 'marginrank[parquet]'") from None
+    parquet.write_table(pa.table(ranked.columns()), place)
+
+
+_WRITERS: Final[Mapping[Format, Callable[[Path, Ranked], None]]] = {
+    "scores": _write_scores,
+    "tsv": _write_tsv,
+    "trec": _write_trec,
+    "parquet": _write_parquet,
+}

@@ -1,0 +1,137 @@
+"""How data files are read; the options are those of `marginrank.read`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import check_inputs
+from marginrank.errors import DataError
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.data.trec import Qrels, Run
+
+_PANEL: Final = "Reading"
+_TEXT: Final = ("dtype", "missing", "first_index", "n_features", "regroup")
+_TABLE: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
+#: Which options each kind of file takes, and what to call the kind.
+_KINDS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
+    "letor": ("text", _TEXT),
+    "table": ("a table", _TABLE),
+    "npz": ("a NumPy archive", ("missing",)),
+    "binary": ("a binary query set", ()),
+    "qrels": ("TREC judgements", ()),
+    "run": ("a TREC run", ()),
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Choices that files leave open."""
+
+    missing: Annotated[
+        Literal["error", "nan", "zero", "min"] | None,
+        typer.Option(
+            help="What NULL, NA and NaN become; min is the least value in the query.",
+            show_default="error",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    dtype: Annotated[
+        Literal["float32", "float64"] | None,
+        typer.Option(help="Type of the features.", show_default=False, rich_help_panel=_PANEL),
+    ] = None
+    first_index: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=1, help="Number of the first feature in text.", show_default="1", rich_help_panel=_PANEL
+        ),
+    ] = None
+    n_features: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Features in text, where the last may be absent.", show_default=False, rich_help_panel=_PANEL
+        ),
+    ] = None
+    regroup: Annotated[
+        bool, typer.Option("--regroup", help="Accept queries that come back in text.", rich_help_panel=_PANEL)
+    ] = False
+    qid: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Query ids in a table.", show_default=False, rich_help_panel=_PANEL),
+    ] = None
+    grade: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Grades in a table.", show_default=False, rich_help_panel=_PANEL),
+    ] = None
+    document_id: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Document names in a table.", show_default=False, rich_help_panel=_PANEL),
+    ] = None
+    document_group: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Document groups in a table.", show_default=False, rich_help_panel=_PANEL),
+    ] = None
+    features: Annotated[
+        list[str],
+        typer.Option(
+            "--feature",
+            metavar="COLUMN",
+            help="A feature column of a table; repeat it for more.",
+            show_default="all others",
+            rich_help_panel=_PANEL,
+        ),
+    ] = field(default_factory=list)
+
+    def read(self, paths: Sequence[Path], *, missing: str | None = None) -> Queries | Qrels | Run:
+        """Read whatever the files hold; ``missing`` is for where none was chosen."""
+        check_inputs(paths)
+        from marginrank.data.formats import read  # noqa: PLC0415
+
+        return read(list(paths), **self.options_of(paths[0], missing))
+
+    def read_queries(self, paths: Sequence[Path]) -> Queries:
+        """Read judged documents with features."""
+        from marginrank.data.queries import Queries  # noqa: PLC0415
+
+        found = self.read(paths)
+        if isinstance(found, Queries):
+            return found
+        raise DataError("this holds no features; give judged documents with features", path=paths[0])
+
+    def options_of(self, path: Path, missing: str | None = None) -> dict[str, Any]:
+        """What the reader of such a file takes; refuse what was asked for and has no place there."""
+        from marginrank.data.formats import recognize  # noqa: PLC0415
+
+        kind = recognize(path)
+        name, known = _KINDS[kind]
+        given = {key: value for key, value in vars(self).items() if value or (value is not False and value == 0)}
+        for key in given:
+            if key not in known:
+                option = "--feature" if key == "features" else f"--{key.replace('_', '-')}"
+                raise Misuse(f"{option} has no place here: {path.name} is {name}; leave it out")
+        if missing is not None and "missing" in known:
+            given.setdefault("missing", missing)
+        if kind == "npz" and "missing" in given:
+            return {"allow_nan": _keeps_nan(given["missing"])}
+        return given
+
+
+def _keeps_nan(missing: str) -> bool:
+    if missing not in ("error", "nan"):
+        raise Misuse(f"--missing {missing} is for text and tables; a NumPy archive takes error or nan")
+    return missing == "nan"
+
+
+def is_model(path: Path) -> bool:
+    """Tell models from data by how they begin: both models and NumPy archives are ZIP files."""
+    if not path.is_file() or path.suffix == ".npz":
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"

@@ -1,0 +1,52 @@
+"""``marginrank train``: fit a ranker and write it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from marginrank.cli.files import Force, check_outputs
+from marginrank.cli.fitting import Choosing, fit
+from marginrank.cli.method import Method
+from marginrank.cli.output import Output
+from marginrank.cli.reading import Reading
+from marginrank.cli.watching import Watch
+
+EXAMPLES: Final = (
+    "marginrank train train.txt --valid valid.txt -o model.marginrank",
+    "marginrank train train.txt --preset svmndcg@5 -C 10 -o ndcg.marginrank",
+)
+
+
+def command(
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
+    choosing: Choosing,
+    method: Method,
+    reading: Reading,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="MODEL", help="The model to write.", rich_help_panel="Output")
+    ],
+    output: Output,
+    C: Annotated[
+        float | None,
+        typer.Option(
+            "-C",
+            help="One C instead of a choice; then --valid decides when to stop.",
+            show_default=False,
+            rich_help_panel="Choosing",
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Train a ranker for a measure and write the model.
+
+    Without -C, ten values are tried and the best on --valid is kept, or without --valid the best in 5 folds. Ctrl-C
+    ends training with the best model so far.
+    """
+    check_outputs([out], inputs=[*data, *choosing.valid], force=force)
+    with Watch(quiet=output.quiet) as watch:
+        outcome = fit(data, C, choosing, method, reading, watch=watch)
+        outcome.ranker.save(out, overwrite=force)
+    output.summary(outcome.record(out), outcome.text(out))

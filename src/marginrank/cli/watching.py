@@ -1,0 +1,236 @@
+"""Training that is watched: a line says where it stands, and Ctrl-C or SIGTERM end it with what it has."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from marginrank.estimators import Ranker
+    from marginrank.solvers.solution import Step
+    from marginrank.typing import FloatArray
+
+#: Seconds between two states of the line on a terminal, and between two lines of a log.
+_ON_A_TERMINAL: Final = 0.1
+_IN_A_LOG: Final = 5.0
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Watch:
+    """A callback of solvers that shows progress and, once a signal came, ends them with what they have.
+
+    The first signal lets the iteration under way end, so that the best point so far is kept; before the first iteration
+    has ended there is none, and the signal is a `KeyboardInterrupt` like any other. So is a second signal.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        #: All paths of C trained so far: what `tune` has when it is stopped before its last training.
+        self.paths: list[list[Ranker]] = []
+        self._began = time.perf_counter()
+        self._has_point = False
+        self._ears = _Ears()
+        self._display = _Silence() if quiet else _Line() if sys.stderr.isatty() else _Log()
+
+    @property
+    def seconds(self) -> float:
+        """Since the watch began."""
+        return time.perf_counter() - self._began
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a signal came."""
+        return self._ears.heard() > 0
+
+    def __enter__(self) -> Self:
+        self._ears.open(self._handle)
+        self._display.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._display.stop()
+        self._ears.close()
+
+    def say(self, text: str) -> None:
+        """Show what is going on."""
+        self._display.show(text)
+
+    def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
+        """Note an iteration; where training is to end, raise what solvers end quietly on."""
+        self._has_point = True
+        if self.stopping:
+            raise KeyboardInterrupt
+        self._display.show(_state(step, self.seconds))
+        return False
+
+    def _handle(self, *_: object) -> None:
+        if self._ears.heard() > 1 or not self._has_point:
+            raise KeyboardInterrupt
+
+
+class _Ears:
+    """Signals that came, for any thread to ask.
+
+    Python handles signals in the main thread, which may be asleep until training ends; but their numbers are written to
+    a pipe at once.
+    """
+
+    def __init__(self) -> None:
+        self._heard: list[int] = []
+        self._pipe: tuple[int, int] | None = None
+
+    def open(self, handler: Callable[..., None]) -> None:
+        """Listen; only the main thread can."""
+        if not _in_main_thread():
+            return
+        self._pipe = os.pipe()
+        for end in self._pipe:
+            os.set_blocking(end, False)
+        self._pipe_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        self._handlers_before = [(number, signal.signal(number, handler)) for number in _SIGNALS]
+
+    def close(self) -> None:
+        """Leave everything as it was."""
+        if self._pipe is None:
+            return
+        for number, handler in self._handlers_before:
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._pipe_before)
+        self.heard()
+        for end in self._pipe:
+            os.close(end)
+        self._pipe = None
+
+    def heard(self) -> int:
+        """Count the signals so far."""
+        if self._pipe is not None:
+            with suppress(BlockingIOError):
+                self._heard.extend(os.read(self._pipe[0], 64))
+        return sum(number in _SIGNALS for number in self._heard)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _state(step: Step, seconds: float) -> str:
+    share = step.gap / abs(step.primal) if step.primal else 0.0
+    gap = f"gap {share:.1e} of it" if math.isfinite(share) else "no certificate"
+    return f"objective {step.primal:.6g}, {gap}, {step.passes:.0f} passes, {seconds:.0f} s"
+
+
+class _Silence:
+    """No progress."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def show(self, text: str) -> None:
+        """Show nothing."""
+
+
+class _Log(_Silence):
+    """Lines for a log, some seconds apart."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = time.perf_counter()
+
+    def show(self, text: str) -> None:
+        """Print a line if the last is long ago."""
+        with self._lock:
+            now = time.perf_counter()
+            if now - self._last < _IN_A_LOG:
+                return
+            self._last = now
+        print(text, file=sys.stderr, flush=True)
+
+
+class _Line(_Silence):
+    """One line of a terminal that is written anew, and gone at the end."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+        self._status: Any = None
+
+    def start(self) -> None:
+        """Show an empty line."""
+        from rich.console import Console  # noqa: PLC0415
+
+        self._status = Console(stderr=True).status("")
+        self._status.start()
+
+    def stop(self) -> None:
+        """Remove the line."""
+        self._status.stop()
+
+    def show(self, text: str) -> None:
+        """Write the line anew, unless that was just done."""
+        now = time.perf_counter()
+        if now - self._last >= _ON_A_TERMINAL:
+            self._last = now
+            self._status.update(text)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM raise `KeyboardInterrupt` as Ctrl-C does, so that what was begun is cleaned up."""
+    if not _in_main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def watched(watch: Watch) -> Callable[..., Ranker]:
+    """Give the class of rankers that report to a watch: `tune` takes no callback, but trains copies of its ranker."""
+    from marginrank.estimators import Ranker  # noqa: PLC0415
+
+    class Watched(Ranker):
+        """A ranker whose training is watched."""
+
+        def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
+            found = _like(self, watch.paths) if watch.stopping else None
+            return super().fit(X, y, callback=watch, **options) if found is None else _adopt(self, found)
+
+        def fit_path(self, X: Any, y: Any = None, **options: Any) -> list[Ranker]:
+            path = super().fit_path(X, y, callback=watch, **options)
+            watch.paths.append(path)
+            return path
+
+    Watched.__name__ = Ranker.__name__
+    return Watched
+
+
+def _like(ranker: Ranker, paths: list[list[Ranker]]) -> Ranker | None:
+    """Find a ranker of the same parameters among those trained so far, the one that came furthest."""
+    own = _parameters(ranker)
+    same = [other for path in paths for other in path if _parameters(other) == own]
+    return max(same, key=lambda other: (other.solution_.converged, other.solution_.passes), default=None)
+
+
+def _parameters(ranker: Ranker) -> dict[str, Any]:
+    return {name: value for name, value in ranker.get_params(deep=False).items() if name != "n_jobs"}
+
+
+def _adopt(ranker: Any, found: Ranker) -> Any:
+    for name, value in vars(found).items():
+        if name.endswith("_"):
+            setattr(ranker, name, value)
+    return ranker

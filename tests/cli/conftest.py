@@ -1,0 +1,95 @@
+"""A folder as a user has it, and the command line to run in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from marginrank import Queries, Ranker, write_letor
+from marginrank.cli.app import app
+
+
+def judged(n_queries, seed, n_documents=8, **columns):
+    """Five features, of which three matter, and grades 0 to 2."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_queries * n_documents, 5)).round(3)
+    hidden = X @ [1.0, -0.5, 0.0, 0.0, 0.2] + rng.standard_normal(len(X))
+    return Queries.from_arrays(
+        X,
+        np.digitize(hidden, [1.0, 2.0]),
+        qid=np.repeat(np.arange(n_queries) + 1000 * seed, n_documents),
+        document_ids=[f"d{seed}-{row}" for row in range(len(X))],
+        **columns,
+    )
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """Training, validation and test queries, and a model with its scores."""
+    folder = tmp_path_factory.mktemp("prepared")
+    for name, n_queries, seed in (("train", 30, 0), ("valid", 20, 1), ("test", 20, 2)):
+        write_letor(folder / f"{name}.txt", judged(n_queries, seed))
+    ranker = Ranker("svmmap", C=10.0).fit(judged(30, 0))
+    ranker.save(folder / "model.marginrank")
+    scores = ranker.predict(judged(20, 2))
+    (folder / "scores.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))
+    return folder
+
+
+@pytest.fixture
+def folder(prepared, tmp_path, monkeypatch):
+    """A copy of that folder, which is where commands run."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+class Finished:
+    """What a command printed, and its exit code."""
+
+    def __init__(self, result):
+        self.code, self.out, self.err = result.exit_code, result.stdout, result.stderr
+
+    @property
+    def json(self):
+        """The one JSON document on standard output, in which no number may be NaN or infinite."""
+        return json.loads(self.out, parse_constant=pytest.fail)
+
+
+@pytest.fixture
+def run(folder):
+    """Run a command in the folder: ``run("train", "train.txt", ...)``."""
+
+    def call(*words, env=None):
+        return Finished(CliRunner().invoke(app, [str(word) for word in words], env=env, catch_exceptions=False))
+
+    return call
+
+
+@pytest.fixture
+def fails(run):
+    """Run a command that is to fail with an exit code, one line of error, and nothing on standard output."""
+
+    def call(*words, code):
+        before = _content()
+        done = run(*words)
+        assert done.code == code, done.err
+        assert done.out == ""
+        assert done.err.startswith("error: ")
+        assert done.err.count("\n") == 1
+        assert "Traceback" not in done.err
+        assert _content() == before, "a command that failed changed files"
+        return done.err
+
+    return call
+
+
+def _content():
+    from pathlib import Path
+
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}

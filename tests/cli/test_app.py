@@ -1,0 +1,181 @@
+"""The command line as a whole: help, exit codes, errors, completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from inspect import signature
+from typing import get_args, get_type_hints
+
+import pytest
+
+from marginrank import Ranker, __version__
+from marginrank.cli import completion, failures
+from marginrank.cli.app import COMMANDS
+from marginrank.cli.fitting import Choosing
+from marginrank.cli.method import Method
+from marginrank.cli.reading import Reading
+
+HEAVY = ("numba", "sklearn", "scipy", "numpy", "pandas", "pyarrow", "matplotlib")
+
+
+def examples_of(help_text):
+    """The lines that help closes with, as they are printed."""
+    return [line.strip() for line in help_text.splitlines() if line.strip().startswith("$ ")]
+
+
+def test_examples_of_help_work_as_they_are_printed(run, folder):
+    for name in ("model.marginrank", "scores.txt"):
+        (folder / name).unlink()  # made by the examples themselves
+    for command in COMMANDS:
+        shown = run(command, "--help")
+        examples = examples_of(shown.out)
+        assert 1 <= len(examples) <= 2
+        assert shown.out.rstrip().endswith(examples[-1])
+        for example in examples:
+            program, *words = example.removeprefix("$ ").split()
+            assert program == "marginrank"
+            done = run(*words)
+            assert done.code == 0, (example, done.err)
+
+
+def test_every_command_is_in_the_help_with_a_summary(run):
+    text = run("--help").out
+    for command in COMMANDS:
+        assert re.search(rf"^│ {command} +\w", text, re.MULTILINE)
+    assert "0 done, 1 wrong input, 2 wrong usage, 130 interrupted" in text
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from typer.testing import CliRunner; from marginrank.cli.app import COMMANDS, app\n"
+        "for words in ([], *([name] for name in COMMANDS)):\n"
+        "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0\n"
+        f"print(sorted(set({HEAVY}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_python_m_marginrank_is_the_command_line():
+    done = subprocess.run([sys.executable, "-m", "marginrank", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"marginrank {__version__}\n"
+
+
+def test_the_exit_code_leaves_the_process():
+    words = [sys.executable, "-m", "marginrank", "inspect", "nowhere.txt"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: nowhere.txt: no such file\n")
+
+
+def test_without_a_command_the_help_is_shown(run):
+    done = run()
+    assert done.code == failures.MISUSED
+    assert "Usage: marginrank" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["trian"], "Did you mean 'train'"),
+        (["train", "train.txt"], "--out"),
+        (["train", "train.txt", "--prest", "svmmap", "-o", "a"], "--preset"),
+        (["train", "train.txt", "--folds", "x", "-o", "a"], "--folds"),
+        (["evaluate", "test.txt", "model.marginrank", "--missing", "none"], "--missing"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_the_option_and_the_help(fails, words, said):
+    error = fails(*words, code=2)
+    assert said in error
+    assert "--help" in error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_knows_json_quiet_and_traceback(run, command):
+    text = run(command, "--help").out
+    assert all(option in text for option in ("--json", "--quiet", "--traceback"))
+
+
+def test_tracebacks_are_shown_on_request(run, fails):
+    fails("inspect", "nowhere.txt", code=1)
+    for done in (
+        run("inspect", "nowhere.txt", "--traceback"),
+        run("inspect", "nowhere.txt", env={failures.TRACEBACK_VARIABLE: "1"}),
+    ):
+        assert done.code == 1
+        assert "Traceback (most recent call last)" in done.err
+        assert done.err.endswith("error: nowhere.txt: no such file\n")
+    assert "Traceback" not in run("inspect", "nowhere.txt", env={failures.TRACEBACK_VARIABLE: "0"}).err
+
+
+def test_what_nobody_foresaw_is_one_line_too(fails, monkeypatch):
+    monkeypatch.setattr("marginrank.cli.inspect.is_model", lambda _: {}["lost"])
+    assert fails("inspect", "train.txt", code=1) == "error: KeyError: 'lost'; --traceback shows where it comes from\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(28, "No space left", "a"), 1),
+        (MemoryError(), 1),
+        (ImportError("needs pyarrow"), 1),
+        (ValueError("C"), 2),
+    ],
+)
+def test_kinds_of_errors_have_exit_codes(error, code):
+    message, found = failures.describe(error)
+    assert found == code
+    assert message
+
+
+def test_options_are_spelled_and_chosen_as_in_the_library():
+    from marginrank.data.missing import Missing
+    from marginrank.estimators import Scaling
+    from marginrank.losses.base import Bound
+    from marginrank.preparation.thresholds import Spacing
+    from marginrank.presets import Start
+    from marginrank.selection import Rule, tune
+    from marginrank.training import SolverName
+    from marginrank.weighting import Weighting
+
+    library = signature(Ranker).parameters
+    own = {field.name: field for field in fields(Method)}
+    assert set(own) - set(library) == {"nonnegative_feature"}
+    assert set(library) - set(own) == {"loss", "C", "warm_start"}
+    different = {name for name in set(own) & set(library) if own[name].default != library[name].default}
+    assert different == {"monotone", "random_state"}
+    assert {field.name for field in fields(Choosing)} <= set(signature(tune).parameters)
+    for group, name, choices in (
+        (Method, "bound", {*get_args(Bound), "auto"}),
+        (Method, "solver", set(get_args(SolverName))),
+        (Method, "scaling", set(get_args(Scaling))),
+        (Method, "spacing", set(get_args(Spacing))),
+        (Method, "start", set(get_args(Start))),
+        (Method, "weighting", set(get_args(Weighting))),
+        (Choosing, "rule", set(get_args(Rule))),
+        (Reading, "missing", set(get_args(Missing))),
+    ):
+        assert _choices(get_type_hints(group)[name]) == choices, name
+
+
+def _choices(hint):
+    inner = [choice for part in get_args(hint) for choice in (get_args(part) or [part])]
+    return {choice for choice in inner if isinstance(choice, str)}
+
+
+def test_completion_offers_presets_measures_and_policies():
+    assert [name for name, _ in completion.preset_names("svmm")] == ["svmmap", "svmmrr"]
+    assert [name for name, _ in completion.measure_names("n")] == ["ndcg", "ndcg@10"]
+    assert [name for name, _ in completion.measure_names("p")] == ["p@10"]  # it needs a cutoff
+    assert [name for name, _ in completion.policy_names("letor")] == ["letor3", "letor4"]
+
+
+def test_the_shell_is_offered_presets():
+    words = {"_MARGINRANK_COMPLETE": "complete_bash", "COMP_WORDS": "marginrank train --preset svmn", "COMP_CWORD": "3"}
+    done = subprocess.run(
+        [sys.executable, "-m", "marginrank"], env=os.environ | words, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["svmndcg", "svmndcg-nc"]

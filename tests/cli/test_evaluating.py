@@ -1,0 +1,133 @@
+"""`marginrank evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marginrank import compare, evaluate, load, read_queries, write_run
+
+
+@pytest.fixture
+def other(folder):
+    """Scores of another system: the first feature."""
+    scores = read_queries("test.txt").X[:, 0].astype(float)
+    (folder / "first.txt").write_text("\n".join(map(repr, scores.tolist())))
+    return scores
+
+
+def test_values_are_those_of_the_library(run):
+    queries, model = read_queries("test.txt"), load("model.marginrank")
+    wanted = evaluate(queries, model.predict(queries))
+    assert run("evaluate", "test.txt", "model.marginrank").out == f"{wanted}\n"
+    found = run(
+        "evaluate", "test.txt", "model.marginrank", "-m", "rr@5", "-m", "ap(rel=2)", "--policy", "letor4", "--json"
+    )
+    own = evaluate(queries, model.predict(queries), ["rr@5", "ap(rel=2)"], policy="letor4").to_dict()
+    del own["per_query"]
+    assert found.json["systems"] == {"model": own}
+
+
+def test_models_scores_and_runs_of_the_same_ranking_agree(run):
+    queries, model = read_queries("test.txt"), load("model.marginrank")
+    write_run("ranked.run", queries, model.predict(queries))
+    found = run("evaluate", "test.txt", "model.marginrank", "scores.txt", "ranked.run", "--depth", "5", "--json").json
+    means = [one["mean"] for one in found["systems"].values()]
+    assert list(found["systems"]) == ["model", "scores", "ranked"]
+    assert means[0] == means[1] == pytest.approx(means[2])
+
+
+def test_trec_judgements_go_with_runs(run, fails):
+    queries, model = read_queries("test.txt"), load("model.marginrank")
+    write_run("ranked.run", queries, model.predict(queries))
+    lines = [
+        f"{query} 0 {document} {int(grade)}\n"
+        for query, document, grade in zip(
+            np.repeat(queries.query_ids, queries.lengths), queries.document_ids, queries.grades, strict=True
+        )
+    ]
+    Path("qrels.txt").write_text("".join(lines))
+    with_qrels = run("evaluate", "qrels.txt", "ranked.run", "--json").json["systems"]["ranked"]
+    with_queries = run("evaluate", "test.txt", "ranked.run", "--json").json["systems"]["ranked"]
+    assert with_qrels == with_queries
+    assert "TREC judgements have no features" in fails("evaluate", "qrels.txt", "model.marginrank", code=1)
+    assert "not judgements" in fails("evaluate", "ranked.run", "ranked.run", code=1)
+    Path("qrels.txt").write_text("".join([*lines, "more 0 d 1\n"]))
+    assert "missing_topics" in fails("evaluate", "qrels.txt", "ranked.run", code=1)
+    zero = run("evaluate", "qrels.txt", "ranked.run", "--missing-topics", "zero", "--json").json["systems"]["ranked"]
+    assert zero["queries"]["ap"] == with_qrels["queries"]["ap"] + 1
+
+
+def test_comparisons_are_those_of_the_library(run, other):
+    queries, model = read_queries("test.txt"), load("model.marginrank")
+    found = {"model": evaluate(queries, model.predict(queries)), "first": evaluate(queries, other)}
+    done = run("evaluate", "test.txt", "model.marginrank", "first.txt", "--compare")
+    for measure in ("ndcg@10", "ap"):
+        assert f"{measure}\n{compare(found, measure=measure, baseline='model')}\n" in done.out
+    record = run(
+        "evaluate", "test.txt", "model.marginrank", "first.txt", "--compare", "--baseline", "first", "--json"
+    ).json
+    assert record["comparisons"]["ap"] == compare(found, measure="ap", baseline="first").to_dicts()
+
+
+def test_values_of_each_query_are_printed_or_written(run, other):
+    queries, model = read_queries("test.txt"), load("model.marginrank")
+    wanted = evaluate(queries, model.predict(queries))
+    record = run("evaluate", "test.txt", "model.marginrank", "--per-query", "--json").json
+    assert record["systems"]["model"] == wanted.to_dict()
+    done = run("evaluate", "test.txt", "model.marginrank", "first.txt", "--per-query", "-o", "each.tsv")
+    assert done.code == 0
+    head, *rows = (line.split("\t") for line in Path("each.tsv").read_text().splitlines())
+    assert head == ["query", "system", "ndcg@10", "ap"]
+    assert [row[1] for row in rows] == ["model"] * 20 + ["first"] * 20
+    values = np.array([[float(cell or "nan") for cell in row[2:]] for row in rows])
+    assert np.array_equal(values[:20, 1], wanted["ap"], equal_nan=True)
+    assert np.array_equal(values[20:, 0], evaluate(queries, other)["ndcg@10"], equal_nan=True)
+    shown = run("evaluate", "test.txt", "model.marginrank", "--per-query").out.splitlines()
+    assert [line.split()[0] for line in shown[-20:]] == [str(query) for query in queries.query_ids]
+    assert np.isnan(wanted["ap"]).any()
+    assert any(line.split()[-1] == "-" for line in shown[-20:])
+
+
+def test_systems_of_the_same_name_are_called_by_their_paths(run, folder):
+    (folder / "old").mkdir()
+    (folder / "old" / "scores.txt").write_text((folder / "scores.txt").read_text())
+    found = run("evaluate", "test.txt", "scores.txt", "old/scores.txt", "--json").json
+    assert list(found["systems"]) == ["scores.txt", "old/scores.txt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["test.txt", "model.marginrank", "-m", "ndgc@5"], "did you mean 'ndcg'?", 2),
+        (["test.txt", "model.marginrank", "--policy", "lettor"], "unknown policy", 2),
+        (["test.txt", "model.marginrank", "--compare"], "at least two systems", 2),
+        (["test.txt", "model.marginrank", "scores.txt", "--baseline", "model"], "--compare", 2),
+        (["test.txt", "model.marginrank", "scores.txt", "--compare", "--baseline", "bm25"], "known: model, scores", 2),
+        (["test.txt", "model.marginrank", "-o", "new.tsv"], "--per-query", 2),
+        (["test.txt", "model.marginrank", "model.marginrank"], "given twice", 1),
+        (["test.txt", "valid.txt"], "valid.txt: this is no system", 1),
+        (["valid.txt", "scores.txt", "--depth", "0"], "--depth", 2),
+        (["train.txt", "scores.txt"], "scores.txt: scores", 1),
+        (["nowhere.txt", "scores.txt"], "nowhere.txt: no such file", 1),
+        (["test.txt", "nowhere.run"], "nowhere.run: no such file", 1),
+    ],
+)
+def test_evaluation_refuses_what_makes_no_sense(fails, words, said, code):
+    assert said in fails("evaluate", *words, code=code)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "an empty file"),
+        ("0.5\nx\n", "bad.txt:2: 'x' is no score"),
+        ("0.5\n\n0.1\n", "bad.txt:2: '' is no score"),
+        ("nan\n" * 160, "NaN"),
+    ],
+)
+def test_wrong_scores_are_named_by_line(fails, folder, text, said):
+    (folder / "bad.txt").write_text(text)
+    assert said in fails("evaluate", "test.txt", "bad.txt", code=1)

@@ -1,0 +1,99 @@
+"""Ctrl-C and SIGTERM leave a whole model, or none."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from marginrank import load
+from marginrank.cli.reading import Reading
+from marginrank.cli.watching import Watch
+
+ENDLESS = ("--solver", "subgradient", "--tol", "0", "--max-iter", "1000000000")
+
+
+def send_after(monkeypatch, n_steps, *numbers):
+    """Send signals to this process in the iteration of that number, counted over all threads."""
+    watch, steps = Watch.__call__, itertools.count(1)
+
+    def step(self, *arguments):
+        if next(steps) == n_steps:
+            for number in numbers:
+                os.kill(os.getpid(), number)
+        return watch(self, *arguments)
+
+    monkeypatch.setattr(Watch, "__call__", step)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("words", [("-C", "1"), ("--valid", "valid.txt"), ("--folds", "3")], ids=" ".join)
+def test_a_signal_keeps_the_best_model_so_far(run, monkeypatch, number, words):
+    send_after(monkeypatch, 40, number)
+    before = signal.getsignal(number)
+    done = run("train", "train.txt", *ENDLESS, *words, "-o", "new.marginrank")
+    assert done.code == 0
+    assert "by a signal; this is the best model so far" in done.out
+    assert load("new.marginrank").coef_.any()
+    assert signal.getsignal(number) is before
+    evaluated = run("evaluate", "test.txt", "new.marginrank", "-m", "ap", "--json").json
+    assert evaluated["systems"]["new"]["mean"]["ap"] > 0.6
+
+
+def test_a_fold_stands_in_for_what_was_not_trained(run, monkeypatch):
+    send_after(monkeypatch, 40, signal.SIGTERM)
+    done = run("train", "train.txt", *ENDLESS, "--folds", "3", "-o", "new.marginrank")
+    assert "trained on 20 of 30 queries" in done.out
+    assert load("new.marginrank").trained_on_["queries"] == 20
+
+
+def test_weights_of_zero_are_no_model(run, folder, monkeypatch):
+    send_after(monkeypatch, 1, signal.SIGINT)
+    done = run("train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.marginrank")
+    assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")
+    assert not (folder / "new.marginrank").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_training_leaves_nothing(run, folder, monkeypatch, number):
+    monkeypatch.setattr(Reading, "read_queries", lambda *_: os.kill(os.getpid(), number))
+    before = sorted(folder.iterdir())
+    done = run("train", "train.txt", "-o", "new.marginrank")
+    assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_signal_while_a_file_is_written_leaves_nothing(run, folder, monkeypatch):
+    def half(place, ranked):
+        place.write_text("0.5\n")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("marginrank.cli.ranked._WRITERS", {"scores": half})
+    before = sorted(folder.iterdir())
+    assert run("rank", "model.marginrank", "test.txt", "-o", "new.txt").code == 130
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_second_signal_ends_at_once(run, folder, monkeypatch):
+    send_after(monkeypatch, 40, signal.SIGINT, signal.SIGTERM)
+    done = run("train", "train.txt", *ENDLESS, "--valid", "valid.txt", "-o", "new.marginrank")
+    assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")
+    assert not (folder / "new.marginrank").exists()
+
+
+def test_a_process_that_is_told_to_end_writes_its_model(folder):
+    words = [sys.executable, "-m", "marginrank", "train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.marginrank"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        line = process.stderr.readline()  # the log has a line every few seconds
+        process.terminate()
+        out, _ = process.communicate(timeout=60)
+    assert line.startswith("objective 0.")
+    assert "passes" in line
+    assert process.returncode == 0
+    assert "by a signal" in out
+    assert np.isfinite(load("new.marginrank").coef_).all()

@@ -1,0 +1,60 @@
+"""`marginrank measures` and `marginrank presets`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from marginrank import PRESETS, all_measures, parse_measure, parse_preset
+
+
+def test_all_measures_are_listed(run):
+    record = run("measures", "--json").json["measures"]
+    assert [one["name"] for one in record] == list(all_measures())
+    lines = run("measures").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [one["spelling"] for one in record]
+
+
+def test_all_presets_are_listed(run):
+    record = run("presets", "--json").json["presets"]
+    assert [one["name"] for one in record] == list(PRESETS)
+    lines = run("presets").out.splitlines()
+    assert [line.split()[0].removesuffix("@k") for line in lines[1:]] == list(PRESETS)
+
+
+@pytest.mark.parametrize("name", sorted(all_measures()))
+def test_every_measure_is_described(run, name):
+    kind = all_measures()[name]
+    done = run("measures", name, "--json")
+    assert done.json["name"] == name
+    assert set(done.json["parameters"]) == {field.name for field in fields(kind)}
+    assert (kind.__doc__ or "").splitlines()[0] in run("measures", name).out
+
+
+def test_a_spelling_with_a_cutoff_is_its_measure(run):
+    assert run("measures", "ndcg@10", "--json").json["name"] == parse_measure("ndcg@10").name
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_is_described(run, name):
+    record = run("presets", name, "--json").json
+    assert record["loss"] == str(parse_preset(name).loss)
+    assert record["measure"] == parse_preset(name).measure
+    assert PRESETS[name].summary in run("presets", name).out
+
+
+def test_a_cutoff_of_a_preset_is_taken(run):
+    assert run("presets", "svmndcg@3", "--json").json["measure"] == "ndcg@3"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["measures", "ndgc"], "did you mean 'ndcg'?"),
+        (["presets", "svmmpa"], "did you mean 'svmmap'?"),
+        (["presets", "svmmap@3"], "no cutoff"),
+    ],
+)
+def test_unknown_names_are_refused_with_the_nearest(fails, words, said):
+    assert said in fails(*words, code=2)

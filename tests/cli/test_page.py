@@ -1,0 +1,35 @@
+"""The examples of the page on the command line run, one after the other."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from marginrank.cli.app import COMMANDS
+
+PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+def commands_of(page):
+    blocks = re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def test_examples_of_the_page_run(run, folder):
+    for name in ("model.marginrank", "scores.txt"):
+        (folder / name).unlink()  # made by the examples themselves
+    found = commands_of(PAGE.read_text(encoding="utf-8"))
+    assert len(found) > 10
+    for line in found:
+        program, *words = shlex.split(line)
+        assert program == "marginrank"
+        done = run(*words)
+        assert done.code == 0, (line, done.err)
+
+
+def test_the_page_has_a_section_for_every_command():
+    page = PAGE.read_text(encoding="utf-8")
+    for command in COMMANDS:
+        assert f"\n## {command}\n" in page
+        assert any(line.startswith(f"marginrank {command}") for line in commands_of(page))
