@@ -6,13 +6,11 @@ import base64
 import html
 import io
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from marginrank import Queries, Ranker, compare, evaluate
-from marginrank.atomic import atomic_write
 from marginrank.evaluation.evaluate import Evaluation
 from marginrank.typing import FloatArray, IntArray
 
@@ -107,24 +105,27 @@ def certificate(ranker: Ranker) -> str:
     )
 
 
-def main(page: str | Path | None = "out/demo.html") -> None:
-    """Print what the demo found, and write the page that shows it."""
-    outcome = learn()
-    print(f"Image search on digits: {outcome.n_train} queries to learn from, {len(outcome.test)} to measure\n")
-    print(f"{'ranker':12}" + "".join(f"{measure:>10}" for measure in MEASURES))
+def summary(outcome: Outcome) -> str:
+    """Say what the demo found, as text."""
+    lines = [f"Image search on digits: {outcome.n_train} queries to learn from, {len(outcome.test)} to measure", ""]
+    lines.append(f"{'ranker':12}" + "".join(f"{measure:>10}" for measure in MEASURES))
     for name, result in outcome.values.items():
-        print(f"{name:12}" + "".join(f"{result.mean[measure]:10.4f}" for measure in MEASURES))
-    print("\nAverage precision, paired by query:\n")
-    print(compare(outcome.values, measure="ap", baseline="euclidean"))
-    print("\nCertificates:")
-    for ranker in outcome.rankers.values():
-        print(f"  {certificate(ranker)}")
-    if page is not None:
-        target = Path(page)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(target) as file:
-            file.write(render(outcome).encode())
-        print(f"\nWith pictures: {target}")
+        lines.append(f"{name:12}" + "".join(f"{result.mean[measure]:10.4f}" for measure in MEASURES))
+    lines += ["", "Average precision, paired by query:", ""]
+    lines.append(str(compare(outcome.values, measure="ap", baseline="euclidean")))
+    lines += ["", "Certificates:", *(f"  {certificate(ranker)}" for ranker in outcome.rankers.values())]
+    return "\n".join(lines)
+
+
+def record(outcome: Outcome) -> dict[str, Any]:
+    """Say what the demo found, as plain values."""
+    return {
+        "queries": {"train": outcome.n_train, "test": len(outcome.test)},
+        "mean": {name: dict(result.mean) for name, result in outcome.values.items()},
+        "comparison": compare(outcome.values, measure="ap", baseline="euclidean").to_dicts(),
+        "gap": {name: ranker.gap_ for name, ranker in outcome.rankers.items()},
+        "objective": {name: ranker.objective_ for name, ranker in outcome.rankers.items()},
+    }
 
 
 def render(outcome: Outcome) -> str:
@@ -187,14 +188,14 @@ def _examples(outcome: Outcome, n_examples: int = 4) -> Any:
     grid = figure.subplots(2 * n_examples, SHOWN + 1)
     for number, query in enumerate(best.tolist()):
         own = outcome.test[query]
-        asked = int(own.query_ids[0])
+        asked, names = int(own.query_ids[0]), np.asarray(own.document_ids)
         rows = slice(int(outcome.test.offsets[query]), int(outcome.test.offsets[query + 1]))
         _draw(grid[2 * number, 0], images[asked], "black")
         grid[2 * number + 1, 0].axis("off")
         for line, name in enumerate(("euclidean", "svmmap")):
             scores = np.asarray(outcome.test.arrange(outcome.scores[name]))[rows]
             for place, document in enumerate(np.argsort(-scores, kind="stable")[:SHOWN].tolist()):
-                image = int(own.document_ids[document])
+                image = int(names[document])
                 colour = "tab:green" if digits[image] == digits[asked] else "tab:red"
                 _draw(grid[2 * number + line, place + 1], images[image], colour)
     return figure
@@ -205,7 +206,3 @@ def _draw(axes: Any, image: FloatArray, colour: str) -> None:
     axes.set(xticks=[], yticks=[])
     for side in axes.spines.values():
         side.set(color=colour, linewidth=2.5)
-
-
-if __name__ == "__main__":
-    main()

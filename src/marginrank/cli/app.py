@@ -38,6 +38,7 @@ COMMANDS: Final = (
     "inspect",
     "measures",
     "presets",
+    "demo",
 )
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."
 

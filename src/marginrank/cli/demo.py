@@ -1,0 +1,32 @@
+"""``marginrank demo``: a first minute, on data that scikit-learn brings along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from marginrank.cli.files import Force, check_outputs, whole
+from marginrank.cli.output import Output
+
+EXAMPLES: Final = ("marginrank demo", "marginrank demo --page digits.html")
+
+
+def command(
+    output: Output,
+    page: Annotated[Path, typer.Option("--page", help="Where to write the page with pictures.")] = Path("demo.html"),
+    force: Force = False,
+) -> None:
+    """Learn image search on scikit-learn's digits, and compare it with Euclidean distance.
+
+    Each query is an image, documents are other images, features are squared differences of pixels, and relevant is the
+    same digit. Two rankers are trained, measured on queries they have not seen, and shown on a page of their own.
+    """
+    from marginrank.demo import learn, record, render, summary  # noqa: PLC0415
+
+    check_outputs([page], force=force)
+    outcome = learn()
+    with whole(page, force=force) as place:
+        place.write_text(render(outcome), encoding="utf-8")
+    output.result({**record(outcome), "page": page}, f"{summary(outcome)}\n\nwith pictures: {page}")
