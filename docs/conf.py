@@ -32,7 +32,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_default_options = {
     "members": True,
-    "exclude-members": "set_fit_request, set_transform_request, set_output",
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_transform_request, set_output",
 }
 napoleon_numpy_docstring = False
 default_role = "code"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from marginrank.evaluation.policies import POLICIES, Policy
     from marginrank.evaluation.significance import Comparison, compare
     from marginrank.feature_maps import FirstRelevant, PartialOrder, Positional, parse_map
+    from marginrank.fusion import BestRun, FixedFusion, Fusion, Trials, gather, read_runs, trials
     from marginrank.losses.assigned import CostLoss, GroupedLoss
     from marginrank.losses.base import Loss
     from marginrank.losses.combine import MaxLoss, SumLoss
@@ -117,6 +118,7 @@ _HOMES = {
         "CollapseWarning",
         "Health",
     ),
+    "fusion": ("BestRun", "FixedFusion", "Fusion", "Trials", "gather", "read_runs", "trials"),
     "measures": ("BinaryMeasure", "Measure", "PositionMeasure", "all_measures", "parse_measure"),
     "preparation": ("QueryMinMax", "QueryPercentile", "QueryStandardize", "Standardize", "ThresholdBins", "clean"),
 }
@@ -127,6 +129,7 @@ __all__ = [
     "POLICIES",
     "PRESETS",
     "AdditiveRisk",
+    "BestRun",
     "BinaryMeasure",
     "Bins",
     "Bundle",
@@ -137,7 +140,9 @@ __all__ = [
     "DataError",
     "Evaluation",
     "FirstRelevant",
+    "FixedFusion",
     "FrankWolfe",
+    "Fusion",
     "GroupedLoss",
     "Health",
     "LinearRisk",
@@ -175,12 +180,14 @@ __all__ = [
     "Subgradient",
     "SumLoss",
     "ThresholdBins",
+    "Trials",
     "all_measures",
     "clean",
     "compare",
     "convert",
     "evaluate",
     "from_frame",
+    "gather",
     "load",
     "oracle_for",
     "parse_map",
@@ -193,7 +200,9 @@ __all__ = [
     "read_qrels",
     "read_queries",
     "read_run",
+    "read_runs",
     "read_table",
+    "trials",
     "tune",
     "write_binary",
     "write_letor",

@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from marginrank import Queries, Ranker, compare, evaluate
-from marginrank.evaluation.evaluate import Evaluation
+from marginrank.data.queries import Queries
+from marginrank.estimators import Ranker
+from marginrank.evaluation.evaluate import Evaluation, evaluate
+from marginrank.evaluation.significance import compare
 from marginrank.typing import FloatArray, IntArray
 
 N_QUERIES: Final = 600

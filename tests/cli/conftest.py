@@ -37,7 +37,25 @@ def prepared(tmp_path_factory):
     ranker.save(folder / "model.marginrank")
     scores = ranker.predict(judged(20, 2))
     (folder / "scores.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))
+    write_runs(folder)
     return folder
+
+
+def write_runs(folder):
+    """Two runs of 30 topics that see different sides of what is relevant, each without some of the documents."""
+    rng = np.random.default_rng(3)
+    sides = rng.standard_normal((600, 2))
+    relevant = sides.sum(axis=1) + 0.5 * rng.standard_normal(600) > 1.5
+    topics, documents = np.repeat(np.arange(1, 31), 20), [f"doc{number}" for number in range(600)]
+    lines = [f"{topic} 0 {name} {int(own)}" for topic, name, own in zip(topics, documents, relevant, strict=True)]
+    (folder / "judged.qrels").write_text("\n".join(lines) + "\n")
+    for number, tag in enumerate(("bm25", "dense")):
+        kept = rng.random(600) < 0.9
+        rows = [
+            f"{topics[row]} Q0 {documents[row]} 0 {sides[row, number]:.4f} {tag}"
+            for row in np.flatnonzero(kept).tolist()
+        ]
+        (folder / f"{tag}.run").write_text("\n".join(rows) + "\n")
 
 
 @pytest.fixture

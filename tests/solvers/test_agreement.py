@@ -46,17 +46,16 @@ each_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 
 @cache
-def queries_of(weights):
+def queries_of(weights, scale=1.0):
     rng = np.random.default_rng(0)
     grades = np.concatenate([*[rng.permutation([1, 0, 0, 2]) for _ in range(6)], np.ones(4)])
     given = None if weights == "alike" else WEIGHTS[weights]
-    return Queries.from_arrays(
-        rng.standard_normal((28, 3)), grades, qid=np.repeat(np.arange(7), 4), query_weights=given
-    )
+    X = scale * rng.standard_normal((28, 3))
+    return Queries.from_arrays(X, grades, qid=np.repeat(np.arange(7), 4), query_weights=given)
 
 
-def small_risk(pair=("ap", "po"), weights="alike"):
-    return LinearRisk(queries_of(weights), StructuredLoss(*pair))
+def small_risk(pair=("ap", "po"), weights="alike", scale=1.0):
+    return LinearRisk(queries_of(weights, scale), StructuredLoss(*pair))
 
 
 @cache
@@ -236,12 +235,28 @@ def test_unusable_weights_and_risks_are_refused(solver):
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
-def test_blocks_without_weight_are_asked_once(weights):
-    spy = Spy(small_risk(weights=weights))
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_blocks_without_weight_are_asked_once(weights, scale):
+    spy = Spy(small_risk(weights=weights, scale=scale))
     found = FrankWolfe(tol=1e-7).minimize(spy, 3, 50.0)
     assert found.converged
     assert spy.asked[spy.risk.weights == 0].tolist() == [1.0] * int((spy.risk.weights == 0).sum())
     assert spy.asked[spy.risk.weights > 0].min() > 1
+
+
+@pytest.mark.parametrize("solver", [name for name in SOLVERS if name.startswith(("Frank", "n-slack"))])
+def test_large_features_are_no_obstacle(solver):
+    """Multipliers that almost cancel: steps between two of them lead nowhere here."""
+    risk = small_risk(scale=1000.0)
+    least = solve("bundle, parts", risk, tol=1e-9).primal
+    found = solve(solver, risk, tol=1e-7, max_iter=30)
+    assert found.converged
+    assert found.primal == pytest.approx(least, rel=1e-6)
+
+
+def test_subgradients_that_are_kept_save_directions():
+    steepest, conjugate = (Subgradient(conjugate=kept).minimize(small_risk(), 3, 50.0) for kept in (False, True))
+    assert conjugate.n_iter < steepest.n_iter
 
 
 class Hinges:

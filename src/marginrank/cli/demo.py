@@ -10,7 +10,7 @@ import typer
 from marginrank.cli.files import Force, check_outputs, whole
 from marginrank.cli.output import Output
 
-EXAMPLES: Final = ("marginrank demo", "marginrank demo --page digits.html")
+EXAMPLES: Final = ("marginrank demo --page digits.html",)
 
 
 def command(

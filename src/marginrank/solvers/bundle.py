@@ -83,12 +83,15 @@ class Bundle(Limits):
             else:
                 visit(_inside(origin if start is None else _theta(start), signs))
             while True:
+                before = progress.dual
                 minimizer, bound = planes.minimize(C, center, signs, max(1e-13, 1e-3 * self.tol))
                 if progress.note(bound, passes):
                     break
                 if not visit(minimizer):
                     visit(progress.theta + self.step * (minimizer - progress.theta))
-                planes.prune(self.idle)
+                # Without this a plane could come and go for ever while the bound stands still.
+                if progress.dual > before:
+                    planes.prune(self.idle)
         return progress.solution()
 
     def path(

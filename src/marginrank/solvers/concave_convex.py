@@ -26,8 +26,8 @@ class ConcaveConvex(Limits):
     these problems share the planes of R. Chapelle, Le and Smola (2007) §4 minimise the same objective, with the tight
     bound as T, by gradient descent from a center w0.
 
-    The objective is not convex: there is no lower bound, and ``dual`` is −inf. It counts as converged where an iteration
-    gains less than ``tol`` times the objective.
+    The objective is not convex: there is no lower bound, and ``dual`` is −inf. It counts as converged where an
+    iteration gains less than ``tol`` times the objective.
 
     Args:
         tol: Gain of an iteration at which it stops, as a share of the objective.
@@ -133,7 +133,7 @@ class ConcaveConvex(Limits):
 
 
 def _until(gap: float) -> Bundle:
-    """A bundle solver that stops at a gap given as a number, since a moved centre shifts the objective by a constant."""
+    """A bundle solver that stops at a gap given as a number: a moved centre shifts the objective by a constant."""
 
     def near(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
         return step.gap <= gap

@@ -33,8 +33,9 @@ class FrankWolfe(Limits):
     until little is left to gain. An iteration draws blocks in proportion to their last known gaps, goes through all
     blocks once, and evaluates the risk, which together with the dual gives the certificate.
 
-    Blocks that had no part in the risk at the first point are asked again only if the risk itself shows that some of
-    them have since.
+    Where that shows no progress, as with large features or C, or more than the blocks have told, all blocks are asked
+    at one point instead. Those that have had no part in the risk so far are left out as long as the others add up to
+    the whole, so blocks without weight are asked once.
 
     Args:
         tol: Gap at which the optimum counts as found, as a share of the objective.
@@ -74,10 +75,13 @@ class FrankWolfe(Limits):
                 progress.offer(theta, 0.5 * float(theta @ theta) + C * value, value)
                 if progress.note(search.sets.dual(), search.passes):
                     break
-                for _ in range(_DRAWN_ROUNDS):
-                    search.go(search.drawn())
-                search.go(search.shuffled())
-                theta, value = search.certify(self.tol)
+                if search.astray:
+                    search.gather(theta, value)
+                else:
+                    for _ in range(_DRAWN_ROUNDS):
+                        search.go(search.drawn())
+                    search.go(search.shuffled())
+                theta, value = search.certify()
                 search.sets.prune(self.idle)
         return progress.solution()
 
@@ -88,6 +92,8 @@ class _Search:
     def __init__(self, risk: BlockRisk, sets: WorkingSets, rng: np.random.Generator) -> None:
         self.risk, self.sets, self.rng = risk, sets, rng
         self.gaps = np.zeros(risk.n_blocks)
+        #: Least gap between objective and bound so far, and whether the last is more than the blocks told or expected.
+        self.gap, self.astray = np.inf, False
         self.calls = self.evaluations = 0
         #: Blocks that have had a part in the risk.
         self.heard = np.zeros(0, dtype=np.int64)
@@ -120,24 +126,28 @@ class _Search:
         """Ask one block after the other, each where the others have led."""
         stride = -(-len(self.heard) // _ASCENTS)
         for number, block in enumerate(blocks.tolist(), 1):
-            self._ask(block, self.sets.theta)
+            self._ask(block, self.sets.point)
             self.sets.lift(block)
             if number % stride == 0:
                 self.sets.ascend(self._target, _SWEEPS)
         self.sets.solve(self._target)
 
-    def certify(self, tol: float) -> tuple[FloatArray, float]:
-        """Evaluate the risk at the current θ; where it is more than the blocks have told, ask them again there."""
-        dual, theta = self.sets.dual(), self.sets.theta.copy()
+    def certify(self) -> tuple[FloatArray, float]:
+        """Evaluate the risk at the current θ, and see whether the steps led there."""
+        theta, dual = self.sets.point.copy(), self.sets.dual()
         value = float(evaluate(self.risk, theta)[0][0])
         self.evaluations += 1
-        primal = 0.5 * float(theta @ theta) + self.sets.C * value
-        if primal - dual > max(2.0 * self.gaps.sum(), tol * primal):
-            told = self._sweep(theta, self.heard)
-            if value - told > 1e-9 * value:
-                self._sweep(theta, np.setdiff1d(np.arange(self.risk.n_blocks), self.heard))
-            self.sets.solve(self._target)
+        gap = 0.5 * float(theta @ theta) + self.sets.C * value - dual
+        self.astray = gap > min(2.0 * float(self.gaps.sum()), 0.5 * self.gap)
+        self.gap = min(self.gap, gap)
         return theta, value
+
+    def gather(self, theta: FloatArray, value: float) -> None:
+        """Ask all blocks at one point, but those without a part in the risk only if the others do not add up to it."""
+        told = self._sweep(theta, self.heard)
+        if value - told > 1e-9 * value:
+            self._sweep(theta, np.setdiff1d(np.arange(self.risk.n_blocks), self.heard))
+        self.sets.solve(self._target)
 
     def _sweep(self, theta: FloatArray, blocks: IntArray) -> float:
         total = sum(self._ask(block, theta) for block in blocks.tolist())
@@ -153,4 +163,4 @@ class _Search:
 
     @property
     def _target(self) -> float:
-        return _WORKED_OUT * float(self.gaps.sum())
+        return _WORKED_OUT * min(float(self.gaps.sum()), self.gap)

@@ -72,9 +72,9 @@ def _move(up, down, most, rise, slopes, alpha, theta):  # type: ignore[no-untype
 
 @njit(nogil=True, cache=True)
 def lift_block(block, steps, theta, C, places, sizes, slopes, offsets, alpha):  # type: ignore[no-untyped-def]
-    """Move multipliers from the lowest plane that has any to the highest, a few times; give the gap there was."""
+    """Move multipliers from the lowest plane that has any to the highest, as often as said; give the gap there was."""
     first_gap = 0.0
-    for step in range(steps):
+    for step in range(max(1, steps)):
         up, down, high, low = -1, -1, 0.0, np.inf
         used, held = 0.0, 0.0
         for place in range(sizes[block]):
@@ -91,7 +91,7 @@ def lift_block(block, steps, theta, C, places, sizes, slopes, offsets, alpha):  
             down, low, most = -1, 0.0, C - used
         if step == 0:
             first_gap = max(0.0, C * high - held)
-        if not high > low:
+        if steps == 0 or not high > low:
             break
         _move(up, down, most, high - low, slopes, alpha, theta)
     return first_gap
@@ -107,17 +107,19 @@ def ascend(  # type: ignore[no-untyped-def]
     once more. ``gaps`` are written for all blocks.
     """
     busy = np.empty(len(blocks), dtype=np.int64)
-    spent = 0
+    spent, total = 0, np.inf
     while True:
+        # Gaps at different θ do not add up to one, so all are measured before they are lifted.
+        moves = 0 if total <= target or spent >= visits else steps
         total, n_busy = 0.0, 0
         for block in blocks:
-            gaps[block] = lift_block(block, steps, theta, C, places, sizes, slopes, offsets, alpha)
+            gaps[block] = lift_block(block, moves, theta, C, places, sizes, slopes, offsets, alpha)
             total += gaps[block]
             if gaps[block] * len(blocks) > 0.1 * target:
                 busy[n_busy] = block
                 n_busy += 1
         spent += len(blocks)
-        if total <= target or n_busy == 0 or spent >= visits:
+        if moves == 0 and (total <= target or spent >= visits):
             return total
         rest = total
         while rest > 0.5 * target and spent < visits:

@@ -15,10 +15,10 @@ from marginrank.typing import BoolArray, FloatArray, IntArray
 
 #: Moves of multiplier in one visit of a block.
 _STEPS: Final = 2
-#: Sweeps after which another way is tried, and how often.
+#: Sweeps after which a program is solved at once, and how often both are tried.
 _SWEEPS: Final = 100
 _MOST_PROGRAMS: Final = 5
-#: Most blocks times planes in a program that is solved at once.
+#: Most blocks times planes in a program that is solved at once, which takes a matrix of that size.
 _LARGEST_PROGRAM: Final = 1 << 20
 #: Shares of the tolerance that are left to the quadratic programs, and to the constraints that are not added.
 _FOR_PROGRAMS: Final = 0.1
@@ -43,6 +43,8 @@ class WorkingSets:
     def __init__(self, n_blocks: int, n_parameters: int, C: float) -> None:
         self.C = float(C)
         self.theta = np.zeros(n_parameters)
+        #: Where the regulariser and the planes are least, as far as that was worked out: θ, or the point of a program.
+        self.point = self.theta
         self.sizes = np.zeros(n_blocks, dtype=np.int64)
         self._gaps = np.zeros(n_blocks)
         self._places = np.zeros((n_blocks, 4), dtype=np.int64)
@@ -90,6 +92,7 @@ class WorkingSets:
         from marginrank.solvers.frank_wolfe_kernel import lift_block  # noqa: PLC0415
 
         lift_block(block, 1, self.theta, self.C, *self._planes)
+        self.point = self.theta
 
     def ascend(self, target: float, sweeps: int) -> float:
         """Lift all blocks until what they add to the gap is at most ``target``, or for so many sweeps; give the rest.
@@ -98,7 +101,7 @@ class WorkingSets:
         """
         from marginrank.solvers.frank_wolfe_kernel import ascend  # noqa: PLC0415
 
-        blocks = np.flatnonzero(self.sizes)
+        blocks, self.point = np.flatnonzero(self.sizes), self.theta
         return float(
             ascend(blocks, target, sweeps * len(blocks), _STEPS, self._gaps, self.theta, self.C, *self._planes)
         )
@@ -119,15 +122,18 @@ class WorkingSets:
         """Blocks with a gap, or with more than one plane in use."""
         held = np.where(self._known, self._alpha[self._places], 0.0)
         most = np.maximum(held.max(axis=1), self.C - held.sum(axis=1))
-        return (most < (1.0 - 1e-9) * self.C) | (self._gaps * len(self.sizes) > 0.1 * target)
+        return np.asarray((most < (1.0 - 1e-9) * self.C) | (self._gaps * len(self.sizes) > 0.1 * target))
 
     def _solve_at_once(self, blocks: BoolArray, target: float) -> bool:
-        """Solve the program over some blocks with the others as they are; False where the bound is no better."""
+        """Solve the program over some blocks with the others as they are; False where the bound is no better.
+
+        Where much cancels, the point that comes with the multipliers is better than the one they add up to.
+        """
         rows, n = self._places[blocks][self._known[blocks]], int(blocks.sum())
         if n * len(rows) > _LARGEST_PROGRAM:
             return False
         before, bound = self._alpha[rows].copy(), self.dual()
-        _, _, alpha = least_of_planes(
+        self.point, _, alpha = least_of_planes(
             np.vstack([self._slopes[rows], np.zeros((n, len(self.theta)))]),
             np.concatenate([self._offsets[rows], np.zeros(n)]),
             np.concatenate([np.repeat(np.arange(n), self.sizes[blocks]), np.arange(n)]),
@@ -173,7 +179,7 @@ class NSlack(Limits):
     Yue, Finley, Radlinski and Joachims (2007), Algorithm 1: go through the blocks, add the most violated constraint of
     each if it is violated by more than ε beyond the slack of the block, and solve the quadratic program over all
     constraints so far; with the variations of Chapelle, Le and Smola (2007) §3.2. The programs are solved in the dual
-    from the multipliers before, two of a block at a time.
+    from the multipliers before, two of a block at a time, and at once where that is slow.
 
     Args:
         tol: Gap at which the optimum counts as found, as a share of the objective.
@@ -232,7 +238,7 @@ class NSlack(Limits):
                 self._solve(sets, max(primal, C * value), partly=added > 0 and self.schedule == "loop")
                 dual, passes = sets.dual(), passes + 1
                 if point is None:
-                    point, passes = sets.theta.copy(), passes + 1
+                    point, passes = sets.point.copy(), passes + 1
                     value = float(evaluate(risk, point)[0][0])
                 progress.offer(point, 0.5 * float(point @ point) + C * value, value)
                 if progress.note(dual, passes, converged=self.epsilon is not None and not added):
@@ -250,12 +256,12 @@ class NSlack(Limits):
         """
         every = self.schedule if isinstance(self.schedule, int) else int(self.schedule == "constraint")
         still = at is not None or not (every or self.single)
-        point = sets.theta if at is None else at
         margin = self.epsilon
         if margin is None:
             margin = _FOR_CONSTRAINTS * self.tol * primal / (sets.C * risk.n_blocks)
         total, added = 0.0, 0
         for block in range(risk.n_blocks):
+            point = sets.point if at is None else at
             value, slope = risk.block(block, point)
             _, kept = sets.take(block, value, slope, point, margin)
             total, added = total + float(value), added + kept

@@ -133,8 +133,8 @@ def along(
 ) -> list[Solution]:
     """Solve for several C, from the smallest up, each given the solution before; solutions come in the order given.
 
-    The time limit holds for all of them together. After Ctrl-C the larger C get the parameters reached until then: their
-    optimum is not below that of a smaller C, so the lower bound holds for them too.
+    The time limit holds for all of them together. After Ctrl-C the larger C get the parameters reached until then:
+    their optimum is not below that of a smaller C, so the lower bound holds for them too.
     """
     wanted = [float(C) for C in Cs]
     began = time.perf_counter()

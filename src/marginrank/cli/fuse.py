@@ -1,0 +1,177 @@
+"""``marginrank fuse``: learn how to combine retrieval runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import Force, check_inputs, check_outputs, whole
+from marginrank.cli.output import Output, table
+from marginrank.cli.reading import Reading
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.fusion import Fusion
+
+EXAMPLES: Final = (
+    "marginrank fuse bm25.run dense.run --qrels judged.qrels --measure ap -o fused.run",
+    "marginrank fuse bm25.run dense.run --qrels judged.qrels --trials 2 --sizes 10,5,10",
+)
+_LEARNED: Final = "learned"
+
+
+def command(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="TREC runs; or, without --qrels, judged data with a column per retriever."),
+    ],
+    reading: Reading,
+    output: Output,
+    qrels: Annotated[Path | None, typer.Option(metavar="FILE", help="TREC judgements that go with the runs.")] = None,
+    measure: Annotated[
+        str, typer.Option("--measure", "-m", help="The measure to train for.", autocompletion=measure_names)
+    ] = "ap",
+    preset: Annotated[
+        str | None, typer.Option(help="Train with this method instead; the measure still chooses C.")
+    ] = None,
+    kinds: Annotated[
+        str | None,
+        typer.Option(
+            "--kinds",
+            metavar="KIND,...",
+            help="What becomes of the scores: minmax, percentile, rrf, borda, score; the best of several is taken.",
+            show_default="minmax,percentile,rrf",
+        ),
+    ] = None,
+    scorer: Annotated[
+        Literal["linear", "additive"], typer.Option(help="A weight, or a step function, per run.")
+    ] = "linear",
+    negative: Annotated[bool, typer.Option("--negative", help="Let runs count against a document, too.")] = False,
+    ranks: Annotated[bool, typer.Option("--ranks", help="The columns hold ranks, 1 is best.")] = False,
+    policy: Annotated[
+        str, typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names)
+    ] = "standard",
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Only compare, in so many trials on random divisions of the queries.", show_default=False
+        ),
+    ] = None,
+    sizes: Annotated[
+        str, typer.Option(help="With --trials, queries to train on, to choose by and to test on.")
+    ] = "10,5,35",
+    n_jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write the fused run here.", rich_help_panel="Output"),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the model here.", rich_help_panel="Output")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Learn to combine retrieval runs, next to the fusions that learn nothing.
+
+    C and the kind of features are chosen by folds of the judged queries. The table compares the learned fusion with
+    RRF, CombSUM, CombMNZ, Borda and the best single run on queries that none of them was trained on.
+    """
+    from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
+
+    if trials is not None and (out is not None or model is not None):
+        raise Misuse("--trials only compares; leave out --out and --model, or --trials")
+    check_inputs([*sources, *([] if qrels is None else [qrels])])
+    check_outputs([out, model], inputs=sources, force=force)
+    queries = _read(sources, qrels, reading)
+    fusion = Fusion(
+        DEFAULT_FEATURES if kinds is None else tuple(kinds.split(",")),
+        measure=measure,
+        preset=preset,
+        scorer=scorer,
+        nonnegative=not negative,
+        ranks=ranks,
+        policy=policy,
+        n_jobs=n_jobs,
+    )
+    contest = _contest(queries, fusion, ranks, measure, policy, trials, sizes, n_jobs)
+    record: dict[str, Any] = {"queries": len(queries), "documents": queries.n_documents, **contest.to_dict()}
+    comparison = contest.compare(_LEARNED)
+    record["comparison"] = comparison.to_dicts()
+    text = f"{contest}\n\nagainst the learned fusion, {measure} by query:\n{comparison}"
+    if trials is None:
+        fusion.fit(queries)
+        record |= {"features": fusion.features_, "C": fusion.ranker_.C}
+        text += f"\n\ntrained on all {len(queries):,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
+        if scorer == "linear":
+            weights = sorted(fusion.weights().items(), key=lambda item: -abs(item[1]))
+            record["weights"] = dict(weights)
+            text += "\n" + table([["column", "weight"], *([name, f"{w:.4f}"] for name, w in weights)], right=[1])
+        text += _write(fusion, queries, out, model, force)
+    output.result(record | {"run": out, "model": model}, text)
+
+
+def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> Queries:
+    from marginrank.data.formats import recognize  # noqa: PLC0415
+    from marginrank.data.queries import Queries  # noqa: PLC0415
+    from marginrank.data.trec import read_qrels  # noqa: PLC0415
+    from marginrank.fusion import gather, read_runs  # noqa: PLC0415
+
+    if qrels is not None:
+        return gather(read_runs(sources), read_qrels(qrels))
+    if any(recognize(path) == "run" for path in sources):
+        raise Misuse("runs need judgements to learn from: give --qrels FILE")
+    found = reading.read(sources, missing=reading.missing or "nan")
+    if not isinstance(found, Queries):
+        raise Misuse("give TREC runs with --qrels, or judged data with a column per retriever")
+    return found
+
+
+def _contest(
+    queries: Queries,
+    fusion: Fusion,
+    ranks: bool,
+    measure: str,
+    policy: str,
+    n_trials: int | None,
+    sizes: str,
+    n_jobs: int | None,
+) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    from marginrank.fusion import FIXED, BestRun, FixedFusion, contest, trials  # noqa: PLC0415
+
+    methods = {_LEARNED: fusion, **{name: FixedFusion(name, ranks=ranks) for name in FIXED}}
+    methods["best single run"] = BestRun(measure=measure, ranks=ranks)
+    options: dict[str, Any] = {"measure": measure, "policy": policy, "n_jobs": n_jobs}
+    if n_trials is not None:
+        return trials(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)
+    n_folds = min(5, len(queries))
+    part = np.random.default_rng(0).permutation(np.arange(len(queries)) % n_folds)
+    nothing = np.zeros(0, dtype=np.int64)
+    folds = [(np.flatnonzero(part != number), nothing, np.flatnonzero(part == number)) for number in range(n_folds)]
+    return contest(queries, methods, folds, **options)
+
+
+def _sizes(text: str) -> tuple[int, int, int]:
+    words = text.split(",")
+    if len(words) != 3 or not all(word.strip().isdigit() for word in words):
+        raise Misuse(f"--sizes is {text!r}; give three numbers, such as 10,5,35")
+    train, valid, test = map(int, words)
+    return train, valid, test
+
+
+def _write(fusion: Fusion, queries: Queries, out: Path | None, model: Path | None, force: bool) -> str:
+    from marginrank.data.trec import write_run  # noqa: PLC0415
+
+    lines = ""
+    if model is not None:
+        fusion.save(model, overwrite=force)
+        lines += f"\nwrote {model}"
+    if out is not None:
+        with whole(out, force=force) as place:
+            write_run(place, fusion.run(queries))
+        lines += f"\nwrote {out}"
+    return lines

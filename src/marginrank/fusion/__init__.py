@@ -1,0 +1,30 @@
+"""Combine retrieval runs: gather them, learn their weights, and compare with the fusions that learn nothing."""
+
+from __future__ import annotations
+
+from marginrank.fusion.features import KINDS, Columns, fusion_features
+from marginrank.fusion.fixed import FIXED, BestRun, FixedFusion, borda, comb_mnz, comb_sum, rrf
+from marginrank.fusion.gather import gather, read_runs
+from marginrank.fusion.learned import DEFAULT_FEATURES, Fusion
+from marginrank.fusion.protocol import Trials, balanced_splits, contest, trials
+
+__all__ = [
+    "DEFAULT_FEATURES",
+    "FIXED",
+    "KINDS",
+    "BestRun",
+    "Columns",
+    "FixedFusion",
+    "Fusion",
+    "Trials",
+    "balanced_splits",
+    "borda",
+    "comb_mnz",
+    "comb_sum",
+    "contest",
+    "fusion_features",
+    "gather",
+    "read_runs",
+    "rrf",
+    "trials",
+]

@@ -1,0 +1,141 @@
+"""Several runs as one table: a column per run, a row per document that any of them found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.data.trec import Qrels, Run, read_run
+from marginrank.errors import DataError
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+
+def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: bool = False) -> Queries:
+    """Put the documents of all runs together, topic by topic, with the score that each run gave them.
+
+    A document that a run did not return has NaN there. Judgements give the grades; without them all grades are 0, which
+    will do for applying a fusion. Relevant documents that no run returned are in no row: measures of the table are over
+    the documents found, and `evaluate(qrels, run)` is what counts those missed.
+
+    >>> from marginrank.data.trec import Qrels, Run
+    >>> bm25 = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "b"]), np.array([7.0, 5.0]))
+    >>> dense = Run(np.array(["1"]), np.array([0, 2]), np.array(["c", "b"]), np.array([0.9, 0.8]))
+    >>> qrels = Qrels(np.array(["1"]), np.array([0, 2]), np.array(["b", "z"]), np.array([2.0, 1.0]))
+    >>> table = gather({"bm25": bm25, "dense": dense}, qrels)
+    >>> table.document_ids.tolist(), table.grades.tolist(), table.feature_names
+    (['a', 'b', 'c'], [0.0, 2.0, 0.0], ('bm25', 'dense'))
+    >>> table.X.tolist()
+    [[7.0, nan], [5.0, 0.8], [nan, 0.9]]
+
+    Args:
+        runs: Name of each run and the run; the names become those of the columns.
+        qrels: Judgements. Topics that nobody judged are left out, unjudged documents have grade 0.
+        judged_only: Leave unjudged documents out. What is computed within a query, such as ranks, is then among those
+            that are left.
+
+    Raises:
+        DataError: A run has no topic that the others or the judgements know.
+    """
+    _check(runs, qrels, judged_only)
+    topics = _topics(runs, qrels)
+    found = {name: _rows(run, run.scores, topics) for name, run in runs.items()}
+    documents, codes = np.unique(np.concatenate([ids for _, ids, _ in found.values()]), return_inverse=True)
+    places = np.split(codes, np.cumsum([len(ids) for _, ids, _ in found.values()])[:-1])
+    keys = [topic * len(documents) + code for (topic, _, _), code in zip(found.values(), places, strict=True)]
+    for name, key in zip(runs, keys, strict=True):
+        if len(np.unique(key)) < len(key):
+            raise DataError(f"run {name!r} has a document twice for one topic; keep one")
+    rows = np.unique(np.concatenate(keys))
+    grades, judged = _grades(rows, documents, topics, qrels)
+    kept = rows[judged] if judged_only else rows
+    if not len(kept):
+        raise DataError("no run returned a judged document; leave out judged_only, or check the document ids")
+    X = np.full((len(rows), len(runs)), np.nan)
+    for column, (key, (_, _, scores)) in enumerate(zip(keys, found.values(), strict=True)):
+        X[np.searchsorted(rows, key), column] = scores
+    return Queries.from_arrays(
+        X[judged] if judged_only else X,
+        grades[judged] if judged_only else grades,
+        qid=np.array(list(topics))[kept // len(documents)],
+        document_ids=documents[kept % len(documents)],
+        feature_names=runs,
+        allow_nan=True,
+    )
+
+
+def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
+    """Read one run per file, by tag.
+
+    Raises:
+        DataError: Two files have the same tag.
+    """
+    found: dict[str, Run] = {}
+    for path in paths:
+        run = read_run(path)
+        if run.tag in found:
+            raise DataError(f"the tag {run.tag!r} is that of another run too; give every run its own", path=Path(path))
+        found[run.tag] = run
+    return found
+
+
+def _check(runs: Any, qrels: Any, judged_only: bool) -> None:
+    if not isinstance(runs, Mapping) or not all(isinstance(run, Run) for run in runs.values()):
+        raise TypeError("gather takes the runs by name: gather({'bm25': read_run(...), 'dense': read_run(...)})")
+    if not runs:
+        raise DataError("there is no run to gather; give at least one")
+    if qrels is not None and not isinstance(qrels, Qrels):
+        raise TypeError("judgements are Qrels; read them with read_qrels")
+    if judged_only and qrels is None:
+        raise ValueError("judged_only needs judgements; give qrels")
+
+
+def _topics(runs: Mapping[str, Run], qrels: Qrels | None) -> dict[str, int]:
+    """Number the topics that count, in the order of the judgements or of first appearance."""
+    of_runs = dict.fromkeys(topic for run in runs.values() for topic in run.topics.tolist())
+    names = list(of_runs) if qrels is None else [topic for topic in qrels.topics.tolist() if topic in of_runs]
+    if qrels is not None and not names:
+        raise DataError(
+            f"the runs and the judgements share no topic: {_some(list(of_runs))} against "
+            f"{_some(qrels.topics.tolist())}; give those of one collection"
+        )
+    for name, run in runs.items():
+        others = {topic for other, one in runs.items() if other != name for topic in one.topics.tolist()}
+        shared = set(names) & (others or set(names))
+        if not shared.intersection(run.topics.tolist()):
+            raise DataError(
+                f"run {name!r} shares no topic with the others: {_some(run.topics.tolist())} against "
+                f"{_some([topic for topic in names if topic in shared])}; leave it out"
+            )
+    return {name: number for number, name in enumerate(names)}
+
+
+def _some(topics: Sequence[str]) -> str:
+    return ", ".join(topics[:3]) + (", ..." if len(topics) > 3 else "")
+
+
+def _rows(table: Run | Qrels, values: FloatArray, topics: Mapping[str, int]) -> tuple[IntArray, AnyArray, FloatArray]:
+    """Topic number, document id and value of each row of a known topic."""
+    numbers = np.array([topics.get(topic, -1) for topic in table.topics.tolist()], dtype=np.int64)
+    topic = np.repeat(numbers, np.diff(table.offsets))
+    known = topic >= 0
+    return topic[known], table.document_ids[known], values[known]
+
+
+def _grades(
+    rows: IntArray, documents: AnyArray, topics: Mapping[str, int], qrels: Qrels | None
+) -> tuple[FloatArray, BoolArray]:
+    """Grade of each row, and whether it was judged."""
+    grades, judged = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
+    if qrels is None:
+        return grades, judged
+    topic, ids, values = _rows(qrels, qrels.grades, topics)
+    code = np.minimum(np.searchsorted(documents, ids), len(documents) - 1)
+    key = topic * len(documents) + code
+    at = np.minimum(np.searchsorted(rows, key), len(rows) - 1)
+    hit = (documents[code] == ids) & (rows[at] == key)
+    grades[at[hit]], judged[at[hit]] = values[hit], True
+    return grades, judged

@@ -1,0 +1,50 @@
+"""``marginrank fuse``."""
+
+from __future__ import annotations
+
+import pytest
+
+from marginrank import evaluate, read_qrels, read_run
+from marginrank.fusion import Fusion, gather, read_runs
+
+RUNS = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels")
+
+
+def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, folder):
+    done = run(*RUNS, "-o", "fused.run", "--model", "fused.marginrank", "--json")
+    assert done.code == 0
+    assert set(done.json["mean"]) == {"learned", "rrf", "combsum", "combmnz", "borda", "best single run"}
+    qrels, fused = read_qrels(folder / "judged.qrels"), read_run(folder / "fused.run")
+    value = evaluate(qrels, fused, "ap").mean["ap"]
+    assert value > max(evaluate(qrels, read_run(folder / name), "ap").mean["ap"] for name in ("bm25.run", "dense.run"))
+    queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), qrels)
+    again = Fusion.load(folder / "fused.marginrank")
+    assert again.weights() == pytest.approx(done.json["weights"])
+    assert evaluate(qrels, again.run(queries), "ap").mean["ap"] == pytest.approx(value, abs=1e-6)
+
+
+def test_the_text_has_the_table_the_tests_and_the_weights(run):
+    done = run(*RUNS, "--kinds", "rrf,minmax", "--measure", "ndcg@10")
+    assert done.code == 0
+    for word in ("combmnz", "best single run", "p Wilcoxon", "weight", "trained on all 30 queries"):
+        assert word in done.out
+
+
+def test_trials_only_compare(run, fails, folder):
+    done = run(*RUNS, "--trials", "3", "--sizes", "10,5,10", "--kinds", "rrf", "--json")
+    assert len(done.json["per_trial"]["learned"]) == 3
+    assert "weights" not in done.json
+    assert "leave out --out" in fails(*RUNS, "--trials", "3", "-o", "x.run", code=2)
+    assert "give three numbers" in fails(*RUNS, "--trials", "3", "--sizes", "10", code=2)
+
+
+def test_a_table_of_scores_needs_no_judgements_of_its_own(run):
+    assert run("fuse", "train.txt", "--negative", "--kinds", "score", "--json").json["queries"] == 30
+
+
+def test_bad_input_is_one_line(fails, folder):
+    assert "give --qrels" in fails("fuse", "bm25.run", "dense.run", code=2)
+    assert "no such file" in fails("fuse", "bm25.run", "sparse.run", "--qrels", "judged.qrels", code=1)
+    (folder / "kept.run").write_text("mine")
+    assert "exists" in fails(*RUNS, "-o", "kept.run", code=1)
+    assert "did you mean" in fails(*RUNS, "--measure", "app", code=2)
