@@ -1,36 +1,37 @@
-# Everything runs in .venv, made on first use from pinned versions.
+# Everything runs in .venv, and the benchmarks in .venv-bench, made on first use from pinned versions.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BENCH_READY := $(VENV)/.bench-ready
+BENCH := .venv-bench
+BENCH_BIN := $(BENCH)/bin
+BENCH_READY := $(BENCH)/.ready
 
 .PHONY: help setup demo test check lint docs bench lock clean
 
 help:
-	@echo "make demo   measure rankings of scikit-learn's digits, with significance"
+	@echo "make demo   learn image search on scikit-learn's digits; writes out/demo.html"
 	@echo "make test   run the tests"
 	@echo "make check  ruff, mypy, import contracts, then the tests"
 	@echo "make docs   build the documentation into site/ (warnings are errors)"
-	@echo "make bench  compare speed with other tools"
+	@echo "make bench  compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
 	@echo "make lock   pin the newest versions of everything"
 
 setup: $(READY)
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt
+$(BENCH_READY): requirements/bench.txt
+$(READY) $(BENCH_READY): %/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("marginrank needs Python 3.11 or newer, not " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing pinned versions into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
-	@touch $@
-
-$(BENCH_READY): requirements/bench.txt $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements/bench.txt
+	@test -x $*/bin/python || $(PYTHON) -m venv $*
+	@echo "Installing pinned versions into $* ..."
+	@$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(filter requirements/%,$^)
+	@$*/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/python -m marginrank.demo
+	@mkdir -p out
+	@$(BIN)/marginrank demo --page out/demo.html --force
 
 test: $(READY)
 	$(BIN)/python -m pytest
@@ -47,19 +48,22 @@ docs: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 bench: $(BENCH_READY)
-	$(BIN)/python benchmarks/reading.py
-	$(BIN)/python benchmarks/evaluation.py
-	$(BIN)/python benchmarks/losses.py
+	$(BENCH_BIN)/python benchmarks/reading.py
+	$(BENCH_BIN)/python benchmarks/evaluation.py
+	$(BENCH_BIN)/python benchmarks/losses.py
+	$(BENCH_BIN)/python benchmarks/training.py
 
 lock:
 	mkdir -p requirements
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(BENCH)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip hatchling
 	$(BIN)/python -m pip install --quiet --group dev '.[all]'
 	$(BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --group bench
-	$(BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/bench.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH_BIN)/python -m pip install --quiet --upgrade pip
+	$(BENCH_BIN)/python -m pip install --quiet --requirement requirements/dev.txt --group bench
+	$(BENCH_BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
