@@ -51,6 +51,7 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/reading.py
 	$(BENCH_BIN)/python benchmarks/evaluation.py
 	$(BENCH_BIN)/python benchmarks/losses.py
+	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py
 
 lock:
