@@ -103,14 +103,20 @@ def command(
     text = f"{contest}\n\nagainst the learned fusion, {measure} by query:\n{comparison}"
     if trials is None:
         fusion.fit(queries)
-        record |= {"features": fusion.features_, "C": fusion.ranker_.C}
-        text += f"\n\ntrained on all {len(queries):,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
-        if scorer == "linear":
-            weights = sorted(fusion.weights().items(), key=lambda item: -abs(item[1]))
-            record["weights"] = dict(weights)
-            text += "\n" + table([["column", "weight"], *([name, f"{w:.4f}"] for name, w in weights)], right=[1])
-        text += _write(fusion, queries, out, model, force)
+        found, said = _learned(fusion, len(queries))
+        record, text = record | found, text + said + _write(fusion, queries, out, model, force)
     output.result(record | {"run": out, "model": model}, text)
+
+
+def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
+    """What was chosen and learned on all queries, as values and as text."""
+    record: dict[str, Any] = {"features": fusion.features_, "C": fusion.ranker_.C}
+    text = f"\n\ntrained on all {n_queries:,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
+    if fusion.scorer == "linear":
+        weights = sorted(fusion.weights().items(), key=lambda item: -abs(item[1]))
+        record["weights"] = dict(weights)
+        text += "\n" + table([["column", "weight"], *([name, f"{w:.4f}"] for name, w in weights)], right=[1])
+    return record, text
 
 
 def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> Queries:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from marginrank.errors import DataError
 from marginrank.feature_maps import FeatureMap, Positional, parse_map
-from marginrank.losses.base import Bound, BoundLoss, Loss
+from marginrank.losses.base import Bound, BoundLoss, TwoBoundLoss
 from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -34,7 +34,7 @@ class _BoundAssigned(BoundLoss):
 
 
 @dataclass(frozen=True)
-class CostLoss(Loss):
+class CostLoss(TwoBoundLoss):
     """A bound of any position-dependent loss Σ_i C(i, rank of i), Le and Smola (2008) eq. (19).
 
     ``cost`` gives the matrix of documents × ranks for the grades of a query; Δ is what a ranking costs more than the
@@ -48,15 +48,6 @@ class CostLoss(Loss):
     cost: Callable[[FloatArray], npt.ArrayLike]
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
-
-    @property
-    def convex(self) -> bool:
-        """The hinge is."""
-        return self.bound == "hinge"
-
-    def bounded(self, bound: Bound) -> Loss:
-        """Give the same loss with another bound."""
-        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the cheapest ranking of each query."""
@@ -102,7 +93,7 @@ class _BoundCost(_BoundAssigned):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedLoss(Loss):
+class GroupedLoss(TwoBoundLoss):
     """A bound of a sum over the first k ranks, where each group of documents may take only one of them.
 
     The diversity constraint of Le and Smola (2008) §5.1: rankings of the first k ranks with at most one document of a
@@ -118,15 +109,6 @@ class GroupedLoss(Loss):
     groups: AnyArray
     shape: str | tuple[float, ...] = "sqrt"
     bound: Bound = "hinge"
-
-    @property
-    def convex(self) -> bool:
-        """The hinge is."""
-        return self.bound == "hinge"
-
-    def bounded(self, bound: Bound) -> Loss:
-        """Give the same loss with another bound."""
-        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Find the groups and the ideal ranking of each query."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +72,21 @@ class Loss(ABC):
             offsets: Where each query begins and ends; one query by default.
         """
         return self.bind(grades, offsets)(scores)
+
+
+class TwoBoundLoss(Loss):
+    """A loss of a measure with a ``bound`` to choose: the hinge is convex, the tight bound is not."""
+
+    bound: Bound
+
+    @property
+    def convex(self) -> bool:
+        """The hinge is."""
+        return self.bound == "hinge"
+
+    def bounded(self, bound: Bound) -> Loss:
+        """Give the same loss with another bound."""
+        return cast("Loss", replace(cast("Any", self), bound=bound))
 
 
 class BoundLoss(ABC):

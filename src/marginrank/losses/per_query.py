@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.feature_maps import FeatureMap
-from marginrank.losses.base import Bound, BoundLoss, Loss
+from marginrank.losses.base import Bound, BoundLoss, Loss, TwoBoundLoss
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.typing import FloatArray, IntArray
@@ -35,7 +35,7 @@ def mwta_cutoffs(grades: FloatArray, offsets: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True)
-class ModifiedWTA(Loss):
+class ModifiedWTA(TwoBoundLoss):
     """mWTA: NDCG with a cutoff for each query, so that winner takes all can be learned; Le and Smola (2008) §6.4.
 
     >>> ModifiedWTA()([1, 0], [0.0, 0.0])[0].round(4).tolist()                # as ndcg@2
@@ -44,15 +44,6 @@ class ModifiedWTA(Loss):
 
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
-
-    @property
-    def convex(self) -> bool:
-        """The hinge is."""
-        return self.bound == "hinge"
-
-    def bounded(self, bound: Bound) -> Loss:
-        """Give the same loss with another bound."""
-        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Put queries with the same cutoff together."""

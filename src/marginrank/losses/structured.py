@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from marginrank.feature_maps import FeatureMap, FirstRelevant, parse_map
-from marginrank.losses.base import Bound, BoundLoss, Loss
+from marginrank.losses.base import Bound, BoundLoss, TwoBoundLoss
 from marginrank.measures import Measure, parse_measure
 from marginrank.oracles.choice import oracle_for
 from marginrank.oracles.levels import Levels, arrange
@@ -19,7 +19,7 @@ NO_REFERENCE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class StructuredLoss(Loss):
+class StructuredLoss(TwoBoundLoss):
     """A bound on the loss Δ of a measure that has a (sub)gradient.
 
     With s the scores, a(y) the coefficients of the feature map and y* the ideal ranking:
@@ -43,15 +43,6 @@ class StructuredLoss(Loss):
         if self.bound not in ("hinge", "tight"):
             raise ValueError(f"bound is {self.bound!r}; choose 'hinge' or 'tight'")
         oracle_for(self.measure, self.feature_map)
-
-    @property
-    def convex(self) -> bool:
-        """The hinge is."""
-        return self.bound == "hinge"
-
-    def bounded(self, bound: Bound) -> Loss:
-        """Give the loss of the same measure and map with another bound."""
-        return replace(self, bound=bound)
 
     def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
         """Arrange the documents by level and choose the oracle."""
