@@ -101,7 +101,7 @@ def test_systems_of_the_same_name_are_called_by_their_paths(run, folder):
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (["test.txt", "model.marginrank", "-m", "ndgc@5"], "did you mean 'ndcg'?", 2),
+        (["test.txt", "model.marginrank", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
         (["test.txt", "model.marginrank", "--policy", "lettor"], "unknown policy", 2),
         (["test.txt", "model.marginrank", "--compare"], "at least two systems", 2),
         (["test.txt", "model.marginrank", "scores.txt", "--baseline", "model"], "--compare", 2),

@@ -35,8 +35,8 @@ def test_odd_spellings_are_understood(spelling, normal):
     ("spelling", "message"),
     [
         ("map", "unknown measure 'map'; did you mean 'ap'? known: ap, auc, dcg"),
-        ("mrr@10", "unknown measure 'mrr@10'; did you mean 'rr'?"),
-        ("ndgc@10", "did you mean 'ndcg'?"),
+        ("mrr@10", "unknown measure 'mrr@10'; did you mean 'rr@10'?"),
+        ("ndgc@10", "did you mean 'ndcg@10'?"),
         ("xyzzy", "unknown measure 'xyzzy'; known: ap,"),
         ("ndcg@", "cannot read measure 'ndcg@'; spell it like ap, ndcg@10 or rbp(p=0.8)"),
         ("", "cannot read measure ''"),

@@ -37,6 +37,7 @@ def ranker_record(ranker: Ranker) -> dict[str, Any]:
         "bound": ranker.bound_,
         "scorer": ranker.scorer,
         "scaling": ranker.scaling,
+        "weighting": ranker.weighting,
         "solver": ranker.solver_,
         "C": solution.C,
         "objective": solution.primal,
@@ -62,6 +63,7 @@ def ranker_facts(ranker: Ranker) -> list[tuple[str, str]]:
     solution, health = ranker.solution_, ranker.health_
     name = _preset(ranker) or ranker.measure_
     scaled = "" if ranker.scaling is None else f", scaling {ranker.scaling}"
+    scaled += "" if ranker.weighting is None else f", weighting {ranker.weighting}"
     gap = "no certificate (tight bound)"
     if math.isfinite(solution.gap):
         share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0

@@ -139,7 +139,8 @@ def _find(name: str, spec: str) -> type[Measure]:
     if name in Measure.registry:
         return Measure.registry[name]
     near = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, Measure.registry, n=1)), None)
-    hint = f"did you mean {near!r}? " if near else ""
+    # With what followed the name, so that the hint can be used as it is.
+    hint = f"did you mean {near + spec.strip()[len(name) :]!r}? " if near else ""
     raise ValueError(f"unknown measure {spec!r}; {hint}known: {', '.join(sorted(Measure.registry))}")
 
 
