@@ -39,6 +39,7 @@ COMMANDS: Final = (
     "inspect",
     "measures",
     "presets",
+    "reproduce",
     "demo",
 )
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."

@@ -1,0 +1,156 @@
+"""What an experiment is made of: tasks that compute, and a report that is made from their results alone.
+
+An experiment is one module of this folder with a constant ``EXPERIMENT``; `all_experiments` finds it, and
+``marginrank reproduce NAME`` runs it:
+
+    def _fold(data: Path, *, preset: str, fold: int, most: int | None) -> dict[str, Any]:
+        ...                                   # train, measure; give back what JSON can hold
+
+    def _plan(size: Size) -> list[Task]:
+        presets, most = (("svmmap", "svmauc"), None) if size == "full" else (("svmmap",), 8)
+        return [
+            Task(f"{preset}/fold {fold}", _fold, {"preset": preset, "fold": fold, "most": most})
+            for preset in presets for fold in range(1, 6)
+        ]
+
+    def _report(results: Mapping[str, Any]) -> Report:
+        ...                                   # tables, figures and findings, computed from the results by name
+
+    EXPERIMENT = Experiment("yue-roc", "...", "Yue et al. (2007), Table 9", "...", ("letor4-mq2008",), _plan, _report)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+#: ``miniature`` runs through everything in seconds, on a few queries: for tests, its numbers mean nothing.
+Size: TypeAlias = Literal["full", "miniature"]
+Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
+Cell: TypeAlias = str | float | int | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work, whose result is kept on disk: what was computed once is not computed again.
+
+    Args:
+        name: What the report calls it; no two tasks of an experiment have the same.
+        call: A function of a module, called as ``call(data, **options)`` with the folder of the data. What it gives
+            back is kept as JSON. It may run in another process, next to others, and should use one thread.
+        options: Its other arguments, as JSON has them.
+        alone: Run when nothing else does, for what measures time.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a caption; numbers are printed with four digits, None as a dash.
+
+    >>> print(Table("Means", ("method", "MAP"), [("svmmap", 0.48), ("ranksvm", None)]).markdown())
+    **Means**
+    <BLANKLINE>
+    | method | MAP |
+    | :--- | ---: |
+    | svmmap | 0.4800 |
+    | ranksvm | – |
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    def markdown(self) -> str:
+        """Write it the way Markdown has tables."""
+        numeric = [
+            any(isinstance(row[at], int | float) for row in self.rows) and at > 0 for at in range(len(self.columns))
+        ]
+        lines = [list(self.columns), ["---:" if right else ":---" for right in numeric]]
+        lines += [[_cell(value) for value in row] for row in self.rows]
+        return f"**{self.caption}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with a caption.
+
+    Args:
+        name: The end of its file's name.
+        caption: What it shows, in a sentence.
+        figure: A figure of matplotlib, made by `marginrank.plots.new_figure`.
+    """
+
+    name: str
+    caption: str
+    figure: Any
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of a paper and what the numbers say about it; computed, never written by hand.
+
+    Args:
+        claim: What the paper says, in one sentence.
+        source: Where it says so, such as ``Yue et al. (2007), Table 6``.
+        verdict: Whether it holds here.
+        evidence: The numbers that decide, with intervals or tests.
+    """
+
+    claim: str
+    source: str
+    verdict: Verdict
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an experiment shows, in the order of reading.
+
+    Args:
+        tables: Ours, and those of the paper beside them.
+        pictures: Figures.
+        findings: Claims and verdicts.
+        notes: Sentences on what differs from the paper, and why.
+    """
+
+    tables: Sequence[Table]
+    pictures: Sequence[Picture] = ()
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A result of a paper, rebuilt.
+
+    Args:
+        name: How it is asked for.
+        title: What it is, in a line.
+        source: The paper and its tables or figures.
+        about: What is rebuilt and how, in a paragraph or two of Markdown.
+        data: Folders it reads, below the folder of the data.
+        plan: The tasks, given the size.
+        report: What they show, given their results by name.
+    """
+
+    name: str
+    title: str
+    source: str
+    about: str
+    data: Sequence[str]
+    plan: Callable[[Size], Sequence[Task]]
+    report: Callable[[Mapping[str, Any]], Report]
+
+
+def _cell(value: Cell) -> str:
+    if value is None or value != value:  # noqa: PLR0124
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else value.replace("|", "\\|")

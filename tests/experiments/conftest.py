@@ -1,0 +1,63 @@
+"""Small made-up data with the names and formats of the real sets, so that every experiment can be run through."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+N_QUERIES = 6
+
+
+def _letor(folder: Path, prefix: str, n_features: int, rng: np.random.Generator, *, ranks: bool = False) -> None:
+    folder.mkdir(parents=True)
+    for part in range(1, 6):
+        lines = []
+        for query in range(N_QUERIES):
+            for document in range(12):
+                grade = int(document % 6 == 0) + int(document % 4 == 0)
+                values = rng.normal(0.3 * grade, 0.5, n_features).clip(-1, 2).round(4)
+                shown = [f"{v}" for v in values]
+                if ranks:
+                    shown = ["NULL" if v < 0 else str(1 + int(50 * (2 - v))) for v in values]
+                features = " ".join(f"{at}:{value}" for at, value in enumerate(shown, 1))
+                lines.append(f"{grade} qid:{100 * part + query} {features} #docid = D{part}-{query}-{document}\n")
+        (folder / f"{prefix}{part}.txt.xz").write_bytes(lzma.compress("".join(lines).encode(), preset=0))
+
+
+def _table(path: Path, rows: list[list[object]], separator: str, header: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = header + "".join(separator.join(map(str, row)) + "\n" for row in rows)
+    path.write_bytes(lzma.compress(text.encode(), preset=0))
+
+
+def _classes(rng: np.random.Generator, n: int, n_features: int, labels: list[int]) -> list[list[object]]:
+    """Rows of whole numbers around a centre of their class, with the class at the end."""
+    centres = rng.integers(0, 16, (len(labels), n_features))
+    chosen = rng.integers(0, len(labels), n)
+    values = (centres[chosen] + rng.integers(-2, 3, (n, n_features))).clip(0, 16)
+    return [[*row, labels[at]] for row, at in zip(values.tolist(), chosen.tolist(), strict=True)]
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like that of the real data, with made-up numbers."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    _letor(folder / "letor2-ohsumed", "S", 25, rng)
+    _letor(folder / "letor3-ohsumed" / "QueryLevelNorm", "S", 45, rng)
+    _letor(folder / "letor4-mq2008", "S", 46, rng)
+    _letor(folder / "letor4-mq2008-agg", "A", 25, rng, ranks=True)
+    for name, n_features in (("optdigits", 64), ("pendigits", 16)):
+        for part in ("tra", "tes"):
+            _table(folder / f"uci-{name}" / f"{name}.{part}.xz", _classes(rng, 600, n_features, list(range(10))), ",")
+    _table(folder / "uci-page-blocks" / "page-blocks.data.xz", _classes(rng, 800, 10, [1, 1, 1, 2, 3, 4, 5]), " ")
+    header = ",".join([*(f"f{at}" for at in range(54)), "Cover_Type"]) + "\n"
+    _table(folder / "uci-covertype" / "covtype.csv.xz", _classes(rng, 2000, 54, [1, 2, 3, 4, 5, 6, 7]), ",", header)
+    ratings = rng.uniform(-10, 10, (60, 100)).round(2)
+    ratings[rng.random(ratings.shape) < 0.2] = 99
+    rows = [[int((row != 99).sum()), *row.tolist()] for row in ratings]
+    _table(folder / "jester-1" / "jester-data-1.csv.xz", rows, ",")
+    return folder

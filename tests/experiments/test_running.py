@@ -1,0 +1,185 @@
+"""The engine: results are kept, failures lose nothing, and a kill is followed by going on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from marginrank.errors import DataError
+from marginrank.experiments import all_experiments
+from marginrank.experiments.base import Experiment, Finding, Picture, Report, Table, Task
+from marginrank.experiments.running import Runner
+from marginrank.experiments.writing import write, write_findings
+from marginrank.plots import new_figure
+
+
+def _count(data: Path, *, number: int) -> dict[str, int]:
+    with (data / "calls").open("a") as file:
+        file.write(f"{number}\n")
+    if number < 0:
+        raise ValueError("negative numbers have no square here")
+    return {"square": number * number}
+
+
+def _report(results):
+    figure = new_figure(2, 2)
+    figure.subplots().plot([one["square"] for one in results.values()])
+    return Report(
+        [Table("Squares", ("number", "square"), [(name, one["square"]) for name, one in results.items()])],
+        [Picture("line", "The squares.", figure)],
+        [Finding("Squares grow.", "Euclid", "holds", "4 > 1")],
+        ["Nothing differs."],
+    )
+
+
+def _experiment(numbers, name="squares", **options):
+    return Experiment(
+        name,
+        "Squares",
+        "Euclid, Table 1",
+        "Numbers, squared.",
+        (),
+        lambda _: [Task(f"number {n}", _count, {"number": n}, **options) for n in numbers],
+        _report,
+    )
+
+
+def _calls(folder):
+    return (folder / "calls").read_text().split()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_each_task_is_computed_once(tmp_path, n_jobs):
+    with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
+        first = runner.run(_experiment([1, 2]))
+    with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
+        second = runner.run(_experiment([1, 2, 3]))
+    assert {name: one.result["square"] for name, one in second.items()} == {"number 1": 1, "number 2": 4, "number 3": 9}
+    assert [one.seconds for one in first.values()] == [second[name].seconds for name in first]
+    assert sorted(_calls(tmp_path)) == ["1", "2", "3"]
+
+
+def test_fresh_computes_again(tmp_path):
+    for fresh in (False, True):
+        with Runner(tmp_path, tmp_path / "kept", n_jobs=1, fresh=fresh) as runner:
+            runner.run(_experiment([1]))
+    assert _calls(tmp_path) == ["1", "1"]
+
+
+def test_other_data_computes_again(tmp_path):
+    experiment = replace(_experiment([1]), data=("set",))
+    (tmp_path / "set").mkdir()
+    for text in ("old", "newer"):
+        (tmp_path / "set" / "a.txt").write_text(text)
+        with Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner:
+            runner.run(experiment)
+    assert _calls(tmp_path) == ["1", "1"]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_failure_loses_nothing_of_the_others(tmp_path, n_jobs):
+    with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
+        with pytest.raises(DataError, match=r"squares: task 'number -1' failed: ValueError: negative .* are kept"):
+            runner.run(_experiment([1, -1, 2]))
+        runner.run(_experiment([1, 2]))
+    assert sorted(_calls(tmp_path)) == ["-1", "1", "2"]
+
+
+def test_tasks_alone_come_last(tmp_path):
+    experiment = _experiment([1, 2])
+    plan = [Task("alone", _count, {"number": 3}, alone=True), *experiment.plan("full")]
+    with Runner(tmp_path, tmp_path / "kept", n_jobs=2) as runner:
+        runner.run(replace(experiment, plan=lambda _: plan))
+    assert _calls(tmp_path)[-1] == "3"
+
+
+def test_missing_data_is_named_before_anything_runs(tmp_path):
+    with (
+        Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner,
+        pytest.raises(DataError, match="squares reads nowhere"),
+    ):
+        runner.run(replace(_experiment([1]), data=("nowhere",)))
+
+
+def test_progress_counts_what_was_kept(tmp_path):
+    told = []
+
+    def tell(*event):
+        told.append(event[1:])
+
+    with Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner:
+        runner.run(_experiment([1]))
+        runner.run(_experiment([1, 2]), progress=tell)
+    assert told == [(2, 2, "number 2")]
+
+
+def test_results_are_written_for_readers_and_machines(tmp_path):
+    experiment = _experiment([1, 2])
+    with Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner:
+        kept = runner.run(experiment)
+    page, record, picture = write(experiment, kept, tmp_path / "out", "marginrank reproduce squares")
+    text = page.read_text(encoding="utf-8")
+    for part in ("# Squares", "| number 2 | 4 |", "**holds**", "squares-line.svg", "$ marginrank reproduce squares"):
+        assert part in text
+    assert json.loads(record.read_text())["results"]["number 2"] == {"square": 4}
+    before = picture.read_bytes()
+    write(experiment, kept, tmp_path / "out", "marginrank reproduce squares")
+    assert picture.read_bytes() == before
+    assert (
+        "| Squares grow. | Euclid | **holds** | 4 > 1 |" in write_findings([experiment], tmp_path / "out").read_text()
+    )
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text(
+        """
+import sys, time
+from pathlib import Path
+from marginrank.experiments.base import Experiment, Task
+from marginrank.experiments.running import Runner
+
+def work(data, *, number):
+    with (data / "calls").open("a") as file:
+        file.write(f"{number}\\n")
+    if number == 2 and not (data / "quick").exists():
+        time.sleep(600)
+    return number
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    tasks = [Task(f"n{n}", work, {"number": n}) for n in (1, 2)]
+    experiment = Experiment("slow", "", "", "", (), lambda size: tasks, None)
+    with Runner(folder, folder / "kept", n_jobs=int(sys.argv[2])) as runner:
+        print(sorted(one.result for one in runner.run(experiment).values()))
+"""
+    )
+    running = subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("kept/slow/n1-*.json")) or len(_calls(tmp_path)) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    running.stdout.close()
+    (tmp_path / "quick").touch()
+    again = subprocess.run([sys.executable, script, tmp_path, "2"], capture_output=True, text=True, check=True)
+    assert again.stdout == "[1, 2]\n"
+    assert sorted(_calls(tmp_path)) == ["1", "2", "2"]
+
+
+def test_experiments_have_different_names_and_say_what_they_are():
+    found = all_experiments()
+    assert found
+    for name, experiment in found.items():
+        assert name == experiment.name == name.lower()
+        assert experiment.title
+        assert experiment.about.strip()
