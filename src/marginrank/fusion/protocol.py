@@ -63,11 +63,13 @@ class Trials:
     def __str__(self) -> str:
         width = max(len("method"), *map(len, self.per_trial))
         n_trials = len(next(iter(self.per_trial.values())))
-        rows = [f"{'method':{width}}  mean {self.measure}  s.d. over trials"]
+        n_counted = int(np.count_nonzero(~np.isnan(next(iter(self.per_query.values())))))
+        rows = [f"{'method':{width}}  mean {self.measure}    s.d."]
         for name, values in self.per_trial.items():
             mean, spread = f"{self.mean[name]:.4f}", f"{np.nanstd(values):.4f}"
-            rows.append(f"{name:{width}}  {mean:>{5 + len(self.measure)}}  {spread:>16}")
-        return "\n".join([*rows, f"{n_trials} trials, {len(self.query_ids):,} queries"])
+            rows.append(f"{name:{width}}  {mean:>{5 + len(self.measure)}}  {spread:>6}")
+        counted = f"{n_counted:,} of {len(self.query_ids):,} queries count"
+        return "\n".join([*rows, f"over {n_trials} divisions of the queries; {counted}"])
 
 
 def trials(
