@@ -36,6 +36,7 @@ class Watch:
         self._began = time.perf_counter()
         self._has_point = False
         self._ears = _Ears()
+        self._course = _Course()
         self._display = _Silence() if quiet else _Line() if sys.stderr.isatty() else _Log()
 
     @property
@@ -59,19 +60,66 @@ class Watch:
 
     def say(self, text: str) -> None:
         """Show what is going on."""
-        self._display.show(text)
+        self._display.show(text, None)
+
+    def expect(self, n_problems: int, tol: float) -> None:
+        """Tell how many problems will be solved, and to what share of the objective."""
+        self._course = _Course(n_problems, tol)
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
         """Note an iteration; where training is to end, raise what solvers end quietly on."""
         self._has_point = True
         if self.stopping:
             raise KeyboardInterrupt
-        self._display.show(_state(step, self.seconds))
+        share = self._course.note(step)
+        self._display.show(_state(step, self.seconds, self._course.seconds_left(share)), share)
         return False
 
     def _handle(self, *_: object) -> None:
         if self._ears.heard() > 1 or not self._has_point:
             raise KeyboardInterrupt
+
+
+class _Course:
+    """How much of the work is done, told by problems solved and by the gap of those under way.
+
+    The gap shrinks by about the same factor with every iteration, so its logarithm tells how far a problem is. Problems
+    under way in different threads are told apart by the thread.
+    """
+
+    def __init__(self, n_problems: int = 1, tol: float = 1e-4) -> None:
+        self._n_problems, self._tol = n_problems, tol
+        self._began = time.perf_counter()
+        self._solved = 0
+        self._under_way: dict[int, tuple[float, Step]] = {}
+        self._lock = threading.Lock()
+
+    def note(self, step: Step) -> float:
+        """Note an iteration, and give the share of all work that is done."""
+        with self._lock:
+            thread = threading.get_ident()
+            first, last = self._under_way.get(thread, (math.nan, None))
+            if last is None or step.seconds < last.seconds:
+                self._solved += last is not None
+                first = _relative_gap(step)
+            self._under_way[thread] = first, step
+            parts = sum(self._part(*one) for one in self._under_way.values())
+            return min((self._solved + parts) / self._n_problems, 1.0)
+
+    def _part(self, first: float, step: Step) -> float:
+        now = _relative_gap(step)
+        if not math.isfinite(first) or not 0 < self._tol < first:
+            return 0.0
+        return min(max(math.log(first / max(now, self._tol)) / math.log(first / self._tol), 0.0), 1.0)
+
+    def seconds_left(self, share: float) -> float | None:
+        """Guess the time to the end, once there is something to guess by."""
+        spent = time.perf_counter() - self._began
+        return spent * (1.0 - share) / share if spent > 1.0 and share > 0.02 else None
+
+
+def _relative_gap(step: Step) -> float:
+    return step.gap / abs(step.primal) if step.primal else 0.0
 
 
 class _Ears:
@@ -119,10 +167,11 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _state(step: Step, seconds: float) -> str:
-    share = step.gap / abs(step.primal) if step.primal else 0.0
+def _state(step: Step, seconds: float, left: float | None) -> str:
+    share = _relative_gap(step)
     gap = f"gap {share:.1e} of it" if math.isfinite(share) else "no certificate"
-    return f"objective {step.primal:.6g}, {gap}, {step.passes:.0f} passes, {seconds:.0f} s"
+    guess = "" if left is None else f", about {left:.0f} s left"
+    return f"objective {step.primal:.6g}, {gap}, {step.passes:.0f} passes, {seconds:.0f} s{guess}"
 
 
 class _Silence:
@@ -134,7 +183,7 @@ class _Silence:
     def stop(self) -> None:
         """End."""
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, share: float | None) -> None:
         """Show nothing."""
 
 
@@ -145,7 +194,7 @@ class _Log(_Silence):
         self._lock = threading.Lock()
         self._last = time.perf_counter()
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, share: float | None) -> None:  # noqa: ARG002
         """Print a line if the last is long ago."""
         with self._lock:
             now = time.perf_counter()
@@ -156,29 +205,33 @@ class _Log(_Silence):
 
 
 class _Line(_Silence):
-    """One line of a terminal that is written anew, and gone at the end."""
+    """One line of a terminal, with a bar, that is written anew, and gone at the end."""
 
     def __init__(self) -> None:
         self._last = -math.inf
-        self._status: Any = None
+        self._bar: Any = None
 
     def start(self) -> None:
         """Show an empty line."""
         from rich.console import Console  # noqa: PLC0415
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
 
-        self._status = Console(stderr=True).status("")
-        self._status.start()
+        columns = SpinnerColumn(), BarColumn(20), TextColumn("{task.description}")
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()
 
     def stop(self) -> None:
         """Remove the line."""
-        self._status.stop()
+        self._bar.stop()
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, share: float | None) -> None:
         """Write the line anew, unless that was just done."""
         now = time.perf_counter()
         if now - self._last >= _ON_A_TERMINAL:
             self._last = now
-            self._status.update(text)
+            total = None if share is None else 1.0
+            self._bar.update(self._task, description=text, total=total, completed=share or 0.0)
 
 
 @contextmanager
