@@ -59,12 +59,14 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.parametrize("scorer", ["linear", "additive"])
-@pytest.mark.parametrize("preset", list(PRESETS))
-def test_every_preset_learns(preset, scorer):
+@pytest.mark.parametrize("preset", [name for name, preset in PRESETS.items() if preset.kind == "loss"])
+def test_every_preset_of_a_loss_learns(preset, scorer):
     X, y, qid = judged()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)
-        ranker = Ranker(preset, C=10.0, tol=1e-3, scorer=scorer, bins=8).fit(X, y, qid=qid)
+        # In lists of 8 documents all rankings have the same precision@10.
+        asked = "svmprec@3" if preset == "svmprec" else preset
+        ranker = Ranker(asked, C=10.0, tol=1e-3, scorer=scorer, bins=8).fit(X, y, qid=qid)
     queries = Queries.from_arrays(X, y, qid=qid)
     learned = evaluate(queries, ranker.predict(X), "ndcg").mean["ndcg"]
     assert learned > evaluate(queries, X[:, 2], "ndcg").mean["ndcg"] + 0.1
@@ -374,7 +376,7 @@ def test_additive_shapes_are_the_function_that_is_predicted():
         missing = 0.0 if shape.missing is None else shape.missing
         total += np.where(np.isnan(column), missing, value)
     assert ranker.predict(X) == pytest.approx(total)
-    with pytest.raises(ValueError, match="a linear ranker has weights"):
+    with pytest.raises(ValueError, match="a linear ranker has no shapes, but coef_"):
         Ranker().fit(*judged()[:2], qid=judged()[2]).shapes()
     with pytest.raises(ValueError, match="for step functions give monotone"):
         Ranker(scorer="additive", nonnegative=True).fit(X, y, qid=qid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from marginrank.baselines.base import Baseline, Setting, Stage
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.queries import Queries
@@ -29,10 +31,11 @@ from marginrank.saved import load_ranker, save_ranker
 from marginrank.scorers.additive import AdditiveScorer
 from marginrank.scorers.base import Scorer
 from marginrank.scorers.bins import Bins, Shape, feature_number
-from marginrank.scorers.linear import LinearScorer, linear_scores
+from marginrank.scorers.forms import Form
+from marginrank.scorers.linear import LinearScorer
 from marginrank.solvers.progress import Callback
-from marginrank.solvers.solution import Solution
-from marginrank.training import Fit, Health, Options, SolverName, train_path
+from marginrank.solvers.solution import Solution, Step
+from marginrank.training import Fit, Health, Options, Report, SolverName, train_baseline, train_path
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 from marginrank.weighting import Weighting, weighted
 
@@ -41,6 +44,8 @@ Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayL
 
 #: What is trained where nothing is asked for.
 DEFAULT_PRESET: Final = "svmmap"
+#: Parameters that say how a loss is minimised, and mean nothing to a baseline.
+_OF_LOSSES: Final = ("bound", "monotone", "nonnegative", "solver", "start", "start_C", "anneal", "warm_start")
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]
@@ -57,7 +62,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     Args:
         preset: A method by name: ``svmmap``, ``svmauc``, ``svmndcg``, ``ranksvm``, ... (`PRESETS` has them all), with
-            ``@k`` after the name where it has a cutoff. `svmmap` by default.
+            ``@k`` after the name where it has a cutoff. `svmmap` by default. Some are baselines such as ``rankboost``,
+            which minimise no loss of this package: they have no gap, ``@k`` is their number of rounds, and parameters
+            that say how a loss is minimised are refused.
         measure: Instead, the measure to train for, or a mix such as ``ndcg@10 + 0.5*ap``.
         loss: Instead, any `Loss`.
         feature_map: With ``measure``, the joint feature map: ``po``, ``dorm`` or ``mrr``.
@@ -89,19 +96,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         n_jobs: Threads; all cores by default. Results do not depend on it.
 
     Attributes:
-        coef_: One weight per feature; for the additive scorer, one increment per threshold.
-        objective_: The objective reached.
-        gap_: How far it can be from the optimum; inf under the tight bound, which has no certificate.
-        n_iter_: Iterations.
+        coef_: One weight per feature; for the additive scorer, one increment per threshold; for trees, the values of
+            all leaves; for a Gaussian process, one weight per training document.
+        objective_: The objective reached; of a baseline, what it brings down in its own terms.
+        gap_: How far it can be from the optimum; inf under the tight bound and for baselines, without a certificate.
+        n_iter_: Iterations, or rounds.
         solution_: All that the solver reported, with the trace.
-        bound_: The bound that was trained.
-        solver_: The solver that was used.
-        health_: Average slack, objective over objective at 0, ‖w‖, and whether the hinge collapsed.
+        bound_: The bound that was trained; None for a baseline.
+        solver_: The solver that was used; None for a baseline.
+        health_: Average slack, objective over objective at 0, ‖w‖, and whether the hinge collapsed; None for a
+            baseline, which has no slack.
         measure_: The measure that the ranker is for.
         loss_: The loss that was minimised, spelled out.
         trained_on_: Counts and fingerprint of the training data.
         selection_: The table of a `tune` that chose the parameters.
-        bins_: Thresholds of the additive scorer; None for the linear.
+        form_: How ``coef_`` scores documents: `Linear`, `Bins`, trees, or a sum over training documents.
+        bins_: Thresholds of the additive scorer, or of a baseline made of step functions; None for others.
+        scaling_: The scaling: the one asked for, or the one that is part of the method; None without.
         scaler_: The fitted scaling; None without.
         n_features_in_: Features seen in training.
         feature_names_in_: Their names, where they had any.
@@ -109,14 +120,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     coef_: FloatArray
     solution_: Solution
-    bound_: Bound
-    solver_: SolverName
-    health_: Health
+    bound_: Bound | None
+    solver_: SolverName | None
+    health_: Health | None
     measure_: str
     loss_: str
     trained_on_: dict[str, Any]
     selection_: dict[str, Any]
-    bins_: Bins | None
+    form_: Form
+    scaling_: Scaling | None
     scaler_: FeatureTransformer | None
     n_features_in_: int
     feature_names_in_: AnyArray
@@ -195,7 +207,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             qid: The query of each row, in any order.
             group: Instead of ``qid``, the number of consecutive rows of each query.
             query_weights: One weight per query, in order of first appearance.
-            validation: Queries, or (X, y, qid), that decide when to stop: the weights of the best iteration are kept.
+            validation: Queries, or (X, y, qid), that decide when to stop: the weights of the best iteration, or of the
+                best round of a baseline, are kept.
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
         """
         queries = self._training_queries(X, y, qid, group, query_weights)
@@ -240,16 +253,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         features = self._features(X)
         if self.scaler_ is not None:
-            if self.scaling != "standard" and not isinstance(X, Queries) and qid is None and group is None:
-                raise DataError(f"scaling {self.scaling!r} goes by query; give qid or group")
+            if self.scaling_ != "standard" and not isinstance(X, Queries) and qid is None and group is None:
+                raise DataError(f"scaling {self.scaling_!r} goes by query; give qid or group")
             scaled = self.scaler_.transform(
                 cast("Any", X if isinstance(X, Queries) else features), **_named(qid=qid, group=group)
             )
             features = scaled.X if isinstance(scaled, Queries) else scaled
-        if self.bins_ is None:
-            scores = linear_scores(features, self.coef_, self.n_jobs)
-        else:
-            scores = self.bins_.score(self.coef_, features, self.n_jobs)
+        scores = self.form_.score(self.coef_, features, self.n_jobs)
         return np.asarray(X.restore(scores)) if isinstance(X, Queries) else scores
 
     def rank(
@@ -326,14 +336,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of the solver."""
+        """Iterations of the solver, or rounds of a baseline."""
         return self.solution_.n_iter
+
+    @property
+    def bins_(self) -> Bins | None:
+        """Thresholds of step functions; None where there are none."""
+        return self.form_ if isinstance(self.form_, Bins) else None
 
     def shapes(self) -> list[Shape]:
         """Give the learned step function of each feature of an additive ranker."""
         check_is_fitted(self)
         if self.bins_ is None:
-            raise ValueError("a linear ranker has weights (coef_), no shapes; train with scorer='additive'")
+            raise ValueError(f"a {self.form_.kind} ranker has no shapes, but coef_; train with scorer='additive'")
         names = getattr(self, "feature_names_in_", None)
         return self.bins_.shapes(self.coef_, None if names is None else [str(name) for name in names])
 
@@ -351,9 +366,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if self.loss is not None:
             if not isinstance(self.loss, Loss):
                 raise TypeError(f"loss is {self.loss!r}; give a Loss such as StructuredLoss('ap'), or use measure")
-            return Method(self.loss, str(getattr(self.loss, "measure", "ndcg")), "auto", "ranksvm")
+            return Method(self.loss, str(getattr(self.loss, "measure", "ndcg")))
         if self.measure is not None:
-            return Method(loss_for(self.measure, self.feature_map), str(self.measure), "auto", "ranksvm")
+            return Method(loss_for(self.measure, self.feature_map), str(self.measure))
         return parse_preset(DEFAULT_PRESET if self.preset is None else self.preset)
 
     def _fit(
@@ -365,15 +380,35 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         before: FloatArray | None,
     ) -> list[Fit]:
         method = self._method()
-        if self.scaling is not None and self.scaling not in SCALINGS:
-            raise ValueError(f"scaling is {self.scaling!r}; choose one of {', '.join(SCALINGS)}, or None")
-        self.scaler_ = None if self.scaling is None else SCALINGS[self.scaling]()
+        self._check_options(method.baseline)
+        self.scaling_ = self._scaling(method.baseline)
+        self.scaler_ = None if self.scaling_ is None else SCALINGS[self.scaling_]()
         ready = weighted(queries if self.scaler_ is None else self.scaler_.fit_transform(queries), self.weighting)
-        scorer = self._scorer(ready)
+        if isinstance(method.trained, Baseline):
+            fits = self._fit_baseline(method.trained, method.measure, ready, Cs, validation, callback)
+        else:
+            fits = self._fit_loss(method.trained, method, ready, Cs, validation, callback, before)
+        self.loss_, self.measure_ = str(method.trained), method.measure
+        self._adopt(fits[0])
+        self._describe(queries)
+        return fits
+
+    def _fit_loss(
+        self,
+        loss: Loss,
+        method: Method,
+        queries: Queries,
+        Cs: Sequence[float],
+        validation: Validation | None,
+        callback: Callback | None,
+        before: FloatArray | None,
+    ) -> list[Fit]:
+        scorer = self._scorer(queries)
         stopper = None
         if validation is not None:
-            judged = _as_queries(*_parts(validation), None, None, allow_nan=self.scorer == "additive")
-            stopper = EarlyStopping(self._scored(judged), judged, method.measure, self.patience, callback)
+            judged, ready = self._held_out(validation)
+            held = LinearScorer(ready) if isinstance(scorer, LinearScorer) else AdditiveScorer(ready, scorer.bins)
+            stopper = EarlyStopping(held, judged, method.measure, self.patience, callback)
         options = Options(
             solver=self.solver,
             bound=method.bound if self.bound is None else self.bound,
@@ -386,19 +421,80 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             callback=callback if stopper is None else stopper,
             random_state=self.random_state,
             n_jobs=self.n_jobs,
-            signs=self._signs(ready),
+            signs=self._signs(queries, scorer.form),
             warm=before if before is not None and before.shape == (scorer.n_parameters,) else None,
         )
-        fits = train_path(scorer, method.loss, Cs, options)
-        if stopper is not None:
-            fits = [replace(fit, solution=stopper.best_of(fit.solution, fit.center)) for fit in fits]
-        self.loss_, self.measure_ = str(method.loss), method.measure
-        self._adopt(fits[0])
-        self._describe(queries)
-        return fits
+        fits = train_path(scorer, loss, Cs, options)
+        if stopper is None:
+            return fits
+        return [replace(fit, solution=stopper.best_of(fit.solution, fit.center)) for fit in fits]
+
+    def _fit_baseline(
+        self,
+        baseline: Baseline,
+        measure: str,
+        queries: Queries,
+        Cs: Sequence[float],
+        validation: Validation | None,
+        callback: Callback | None,
+    ) -> list[Fit]:
+        additive = self.scorer == "additive"
+        bins = Bins.learn(queries.X, self.bins, self.spacing, self.n_jobs) if additive else None
+        setting = Setting(float(Cs[0]), self.random_state, self.n_jobs, bins)
+        report = self._report(measure, validation, callback)
+        limit = np.inf if self.time_limit is None else self.time_limit
+        return train_baseline(baseline, queries, Cs, setting, report, limit)
+
+    def _report(self, measure: str, validation: Validation | None, callback: Callback | None) -> Report:
+        """Keep every stage or, with validation queries, the best on them."""
+        if validation is None:
+            return lambda step, stage: (True, bool(callback is not None and callback(step, stage.theta)))
+        judged, ready = self._held_out(validation)
+        held = _StageScorer(ready, self.n_jobs)
+        stopper = EarlyStopping(held, judged, measure, self.patience, callback)
+
+        def report(step: Step, stage: Stage) -> tuple[bool, bool]:
+            held.form = stage.form
+            stop = stopper(step, stage.theta)
+            return stopper.best is not None and stopper.best[1] is stage.theta, stop
+
+        return report
+
+    def _held_out(self, validation: Validation) -> tuple[Queries, Queries]:
+        """Queries that are not trained on, as given and as the ranker sees them."""
+        judged = _as_queries(*_parts(validation), None, None, allow_nan=self._takes_nan())
+        check_columns(self, judged)
+        return judged, judged if self.scaler_ is None else self.scaler_.transform(judged)
+
+    def _scaling(self, baseline: Baseline | None) -> Scaling | None:
+        own = None if baseline is None else baseline.scaling
+        if self.scaling is not None and self.scaling not in SCALINGS:
+            raise ValueError(f"scaling is {self.scaling!r}; choose one of {', '.join(SCALINGS)}, or None")
+        if own is not None and self.scaling not in (None, own):
+            raise ValueError(f"preset {self.preset!r} has a scaling of its own, {own!r}; leave out scaling")
+        return cast("Scaling | None", own or self.scaling)
+
+    def _check_options(self, baseline: Baseline | None) -> None:
+        """Refuse parameters that mean nothing to a baseline."""
+        if self.scorer not in ("linear", "additive"):
+            raise ValueError(f"scorer is {self.scorer!r}; choose 'linear' or 'additive'")
+        if baseline is None:
+            return
+        for name in _OF_LOSSES:
+            value, default = getattr(self, name), inspect.signature(Ranker).parameters[name].default
+            if not (np.isscalar(value) or value is None) or value != default:
+                raise ValueError(
+                    f"{name} is for methods with a loss, and preset {self.preset!r} is a baseline; leave it out"
+                )
+        if self.scorer == "additive" and (not baseline.linear or baseline.scaling is not None):
+            raise ValueError(f"preset {self.preset!r} has a form of its own; leave out scorer='additive'")
+
+    def _takes_nan(self) -> bool:
+        baseline = self._method().baseline
+        return self.scorer == "additive" or (baseline is not None and baseline.takes_nan)
 
     def _adopt(self, fit: Fit) -> None:
-        self.coef_ = fit.solution.theta
+        self.form_, self.coef_ = fit.form, fit.solution.theta
         self.solution_, self.bound_, self.solver_, self.health_ = fit.solution, fit.bound, fit.solver, fit.health
 
     def _describe(self, queries: Queries) -> None:
@@ -417,27 +513,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         other._adopt(fit)
         return cast("Ranker", other)
 
-    def _scorer(self, queries: Queries) -> Scorer:
+    def _scorer(self, queries: Queries) -> LinearScorer | AdditiveScorer:
         if self.scorer == "linear":
-            self.bins_ = None
             return LinearScorer(queries)
-        if self.scorer == "additive":
-            self.bins_ = Bins.learn(queries.X, self.bins, self.spacing)
-            return AdditiveScorer(queries, self.bins_)
-        raise ValueError(f"scorer is {self.scorer!r}; choose 'linear' or 'additive'")
+        return AdditiveScorer(queries, Bins.learn(queries.X, self.bins, self.spacing))
 
-    def _scored(self, queries: Queries) -> Scorer:
-        """Score other queries with what has been learned about the features."""
-        check_columns(self, queries)
-        ready = queries if self.scaler_ is None else self.scaler_.transform(queries)
-        return LinearScorer(ready) if self.bins_ is None else AdditiveScorer(ready, self.bins_)
-
-    def _signs(self, queries: Queries) -> IntArray | None:
+    def _signs(self, queries: Queries, form: Form) -> IntArray | None:
         names = queries.feature_names
-        if self.bins_ is not None:
+        if isinstance(form, Bins):
             if self.nonnegative is not False:
                 raise ValueError("nonnegative is for linear weights; for step functions give monotone='increasing'")
-            return None if self.monotone is None else self.bins_.signs(self.monotone, names)
+            return None if self.monotone is None else form.signs(self.monotone, names)
         if self.monotone is not None:
             raise ValueError("monotone is for scorer='additive'; for linear weights give nonnegative")
         if self.nonnegative is False or self.nonnegative is None:
@@ -456,10 +542,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         group: npt.ArrayLike | None,
         query_weights: npt.ArrayLike | None,
     ) -> Queries:
-        additive = self.scorer == "additive"
+        takes_nan = self._takes_nan()
         if isinstance(X, Queries):
             learn_columns(self, X)
-            return _as_queries(X, y, qid, group, query_weights, allow_nan=additive)
+            return _as_queries(X, y, qid, group, query_weights, allow_nan=takes_nan)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
         if qid is None and group is None:
@@ -471,12 +557,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             order="C",
-            ensure_all_finite="allow-nan" if additive else True,
+            ensure_all_finite="allow-nan" if takes_nan else True,
             y_numeric=True,
         )
         names = getattr(self, "feature_names_in_", None)
         return Queries.from_arrays(
-            features, grades, qid=qid, group=group, query_weights=query_weights, feature_names=names, allow_nan=additive
+            features,
+            grades,
+            qid=qid,
+            group=group,
+            query_weights=query_weights,
+            feature_names=names,
+            allow_nan=takes_nan,
         )
 
     def _features(self, X: Queries | npt.ArrayLike) -> Features:
@@ -492,7 +584,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 order="C",
-                ensure_all_finite="allow-nan" if self.bins_ is not None else True,
+                ensure_all_finite="allow-nan" if self.form_.takes_nan else True,
             ),
         )
 
@@ -502,6 +594,29 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = self.scorer == "linear"
         tags.input_tags.allow_nan = self.scorer == "additive"
         return tags
+
+
+class _StageScorer(Scorer):
+    """Scores of held-out queries by whatever form a baseline has come to."""
+
+    def __init__(self, queries: Queries, n_jobs: int | None) -> None:
+        self.queries, self._n_jobs = queries, n_jobs
+
+    def table(self, theta: FloatArray) -> FloatArray:
+        """The parameters themselves."""
+        return theta
+
+    def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
+        """Write the scores of the rows from ``start`` to ``stop``."""
+        scores[start:stop] = self.form.score(table, self.queries.X[start:stop], self._n_jobs)
+
+    def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
+        """Baselines ask for no slopes."""
+        raise NotImplementedError
+
+    def gradient(self, cells: FloatArray) -> FloatArray:
+        """Baselines ask for no slopes."""
+        raise NotImplementedError
 
 
 def load(path: str | Path) -> Ranker:

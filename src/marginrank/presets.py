@@ -8,10 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from marginrank.baselines.base import Baseline
+from marginrank.baselines.best_feature import BestFeature
+from marginrank.baselines.gaussian_process import GaussianProcess
+from marginrank.baselines.lambdarank import LambdaRank
+from marginrank.baselines.mcrank import McRank
+from marginrank.baselines.perceptron import JRank, PRank
+from marginrank.baselines.rankboost import RankBoost
+from marginrank.baselines.svm import AccuracySVM, MulticlassSVM
 from marginrank.feature_maps import FeatureMap
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.combine import MaxLoss, SumLoss
-from marginrank.losses.pairwise import PairwiseHinge, PositionHinge
+from marginrank.losses.pairwise import NDCGPairwiseHinge, PairwiseHinge, PositionHinge
 from marginrank.losses.per_query import ModifiedWTA
 from marginrank.losses.pointwise import SquaredError
 from marginrank.losses.smooth import SoftmaxCrossEntropy
@@ -31,12 +39,12 @@ class Preset:
     """A method of the literature.
 
     Args:
-        name: How it is asked for; one with a cutoff takes ``@k`` after its name.
+        name: How it is asked for; one with a cutoff, or with rounds, takes ``@k`` after its name.
         summary: What it is, in a line.
         paper: Where it is from.
-        make: The loss, given the cutoff.
+        make: The loss or the baseline, given the cutoff or the number of rounds.
         measure: The measure that it is for, ``@k`` left open as ``@{k}``.
-        cut: The cutoff where none is asked for; None for a method without.
+        cut: The cutoff, or number of rounds, where none is asked for; None for a method without.
         bound: The bound that is trained; ``auto`` takes the hinge unless it collapses.
         start: Where training under the tight bound begins.
     """
@@ -44,11 +52,16 @@ class Preset:
     name: str
     summary: str
     paper: str
-    make: Callable[[int], Loss]
+    make: Callable[[int], Loss | Baseline]
     measure: str
     cut: int | None = None
     bound: Bound | Literal["auto"] = "auto"
     start: Start = "ranksvm"
+
+    @property
+    def kind(self) -> Literal["loss", "baseline"]:
+        """Whether a loss is minimised, or a baseline trained in its own way."""
+        return "baseline" if isinstance(self.make(self.cut or 0), Baseline) else "loss"
 
 
 _YUE = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
@@ -64,7 +77,8 @@ def _combo(k: int) -> tuple[Loss, ...]:
 
 _ALL: Final = (
     Preset("svmmap", "average precision, φpo", _YUE, lambda _: StructuredLoss("ap"), "ap"),
-    Preset("svmauc", "area under the ROC curve, φpo", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc"), "auc"),
+    Preset("svmauc", "ROCArea, φpo", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc"), "auc"),
+    Preset("svmprec", "precision@k, φpo", "Joachims (ICML 2005)", lambda k: StructuredLoss(f"p@{k}"), "p@{k}", 10),
     Preset("svmndcg", "NDCG@k, φpo", _CHK, lambda k: StructuredLoss(f"ndcg@{k}"), "ndcg@{k}", 10),
     Preset("svmndcg-nc", "NDCG without a cutoff, φpo", _CHK, lambda _: StructuredLoss("ndcg"), "ndcg"),
     Preset("svmmrr", "reciprocal rank@k, φmrr", _CHK, lambda k: StructuredLoss(f"rr@{k}", "mrr"), "rr@{k}", 10),
@@ -108,7 +122,14 @@ _ALL: Final = (
         lambda _: PairwiseHinge(power=2),
         "auc",
     ),
-    Preset("regression", "squared error of the grades", f"{_CLS} §5.1", lambda _: SquaredError(), "ndcg"),
+    Preset(
+        "svm-ir-qp",
+        "the same, weighted by what NDCG loses",
+        "Cao et al. (SIGIR 2006)",
+        lambda _: NDCGPairwiseHinge(),
+        "ndcg",
+    ),
+    Preset("regression", "squared error of the grades (ridge)", f"{_CLS} §5.1", lambda _: SquaredError(), "ndcg"),
     Preset(
         "position-hinge",
         "position-sensitive pairwise hinge",
@@ -130,18 +151,71 @@ _ALL: Final = (
         lambda _: SoftmaxCrossEntropy(gain="exp2", divergence=True),
         "ndcg",
     ),
+    Preset("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", lambda _: AccuracySVM(), "ap"),
+    Preset("svmacc2", "the same, both sides at equal cost", f"{_YUE} §5.2.1", lambda _: AccuracySVM(True), "ap"),
+    Preset(
+        "svmacc3",
+        "svmacc of step functions of percentiles",
+        f"{_YUE} §5.2.1",
+        lambda _: AccuracySVM(relative="query-percentile"),
+        "ap",
+    ),
+    Preset(
+        "svmacc4",
+        "svmacc of step functions of each query's range",
+        f"{_YUE} §5.2.1",
+        lambda _: AccuracySVM(relative="query-minmax"),
+        "ap",
+    ),
+    Preset("svm-multiclass", "one class per grade", f"{_DORM} §6.3", lambda _: MulticlassSVM(), "ndcg"),
+    Preset("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", PRank, "ndcg", 30),
+    Preset(
+        "jrank",
+        "the same, with weights of each query beside the shared ones",
+        "Basilico, Hofmann (ICML 2004)",
+        JRank,
+        "ndcg",
+        30,
+    ),
+    Preset(
+        "rankboost",
+        "one threshold of a feature a round",
+        "Freund, Iyer, Schapire, Singer (JMLR 2003)",
+        RankBoost,
+        "ap",
+        300,
+    ),
+    Preset("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", McRank, "ndcg", 30),
+    Preset("best-feature", "one feature, up or down", f"{_YUE} §5.1", lambda _: BestFeature(), "ap"),
+    Preset("gp-regression", "Gaussian process on the grades", f"{_DORM} §6.6", lambda _: GaussianProcess(), "ndcg"),
+    Preset("lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", LambdaRank, "ndcg", 100),
 )
 PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _ALL}
 
 
 @dataclass(frozen=True)
 class Method:
-    """What a ranker is trained for: a loss, and the measure it is judged by."""
+    """How a ranker is trained, by a loss or as a baseline, and the measure it is judged by."""
 
-    loss: Loss
+    trained: Loss | Baseline
     measure: str
-    bound: Bound | Literal["auto"]
-    start: Start
+    bound: Bound | Literal["auto"] = "auto"
+    start: Start = "ranksvm"
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss that is minimised; None for a baseline."""
+        return self.trained if isinstance(self.trained, Loss) else None
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """The baseline; None where a loss is minimised."""
+        return self.trained if isinstance(self.trained, Baseline) else None
+
+    @property
+    def takes_C(self) -> bool:
+        """Whether there is a C to choose."""
+        return self.baseline is None or self.baseline.takes_C
 
 
 def parse_preset(name: str) -> Method:
@@ -149,6 +223,8 @@ def parse_preset(name: str) -> Method:
 
     >>> parse_preset("svmndcg@5").loss
     StructuredLoss(measure='ndcg@5', feature_map='po', bound='hinge')
+    >>> parse_preset("prank@5").baseline
+    PRank(epochs=5)
     >>> parse_preset("svmmpa")
     Traceback (most recent call last):
     ValueError: unknown preset 'svmmpa'; did you mean 'svmmap'? `marginrank presets` lists them all

@@ -10,16 +10,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from marginrank.baselines.gaussian_process import Expansion
+from marginrank.baselines.trees import Trees
 from marginrank.errors import DataError
 from marginrank.model_file import read_model, write_model
 from marginrank.preparation import SCALINGS
 from marginrank.scorers.bins import Bins
+from marginrank.scorers.forms import Form
+from marginrank.scorers.linear import Linear
 from marginrank.solvers.solution import Solution, Step
 from marginrank.training import Health
 from marginrank.typing import AnyArray
 
 _REASONS: Final = ("converged", "max_iter", "time_limit", "callback", "interrupted")
 _SCALER_ARRAYS: Final = ("mean_", "scale_")
+_FORMS: Final[Mapping[str, type[Form]]] = {form.kind: form for form in (Linear, Bins, Trees, Expansion)}
 
 
 def save_ranker(ranker: Any, path: str | Path, *, overwrite: bool = True) -> None:
@@ -31,6 +36,8 @@ def save_ranker(ranker: Any, path: str | Path, *, overwrite: bool = True) -> Non
         "parameters": {name: _plain(value) for name, value in ranker.get_params(deep=False).items()},
         "measure": ranker.measure_,
         "loss": ranker.loss_,
+        "form": ranker.form_.kind,
+        "scaling": ranker.scaling_,
         "bound": ranker.bound_,
         "solver": ranker.solver_,
         "C": solution.C,
@@ -41,7 +48,7 @@ def save_ranker(ranker: Any, path: str | Path, *, overwrite: bool = True) -> Non
         "stopped": solution.reason,
         "iterations": solution.n_iter,
         "passes": solution.passes,
-        "health": {name: _number(value) for name, value in dataclasses.asdict(ranker.health_).items()},
+        "health": None if ranker.health_ is None else _numbers(dataclasses.asdict(ranker.health_)),
         "trained_on": ranker.trained_on_,
         "n_features": ranker.n_features_in_,
         "feature_names": None if names is None else [str(name) for name in names],
@@ -49,12 +56,7 @@ def save_ranker(ranker: Any, path: str | Path, *, overwrite: bool = True) -> Non
     }
     trace = [(step.primal, step.dual, step.seconds, step.passes) for step in solution.trace]
     arrays: dict[str, AnyArray] = {"coef": ranker.coef_, "trace": np.array(trace, dtype=np.float64).reshape(-1, 4)}
-    if ranker.bins_ is not None:
-        arrays |= {
-            "thresholds": np.concatenate([np.asarray(t, dtype=np.float64) for t in ranker.bins_.thresholds]),
-            "threshold_counts": np.array([len(t) for t in ranker.bins_.thresholds], dtype=np.int64),
-            "missing": np.asarray(ranker.bins_.missing, dtype=np.bool_),
-        }
+    arrays |= ranker.form_.arrays()
     if ranker.scaler_ is not None:
         arrays |= {f"scaler_{name}": getattr(ranker.scaler_, name) for name in _SCALER_ARRAYS if _has(ranker, name)}
     write_model(path, header, arrays, overwrite=overwrite)
@@ -85,16 +87,19 @@ def _restore(make: Callable[..., Any], header: dict[str, Any], arrays: dict[str,
             raise ValueError(f"{len(ranker.feature_names_in_)} feature names for {ranker.n_features_in_} features")
     ranker.measure_, ranker.bound_, ranker.solver_ = header["measure"], header["bound"], header["solver"]
     ranker.loss_ = str(header["loss"])
-    ranker.health_ = Health(**{name: _value(value) for name, value in header["health"].items()})
+    health = header["health"]
+    ranker.health_ = None if health is None else Health(**{name: _value(value) for name, value in health.items()})
     ranker.trained_on_ = dict(header["trained_on"])
     if header.get("selection") is not None:
         ranker.selection_ = header["selection"]
-    ranker.bins_ = _bins(arrays)
-    ranker.scaler_ = None if ranker.scaling is None else _scaler(ranker, arrays)
+    if header["form"] not in _FORMS:
+        raise ValueError(f"unknown form {header['form']!r}")
+    ranker.form_ = _FORMS[header["form"]].from_arrays(arrays, ranker.n_features_in_)
+    ranker.scaling_ = header["scaling"]
+    ranker.scaler_ = None if ranker.scaling_ is None else _scaler(ranker, arrays)
     ranker.coef_ = np.asarray(arrays["coef"], dtype=np.float64)
-    expected = ranker.n_features_in_ if ranker.bins_ is None else ranker.bins_.n_parameters
-    if ranker.coef_.shape != (expected,):
-        raise ValueError(f"{ranker.coef_.shape} weights for {expected} parameters")
+    if ranker.coef_.shape != (ranker.form_.n_parameters,):
+        raise ValueError(f"{ranker.coef_.shape} weights for {ranker.form_.n_parameters} parameters")
     steps = tuple(Step(*row) for row in arrays["trace"].tolist())
     if header["stopped"] not in _REASONS:
         raise ValueError(f"unknown reason to stop {header['stopped']!r}")
@@ -110,17 +115,8 @@ def _restore(make: Callable[..., Any], header: dict[str, Any], arrays: dict[str,
     return ranker
 
 
-def _bins(arrays: dict[str, AnyArray]) -> Bins | None:
-    if "thresholds" not in arrays:
-        return None
-    bounds = np.cumsum(arrays["threshold_counts"])
-    if bounds[-1] != len(arrays["thresholds"]):
-        raise ValueError("the thresholds do not add up")
-    return Bins(tuple(np.split(arrays["thresholds"], bounds[:-1])), np.asarray(arrays["missing"], dtype=np.bool_))
-
-
 def _scaler(ranker: Any, arrays: dict[str, AnyArray]) -> Any:
-    scaler = SCALINGS[str(ranker.scaling)]()
+    scaler = SCALINGS[str(ranker.scaling_)]()
     scaler.n_features_in_ = ranker.n_features_in_
     if hasattr(ranker, "feature_names_in_"):
         scaler.feature_names_in_ = ranker.feature_names_in_
@@ -152,6 +148,10 @@ def _plain(value: object) -> Any:
 
 def _number(value: float | bool) -> float | bool | str:
     return value if isinstance(value, bool) or math.isfinite(value) else str(value)
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _number(value) for name, value in values.items()}
 
 
 def _value(value: float | bool | str) -> Any:

@@ -130,7 +130,8 @@ def tune(
 ) -> Selection:
     """Choose C, and other parameters of a ranker, by a measure on queries that were not trained on.
 
-    Every setting of the other parameters takes one path of C, so ten values cost little more than the hardest.
+    Every setting of the other parameters takes one path of C, so ten values cost little more than the hardest. A
+    baseline without C is one setting: its own C, which means nothing, is the only one.
 
     Args:
         ranker: What to train; its C does not matter.
@@ -167,28 +168,31 @@ def tune(
     mix = criterion or ranker._method().measure
     splits = [(queries, valid)] if valid is not None else _folds(queries, 5 if folds is None else folds, random_state)
     settings = [dict(zip(grid or {}, values, strict=True)) for values in product(*(grid or {}).values())]
-    tasks = [(clone(ranker).set_params(**setting), *split) for setting in settings for split in splits]
+    models = [clone(ranker).set_params(**setting) for setting in settings]
+    # A method without C is the same for all.
+    paths = [wanted if model._method().takes_C else [ranker.C] for model in models]
+    tasks = [(clone(model), *split, Cs) for model, Cs in zip(models, paths, strict=True) for split in splits]
     threads = min(thread_count(n_jobs), len(tasks))
 
-    def work(task: tuple[Ranker, Queries, Queries]) -> list[tuple[Ranker, FloatArray]]:
-        model, train, held_out = task
+    def work(task: tuple[Ranker, Queries, Queries, list[float]]) -> list[tuple[Ranker, FloatArray]]:
+        model, train, held_out, Cs = task
         if threads > 1:
             model.set_params(n_jobs=1)
-        return [(one, _criterion(one, held_out, mix, rules)) for one in model.fit_path(train, Cs=wanted)]
+        return [(one, _criterion(one, held_out, mix, rules)) for one in model.fit_path(train, Cs=Cs)]
 
     with ThreadPoolExecutor(threads) as pool:
         trained = list(pool.map(work, tasks))
-    candidates, models = [], []
+    candidates, rankers = [], []
     for number, setting in enumerate(settings):
         of_folds = trained[number * len(splits) : (number + 1) * len(splits)]
-        for at, C in enumerate(wanted):
+        for at, C in enumerate(paths[number]):
             candidates.append(_candidate({**setting, "C": C}, [path[at] for path in of_folds]))
-            models.append(of_folds[0][at][0])
+            rankers.append(of_folds[0][at][0])
     chosen = _choose(candidates, rule)
     held_out = (
         f"{len(splits[0][1]):,} validation queries" if valid is not None else f"{len(splits)} folds of the queries"
     )
-    final = models[chosen].set_params(n_jobs=ranker.n_jobs)
+    final = rankers[chosen].set_params(n_jobs=ranker.n_jobs)
     if valid is None:
         final = clone(ranker).set_params(**candidates[chosen].parameters).fit(queries)
     selection = Selection(tuple(candidates), chosen, final, mix, rules.name, rule, held_out)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from marginrank.baselines.base import Baseline, Setting, Stage
+from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.pointwise import SquaredError
 from marginrank.presets import Start
 from marginrank.scorers.base import Scorer
+from marginrank.scorers.forms import Form
 from marginrank.scorers.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.concave_convex import ConcaveConvex
@@ -24,7 +28,7 @@ from marginrank.solvers.n_slack import NSlack
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.progress import Callback, along
-from marginrank.solvers.solution import Solution
+from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.solvers.subgradient import Subgradient
 from marginrank.typing import FloatArray, IntArray
 
@@ -66,12 +70,13 @@ class Health:
 
 @dataclass(frozen=True)
 class Fit:
-    """Parameters for one C, how they were found, and how healthy they are."""
+    """Parameters for one C, how they were found, and how healthy they are; a baseline has no bound, solver, health."""
 
+    form: Form
     solution: Solution
-    bound: Bound
-    solver: SolverName
-    health: Health
+    bound: Bound | None
+    solver: SolverName | None
+    health: Health | None
     center: FloatArray
 
 
@@ -123,7 +128,57 @@ def train_path(scorer: Scorer, loss: Loss, Cs: Sequence[float], options: Options
             advice = "use bound='tight' or 'auto'" if _has_tight(loss) else "train for another measure or feature map"
             _warn(loss, f"the parameters are near 0 and rank nothing; {advice}")
         origin = np.zeros(scorer.n_parameters)
-        return [Fit(s, "hinge", name, _health(s, at_zero, s.C * at_zero, collapsed), origin) for s in solutions]
+        return [
+            Fit(scorer.form, s, "hinge", name, _health(s, at_zero, s.C * at_zero, collapsed), origin) for s in solutions
+        ]
+
+
+#: Called with every stage of a baseline; says whether to keep it, and whether to stop.
+Report: TypeAlias = Callable[[Step, Stage], tuple[bool, bool]]
+
+
+def train_baseline(
+    baseline: Baseline, queries: Queries, Cs: Sequence[float], setting: Setting, report: Report, time_limit: float
+) -> list[Fit]:
+    """Train a baseline for several C; one without a C is trained once, and is the same for all.
+
+    The stage that was last to be kept is the result. Ctrl-C ends training with it, as in the solvers.
+    """
+    baseline.check(queries)
+    starts = queries.offsets[:-1][queries.lengths > 0]
+    if not (np.minimum.reduceat(queries.grades, starts) < np.maximum.reduceat(queries.grades, starts)).any():
+        raise DataError(_NO_ORDER)
+    if baseline.takes_C:
+        return [_by_stages(baseline, queries, replace(setting, C=C), report, time_limit) for C in Cs]
+    once = _by_stages(baseline, queries, setting, report, time_limit)
+    return [replace(once, solution=replace(once.solution, C=C)) for C in Cs]
+
+
+def _by_stages(baseline: Baseline, queries: Queries, setting: Setting, report: Report, time_limit: float) -> Fit:
+    if not (setting.C > 0 and np.isfinite(setting.C)):
+        raise ValueError(f"C is {setting.C}; it must be a number above 0")
+    began = time.perf_counter()
+    trace: list[Step] = []
+    reason: Reason = "converged"
+    kept: Stage | None = None
+    try:
+        for number, stage in enumerate(baseline.stages(queries, setting), 1):
+            kept = kept or stage
+            trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
+            keep, stop = report(trace[-1], stage)
+            kept = stage if keep else kept
+            if stop or trace[-1].seconds > time_limit:
+                reason = "callback" if stop else "time_limit"
+                break
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        reason = "interrupted"
+    if kept is None:
+        raise DataError(f"{baseline} found nothing to learn in these queries; look at them with `marginrank inspect`")
+    figures = kept.objective, -np.inf, kept.objective
+    solution = Solution(kept.theta, setting.C, *figures, reason, tuple(trace))
+    return Fit(kept.form, solution, None, None, None, np.zeros_like(kept.theta))
 
 
 def _choose(loss: Loss, options: Options) -> SolverName:
@@ -190,9 +245,8 @@ def _tight_path(scorer: Scorer, loss: Loss, Cs: Sequence[float], options: Option
     )
     at_zero, _ = tight(np.zeros(scorer.n_parameters))
     reference = 0.5 * float(center @ center)
-    return [
-        Fit(s, "tight", "cccp", _health(s, at_zero, reference + s.C * at_zero, collapsed), center) for s in solutions
-    ]
+    healths = [_health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
+    return [Fit(scorer.form, s, "tight", "cccp", health, center) for s, health in zip(solutions, healths, strict=True)]
 
 
 def first_guess(scorer: Scorer, options: Options) -> FloatArray:

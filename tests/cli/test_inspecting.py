@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marginrank import Queries, load, read_queries, write_binary, write_run
-from marginrank.cli import profiling
-from marginrank.cli.profiling import profile
+from marginrank import Queries, load, profiling, read_queries, write_binary, write_run
 from marginrank.data.fingerprint import fingerprint
+from marginrank.profiling import profile
 
 
 def by_definition(queries):

@@ -1,14 +1,15 @@
-"""Rankers and data in words and as records."""
+"""Rankers and data in words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginrank.cli.output import count, table
+from marginrank.reporting.rankers import preset_of, weights
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -27,43 +28,14 @@ def data_line(queries: Queries, paths: Sequence[Path]) -> str:
     return f"{names}: {', '.join([*sizes, grades])}"
 
 
-def ranker_record(ranker: Ranker) -> dict[str, Any]:
-    """What a ranker is, how it was trained and how good its optimum is."""
-    solution = ranker.solution_
-    return {
-        "preset": _preset(ranker),
-        "measure": ranker.measure_,
-        "loss": ranker.loss_,
-        "bound": ranker.bound_,
-        "scorer": ranker.scorer,
-        "scaling": ranker.scaling,
-        "weighting": ranker.weighting,
-        "solver": ranker.solver_,
-        "C": solution.C,
-        "objective": solution.primal,
-        "gap": solution.gap,
-        "certificate": math.isfinite(solution.gap),
-        "stopped": solution.reason,
-        "iterations": solution.n_iter,
-        "passes": solution.passes,
-        "health": asdict(ranker.health_),
-        "n_features": ranker.n_features_in_,
-        "trained_on": ranker.trained_on_,
-    }
-
-
-def _preset(ranker: Ranker) -> str | None:
-    from marginrank.estimators import DEFAULT_PRESET  # noqa: PLC0415
-
-    return ranker.preset or (DEFAULT_PRESET if ranker.measure is None and ranker.loss is None else None)
-
-
 def ranker_facts(ranker: Ranker) -> list[tuple[str, str]]:
     """The same for people."""
     solution, health = ranker.solution_, ranker.health_
-    name = _preset(ranker) or ranker.measure_
-    scaled = "" if ranker.scaling is None else f", scaling {ranker.scaling}"
+    name = preset_of(ranker) or ranker.measure_
+    scaled = "" if ranker.scaling_ is None else f", scaling {ranker.scaling_}"
     scaled += "" if ranker.weighting is None else f", weighting {ranker.weighting}"
+    if health is None:
+        return _baseline_facts(ranker, f"{name}: baseline, {ranker.form_.kind} form{scaled}")
     gap = "no certificate (tight bound)"
     if math.isfinite(solution.gap):
         share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0
@@ -80,6 +52,24 @@ def ranker_facts(ranker: Ranker) -> list[tuple[str, str]]:
             "health",
             f"average slack {health.average_slack:.4g} of {health.slack_at_zero:.4g} at weights 0, "
             f"objective {100 * health.objective_ratio:.1f} % of that at 0, ‖w‖ {health.norm:.4g}{collapsed}",
+        ),
+    ]
+
+
+def _baseline_facts(ranker: Ranker, method: str) -> list[tuple[str, str]]:
+    """What there is to say where no loss was minimised."""
+    from marginrank.presets import parse_preset  # noqa: PLC0415
+
+    solution = ranker.solution_
+    state = "done" if solution.converged else f"stopped: {solution.reason}"
+    return [
+        ("method", method),
+        ("trained", ranker.loss_),
+        *([("C", f"{solution.C:g}")] if parse_preset(str(ranker.preset)).takes_C else []),
+        (
+            "objective",
+            f"{solution.primal:.6g} in its own terms, no certificate (baseline), {state} after "
+            f"{count(solution.n_iter, 'round')}",
         ),
     ]
 
@@ -101,35 +91,21 @@ def selection_text(ranker: Ranker) -> str | None:
 
 
 def weights_text(ranker: Ranker, most: int) -> str:
-    """The largest weights, or the step functions with the largest spread."""
+    """The largest weights, the step functions with the largest spread, or the features that trees ask for most."""
     rows = weights(ranker)
+    if not rows:
+        return f"none to tell apart in a ranker of the form {ranker.form_.kind!r}"
     ordered = sorted(rows, key=lambda row: -abs(row["size"]))[:most]
+    heads, sign = ["feature", ranker.form_.sized_by], "+" if ranker.form_.kind == "linear" else ""
     if ranker.bins_ is None:
-        return table([["feature", "weight"], *([row["feature"], f"{row['size']:+.6g}"] for row in ordered)], right=[1])
+        return table([heads, *([row["feature"], f"{row['size']:{sign}.6g}"] for row in ordered)], right=[1])
     return table(
         [
-            ["feature", "spread", "steps"],
+            [*heads, "steps"],
             *([row["feature"], f"{row['size']:.6g}", _steps(row)] for row in ordered),
         ],
         right=[1],
     )
-
-
-def weights(ranker: Ranker) -> list[dict[str, Any]]:
-    """One record per feature: its weight, or its step function and the spread of it."""
-    names = [str(name) for name in getattr(ranker, "feature_names_in_", range(ranker.n_features_in_))]
-    if ranker.bins_ is not None:
-        return [
-            {
-                "feature": name,
-                "size": float(max(shape.values) - min(shape.values)),
-                "thresholds": shape.thresholds,
-                "values": shape.values,
-                "missing": shape.missing,
-            }
-            for name, shape in zip(names, ranker.shapes(), strict=True)
-        ]
-    return [{"feature": name, "size": weight} for name, weight in zip(names, ranker.coef_.tolist(), strict=True)]
 
 
 def _steps(row: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from marginrank.cli.completion import measure_names, policy_names
-from marginrank.cli.describing import data_line, ranker_facts, ranker_record
+from marginrank.cli.describing import data_line, ranker_facts
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
 from marginrank.cli.method import Method
@@ -18,6 +19,7 @@ from marginrank.cli.output import count, facts
 from marginrank.cli.reading import Reading
 from marginrank.cli.watching import Watch, watched
 from marginrank.errors import DataError
+from marginrank.reporting.rankers import ranker_record
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -150,23 +152,28 @@ def fit(
     watch: Watch,
     grid: Mapping[str, Sequence[Any]] | None = None,
 ) -> Outcome:
-    """Train for one C or, without it, for a path of C of which the best on other queries is kept."""
+    """Train for one C or, without it, for a path of C of which the best on other queries is kept.
+
+    A method without C is trained once, and validation queries say when to stop.
+    """
     check_inputs([*data, *choosing.valid])
     _check_C(C, choosing)
     method.check()
     choosing.check()
+    chosen = _is_chosen(C, choosing, method, grid)
     watch.say("reading")
     queries = reading.read_queries(data)
     valid = reading.read_queries(choosing.valid) if choosing.valid else None
     _check_alike(queries, valid, choosing.valid)
     ranker = watched(watch)(**method.parameters(queries.feature_names))
     watch.say("training")
+    watch.expect(_n_problems(choosing, grid) if chosen else 1, ranker.tol)
     selection = None
-    if C is not None:
-        ranker.set_params(C=C).fit(queries, validation=valid)
-    else:
+    if chosen:
         selection = _tune(ranker, queries, valid, choosing, grid)
         ranker = selection.ranker
+    else:
+        ranker.set_params(C=ranker.C if C is None else C).fit(queries, validation=valid)
     if watch.stopping and not ranker.coef_.any():
         # Weights 0 rank nothing: there is no model yet.
         raise KeyboardInterrupt
@@ -198,6 +205,15 @@ def _tune(
     )
 
 
+def _n_problems(choosing: Choosing, grid: Mapping[str, Sequence[Any]] | None) -> int:
+    """Count what `tune` solves: a path of C for each setting and fold and, with folds, the best on all queries."""
+    from marginrank.selection import DEFAULT_CS  # noqa: PLC0415
+
+    n_Cs = len(choosing.values_of_C().get("Cs", DEFAULT_CS))
+    n_settings = math.prod(len(values) for values in (grid or {}).values())
+    return n_settings * n_Cs if choosing.valid else n_settings * n_Cs * (choosing.folds or 5) + 1
+
+
 def _check_C(C: float | None, choosing: Choosing) -> None:
     if C is None:
         return
@@ -205,6 +221,18 @@ def _check_C(C: float | None, choosing: Choosing) -> None:
         raise Misuse(f"-C {C:g}: C is a number above 0")
     if choosing.Cs is not None or choosing.folds is not None:
         raise Misuse("-C is one value; leave it out to choose among --Cs, by --valid or --folds")
+
+
+def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mapping[str, Sequence[Any]] | None) -> bool:
+    """Whether there is anything to choose on other queries."""
+    from marginrank.presets import parse_preset  # noqa: PLC0415
+
+    if method.preset is None or parse_preset(method.preset).takes_C:
+        return C is None
+    given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None
+    if given is not None:
+        raise Misuse(f"{given}: preset {method.preset!r} has no C; leave it out")
+    return grid is not None or choosing.folds is not None
 
 
 def _check_alike(queries: Queries, valid: Queries | None, paths: Sequence[Path]) -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.describing import ranker_facts, ranker_record, selection_text, weights, weights_text
+from marginrank.cli.describing import ranker_facts, selection_text, weights_text
 from marginrank.cli.files import check_inputs
 from marginrank.cli.output import Output, facts
 from marginrank.cli.reading import Reading, is_model
 from marginrank.errors import DataError
+from marginrank.reporting.rankers import ranker_record, trace, weights
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -60,7 +61,7 @@ def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
         *([("features", weights_text(ranker, top))] if top else []),
     ]
     record = {"kind": "model", "path": path, **ranker_record(ranker), "features": weights(ranker)}
-    return {**record, "selection": getattr(ranker, "selection_", None)}, facts(entries)
+    return {**record, "selection": getattr(ranker, "selection_", None), "trace": trace(ranker)}, facts(entries)
 
 
 def _data(path: Path, reading: Reading, fingerprint: bool) -> tuple[dict[str, Any], str]:
@@ -75,7 +76,7 @@ def _data(path: Path, reading: Reading, fingerprint: bool) -> tuple[dict[str, An
 
 
 def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str, Any], str]:
-    from marginrank.cli.profiling import profile  # noqa: PLC0415
+    from marginrank.profiling import profile  # noqa: PLC0415
 
     found = profile(queries)
     lengths, grades = found["list_lengths"], found["grades"]
@@ -127,8 +128,8 @@ def _listed(names: list[str]) -> str:
 def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:
     import numpy as np  # noqa: PLC0415
 
-    from marginrank.cli.profiling import histogram, list_lengths  # noqa: PLC0415
     from marginrank.data.trec import Run  # noqa: PLC0415
+    from marginrank.profiling import histogram, list_lengths  # noqa: PLC0415
 
     lengths = list_lengths(np.diff(found.offsets))
     per_topic = f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"

@@ -26,26 +26,27 @@ def command(
     from marginrank.presets import PRESETS, parse_preset  # noqa: PLC0415
 
     if name is None:
-        rows = [["preset", "measure", "what it minimises", "from"]]
-        rows += [[_spelling(p), _measure(p), p.summary, p.paper] for p in PRESETS.values()]
+        rows = [["preset", "kind", "measure", "what it is", "from"]]
+        rows += [[_spelling(p), p.kind, _measure(p), p.summary, p.paper] for p in PRESETS.values()]
         output.result({"presets": [_record(preset) for preset in PRESETS.values()]}, table(rows))
         return
     method = parse_preset(name)
     preset = PRESETS[name.strip().lower().partition("@")[0]]
     start = f", from a {method.start}" if method.bound == "tight" else ""
+    k = "none" if preset.cut is None else f"@{preset.cut} unless given"
+    own = [("bound", f"{method.bound}{start}"), ("cutoff", k)] if preset.kind == "loss" else [("rounds", k)]
     text = facts(
         [
             ("preset", _spelling(preset)),
-            ("minimises", preset.summary),
+            ("trains", preset.summary),
             ("from", preset.paper),
             ("measure", method.measure),
-            ("bound", f"{method.bound}{start}"),
-            ("cutoff", "none" if preset.cut is None else f"@{preset.cut} unless given"),
-            ("loss", str(method.loss)),
+            *own,
+            (preset.kind, str(method.trained)),
         ]
     )
-    described = inspect.getdoc(type(method.loss)) or ""
-    record = {**_record(preset), "measure": method.measure, "loss": str(method.loss), "description": described}
+    described = inspect.getdoc(type(method.trained)) or ""
+    record = {**_record(preset), "measure": method.measure, preset.kind: str(method.trained), "description": described}
     output.result(record, f"{text}\n\n{described}")
 
 
@@ -60,6 +61,7 @@ def _measure(preset: Preset) -> str:
 def _record(preset: Preset) -> dict[str, Any]:
     return {
         "name": preset.name,
+        "kind": preset.kind,
         "spelling": _spelling(preset),
         "summary": preset.summary,
         "paper": preset.paper,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import permutations
+from itertools import combinations, pairwise, permutations
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from marginrank.feature_maps import PartialOrder, Scale
 from marginrank.losses.base import BoundLoss, Loss
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.dcg import DCG
+from marginrank.measures.gains import exp2, log2
 from marginrank.oracles.levels import Levels, arrange
 from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
@@ -63,7 +64,7 @@ class PairwiseHinge(Loss):
         margin: By how much the better document of a pair should score higher.
         rank_weights: τ, the weight of each pair of a better and a worse grade, of Cao et al. (SIGIR 2006), the
             SVM-IR-QP of Le and Smola (2008) §6.3: a mapping from (better, worse) to a number from 0 on. All pairs of
-            grades that meet in a query need a weight. By default every pair weighs 1.
+            grades that meet in a query need a weight; `NDCGPairwiseHinge` finds them. By default every pair weighs 1.
 
     >>> xi, gradient = PairwiseHinge()([2, 1, 0], [0.5, 0.0, 0.25])   # (0.5 + 0.75 + 1.25) / 3
     >>> xi.round(4).tolist(), (3 * gradient).tolist()
@@ -128,6 +129,49 @@ def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Lev
         lacking = f"({named[better[missing[0]]]:g}, {named[worse[missing[0]]]:g})"
         raise DataError(f"rank_weights has no weight for {lacking}, grades that meet in a query; add it")
     return kinds, table
+
+
+@dataclass(frozen=True)
+class NDCGPairwiseHinge(Loss):
+    """SVM-IR-QP of Cao et al. (SIGIR 2006): the pairwise hinge, in which pairs that cost more NDCG weigh more.
+
+    `PairwiseHinge` with the τ of `ndcg_weights` in the queries that it is bound to. Cao et al. multiply the sum over
+    the pairs of a query by μ_q, the most pairs of any query over its own; the mean over the pairs is the same with
+    another C.
+
+    >>> xi, gradient = NDCGPairwiseHinge()([1, 0, 0], [0.0, 0.0, 0.0])     # τ · 1
+    >>> xi.round(4).tolist()
+    [0.4345]
+    """
+
+    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+        """Find the weights."""
+        return PairwiseHinge(rank_weights=ndcg_weights(grades, offsets))._bind(grades, offsets)
+
+
+def ndcg_weights(grades: FloatArray, offsets: IntArray) -> dict[tuple[float, float], float]:
+    """Weigh pairs of grades by what NDCG loses when two such documents change places in the ideal ranking.
+
+    That is how Cao et al. (SIGIR 2006) set τ: for each pair of grades, the mean over the queries where both occur. They
+    draw the two documents at random; here it is the expectation,
+
+    (G(a) − G(b)) · (mean discount of the ranks of grade a − that of grade b) / ideal DCG,
+
+    with G = 2^g − 1 and the discount 1/log2(2 + rank).
+
+    >>> ndcg_weights(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))        # 1 - (0.6309 + 0.5) / 2
+    {(1.0, 0.0): 0.434535...}
+    """
+    losses: dict[tuple[float, float], list[float]] = {}
+    for start, stop in pairwise(offsets.tolist()):
+        own = -np.sort(-grades[start:stop])
+        gain, discount = exp2(own), log2(len(own))
+        kinds, level = np.unique(own, return_inverse=True)
+        means = np.bincount(level, discount) / np.maximum(np.bincount(level), 1)
+        for worse, better in combinations(range(len(kinds)), 2):
+            lost = (exp2(kinds[[better]]) - exp2(kinds[[worse]]))[0] * (means[better] - means[worse])
+            losses.setdefault((float(kinds[better]), float(kinds[worse])), []).append(lost / float(gain @ discount))
+    return {pair: float(np.mean(own)) for pair, own in losses.items()}
 
 
 @dataclass(frozen=True)

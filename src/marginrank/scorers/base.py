@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from marginrank.data.queries import Queries
+from marginrank.scorers.forms import Form
 from marginrank.typing import FloatArray
 
 
@@ -16,6 +17,8 @@ class Scorer(ABC):
     """
 
     queries: Queries
+    #: What is left of the scorer once θ is found.
+    form: Form
     n_parameters: int
     #: Bytes that one pass over all rows reads.
     n_bytes: int

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from marginrank.errors import DataError
 from marginrank.preparation.thresholds import Spacing, check_spacing, place_thresholds
+from marginrank.scorers.forms import Form
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, ByteArray, Features, FloatArray, IntArray
 
@@ -44,7 +45,7 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
+class Bins(Form):
     """Thresholds of each feature, and what parameters θ mean: one increment per threshold, then one weight for NaN.
 
     A value scores the sum of the increments of the thresholds it exceeds,
@@ -67,6 +68,9 @@ class Bins:
         missing: Whether NaN has a bin of its own, for each feature.
     """
 
+    kind: ClassVar[str] = "additive"
+    takes_nan: ClassVar[bool] = True
+    sized_by: ClassVar[str] = "spread"
     thresholds: tuple[AnyArray, ...]
     missing: BoolArray
 
@@ -118,6 +122,23 @@ class Bins:
             columns = _columns(values[:, first : first + width])
             for_each(place, [(column, first + at) for at, column in enumerate(columns)], n_jobs)
         return cls(tuple(thresholds), missing)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Thresholds of all features one after the other, how many each has, and which have a bin for NaN."""
+        return {
+            "thresholds": np.concatenate([np.zeros(0), *(np.asarray(t, dtype=np.float64) for t in self.thresholds)]),
+            "threshold_counts": np.array([len(t) for t in self.thresholds], dtype=np.int64),
+            "missing": np.asarray(self.missing, dtype=np.bool_),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
+        """Make bins of what `arrays` gave."""
+        counts = arrays["threshold_counts"]
+        if len(counts) != n_features or counts.sum() != len(arrays["thresholds"]):
+            raise ValueError("the thresholds do not add up")
+        cuts = np.split(arrays["thresholds"], np.cumsum(counts)[:-1]) if n_features else []
+        return cls(tuple(cuts), np.asarray(arrays["missing"], dtype=np.bool_))
 
     @property
     def n_features(self) -> int:
@@ -210,6 +231,10 @@ class Bins:
         gradients = np.empty((len(rows), self.n_parameters))
         reversed_sums(rows, self.n_codes, self.missing, gradients)
         return gradients.reshape(*cells.shape[:-1], self.n_parameters)
+
+    def sizes(self, theta: FloatArray) -> FloatArray:
+        """How far the step function of each feature goes up and down."""
+        return np.array([np.ptp(shape.values) for shape in self.shapes(theta)])
 
     def signs(self, monotone: Monotone, names: Sequence[str] | None = None) -> IntArray:
         """Signs of increments that keep step functions from turning: 1 upwards, −1 downwards, 0 free as NaN always is.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,11 +13,47 @@ import scipy.sparse as sp
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.scorers.base import Scorer
+from marginrank.scorers.forms import Form
 from marginrank.scorers.risk import RankingRisk
 from marginrank.threads import CHUNKS, for_each
-from marginrank.typing import Features, FloatArray
+from marginrank.typing import AnyArray, Features, FloatArray
 
 Rows: TypeAlias = Callable[[Any, Any, int, int], None]
+
+
+@dataclass(frozen=True)
+class Linear(Form):
+    """Weights: the score is X·θ.
+
+    >>> Linear(2).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
+    [1.5]
+    """
+
+    kind: ClassVar[str] = "linear"
+    sized_by: ClassVar[str] = "weight"
+    n_features: int
+
+    @property
+    def n_parameters(self) -> int:
+        """One for each feature."""
+        return self.n_features
+
+    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
+        """Score documents."""
+        return linear_scores(X, theta, n_jobs)
+
+    def sizes(self, theta: FloatArray) -> FloatArray:
+        """The weights."""
+        return theta
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Nothing but θ."""
+        return {}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:  # noqa: ARG003
+        """All that there is to know is the number of features."""
+        return cls(n_features)
 
 
 class LinearScorer(Scorer):
@@ -25,6 +62,7 @@ class LinearScorer(Scorer):
     def __init__(self, queries: Queries) -> None:
         X = queries.X
         self.queries = queries
+        self.form = Linear(queries.n_features)
         self.n_parameters = queries.n_features
         self.n_bytes = X.data.nbytes if sp.issparse(X) else queries.n_documents * queries.n_features * X.dtype.itemsize
         self._score, self._pull_back = _row_kernels(X)

@@ -1,0 +1,1 @@
+"""Methods that the papers compare with and that minimise no loss of this package."""

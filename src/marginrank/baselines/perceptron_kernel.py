@@ -1,0 +1,40 @@
+"""One pass of a ranking perceptron over documents, rows of a CSR matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def perceptron_epoch(data, indices, indptr, classes, query, order, w, own, b, late, clock):  # type: ignore[no-untyped-def]
+    """Go through the documents in the given order; sum up by how many grades they were missed.
+
+    ``own`` has weights for each query, or no row where all queries share theirs. ``late`` sums up the changes of w
+    times the documents seen before, so that w − late / clock is the mean of w over all documents seen.
+    """
+    missed = 0
+    for document in order:
+        start, stop = indptr[document], indptr[document + 1]
+        score = 0.0
+        for at in range(start, stop):
+            weight = w[indices[at]]
+            if len(own) > 0:
+                weight += own[query[document], indices[at]]
+            score += np.float64(data[at]) * weight
+        change = 0
+        for r in range(len(b)):
+            side = 1 if classes[document] > r else -1
+            if (score - b[r]) * side <= 0.0:
+                change += side
+                b[r] -= side
+        if change != 0:
+            missed += abs(change)
+            for at in range(start, stop):
+                step = change * np.float64(data[at])
+                w[indices[at]] += step
+                late[indices[at]] += clock * step
+                if len(own) > 0:
+                    own[query[document], indices[at]] += step
+        clock += 1
+    return missed, clock
