@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from marginrank.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from marginrank.bounds import argmax_bound, lipschitz_constants, stability_bound
     from marginrank.data.formats import convert, read, read_queries
     from marginrank.data.letor import read_letor
     from marginrank.data.letor_writer import write_letor
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         clean,
     )
     from marginrank.presets import PRESETS, Preset, parse_preset
+    from marginrank.reporting.report import write_report
     from marginrank.scorers.additive import AdditiveRisk
     from marginrank.scorers.bins import Bins, Shape
     from marginrank.scorers.linear import LinearRisk
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
+    "bounds": ("argmax_bound", "lipschitz_constants", "stability_bound"),
     "data.formats": ("convert", "read", "read_queries"),
     "data.letor": ("read_letor",),
     "data.letor_writer": ("write_letor",),
@@ -94,6 +97,7 @@ _HOMES = {
         "Preset",
         "parse_preset",
     ),
+    "reporting.report": ("write_report",),
     "scorers.additive": ("AdditiveRisk",),
     "scorers.bins": (
         "Bins",
@@ -182,12 +186,14 @@ __all__ = [
     "ThresholdBins",
     "Trials",
     "all_measures",
+    "argmax_bound",
     "clean",
     "compare",
     "convert",
     "evaluate",
     "from_frame",
     "gather",
+    "lipschitz_constants",
     "load",
     "oracle_for",
     "parse_map",
@@ -202,11 +208,13 @@ __all__ = [
     "read_run",
     "read_runs",
     "read_table",
+    "stability_bound",
     "trials",
     "tune",
     "write_binary",
     "write_letor",
     "write_parquet",
+    "write_report",
     "write_run",
 ]
 

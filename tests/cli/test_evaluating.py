@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from marginrank import compare, evaluate, load, read_queries, write_run
+from marginrank.evaluation.significance import mean_interval
 
 
 @pytest.fixture
@@ -70,6 +72,21 @@ def test_comparisons_are_those_of_the_library(run, other):
         "evaluate", "test.txt", "model.marginrank", "first.txt", "--compare", "--baseline", "first", "--json"
     ).json
     assert record["comparisons"]["ap"] == compare(found, measure="ap", baseline="first").to_dicts()
+
+
+def test_intervals_are_those_of_the_library(run, other):
+    queries, model = read_queries("test.txt"), load("model.marginrank")
+    found = {"model": evaluate(queries, model.predict(queries)), "first": evaluate(queries, other)}
+    words = ["evaluate", "test.txt", "model.marginrank", "first.txt", "--intervals"]
+    record, text = run(*words, "--json").json["systems"], run(*words).out
+    for name, one in found.items():
+        for measure in ("ndcg@10", "ap"):
+            low, high = mean_interval(one, measure)
+            assert record[name]["interval"][measure] == [low, high]
+            assert re.search(
+                rf"^{name} +{measure} +{one.mean[measure]:.4f} +\[{low:.4f}, {high:.4f}\]", text, re.MULTILINE
+            )
+    assert text.endswith("policy: standard\n")
 
 
 def test_values_of_each_query_are_printed_or_written(run, other):

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from marginrank.errors import DataError
+from marginrank.evaluation.evaluate import Evaluation
 from marginrank.evaluation.paired_tests import holm
-from marginrank.evaluation.significance import Comparison, PairedComparison, compare
+from marginrank.evaluation.significance import Comparison, PairedComparison, compare, mean_interval
 
 TESTS = ("t", "wilcoxon", "randomization")
 levels = st.integers(0, 10).map(lambda k: k / 10)
@@ -394,3 +395,23 @@ def test_records_survive_strict_json():
 def test_import_does_not_load_scipy_stats():
     code = "import sys, marginrank.evaluation.significance; sys.exit('scipy.stats' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_interval_of_a_mean_is_that_of_its_difference_to_nothing(weighted):
+    rng = np.random.default_rng(0)
+    values = rng.random(40)
+    values[[3, 7]] = np.nan
+    weights = rng.random(40) * (rng.random(40) < 0.9) if weighted else None
+    evaluation = Evaluation("standard", np.arange(40), {"ap": values}, weights)
+    nothing = np.where(np.isnan(values), np.nan, 0.0)
+    row = row_of(values, nothing, weights=weights)
+    assert mean_interval(evaluation, "ap", resamples=999) == row.interval
+    low, high = row.interval
+    assert low < evaluation.mean["ap"] < high
+
+
+def test_a_mean_over_fewer_than_two_queries_has_no_interval():
+    one = Evaluation("standard", np.arange(2), {"ap": np.array([0.5, np.nan])})
+    none = Evaluation("standard", np.arange(2), {"ap": np.array([np.nan, np.nan])})
+    assert mean_interval(one, "ap") == mean_interval(none, "ap") == (-math.inf, math.inf)

@@ -34,6 +34,7 @@ COMMANDS: Final = (
     "tune",
     "rank",
     "evaluate",
+    "report",
     "fuse",
     "convert",
     "inspect",

@@ -56,6 +56,7 @@ def command(
         Literal["error", "skip", "zero"], typer.Option(help="What a judged topic counts that a run lacks.")
     ] = "error",
     per_query: Annotated[bool, typer.Option("--per-query", help="Values of each query, too.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap interval of each mean, too.")] = False,
     comparison: Annotated[bool, typer.Option("--compare", help="Tell whether systems differ from the first.")] = False,
     baseline: Annotated[
         str | None,
@@ -89,10 +90,11 @@ def command(
         with whole(out, force=force) as place:
             place.write_text(_tsv(found, wanted), encoding="utf-8")
     shown = per_query and out is None
-    sections = [_means(found, wanted)]
+    within = _intervals(found, wanted) if intervals else {}
+    sections = [_means_within(found, within) if intervals else _means(found, wanted)]
     sections += [_per_query(found, wanted)] if shown else []
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
-    output.result(_record(found, compared, per_query=shown, out=out), "\n\n".join(sections))
+    output.result(_record(found, within, compared, per_query=shown, out=out), "\n\n".join(sections))
 
 
 def _check_usage(
@@ -144,6 +146,22 @@ def _compare(found: Mapping[str, Evaluation], measures: Sequence[str], baseline:
     return {measure: compare(found, measure=measure, baseline=baseline) for measure in measures}
 
 
+def _intervals(found: Mapping[str, Evaluation], measures: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
+    from marginrank.evaluation.significance import mean_interval  # noqa: PLC0415
+
+    return {name: {measure: mean_interval(one, measure) for measure in measures} for name, one in found.items()}
+
+
+def _means_within(found: Mapping[str, Evaluation], intervals: Mapping[str, Mapping[str, tuple[float, float]]]) -> str:
+    rows = [["system", "measure", "mean", "95% interval", "queries"]]
+    for name, one in found.items():
+        for measure, (low, high) in intervals[name].items():
+            cells = [f"{one.mean[measure]:.4f}", f"[{low:.4f}, {high:.4f}]", f"{one.counted(measure):,}"]
+            rows.append([name, measure, *cells])
+    policy = next(iter(found.values())).policy
+    return table(rows, right=range(2, len(rows[0]))) + f"\npolicy: {policy}"
+
+
 def _means(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
     if len(found) == 1:
         return str(next(iter(found.values())))
@@ -177,9 +195,16 @@ def _per_query(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
 
 
 def _record(
-    found: Mapping[str, Evaluation], compared: Mapping[str, Comparison], *, per_query: bool, out: Path | None
+    found: Mapping[str, Evaluation],
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]],
+    compared: Mapping[str, Comparison],
+    *,
+    per_query: bool,
+    out: Path | None,
 ) -> dict[str, Any]:
     systems = {name: one.to_dict() for name, one in found.items()}
+    for name, within in intervals.items():
+        systems[name]["interval"] = within
     for record in systems.values():
         if not per_query:
             del record["per_query"]

@@ -1,9 +1,8 @@
-"""What `marginrank evaluate` judges: models, files of scores and TREC runs."""
+"""What `marginrank evaluate` and `report` judge: models, files of scores and TREC runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,8 @@ from marginrank.errors import DataError
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
-    from marginrank.data.trec import Qrels
+    from marginrank.data.trec import Qrels, Run
+    from marginrank.estimators import Ranker
     from marginrank.evaluation.evaluate import Evaluation
     from marginrank.typing import FloatArray
 
@@ -32,28 +32,31 @@ def system_names(paths: Sequence[Path]) -> list[str]:
 
 def judge(judged: Queries | Qrels, path: Path, measures: Sequence[str], **options: Any) -> Evaluation:
     """Evaluate what a file holds: a model scores the judged documents itself."""
-    from marginrank.data.queries import Queries  # noqa: PLC0415
-    from marginrank.evaluation.evaluate import evaluate  # noqa: PLC0415
+    from marginrank.reporting.systems import judge_system  # noqa: PLC0415
 
+    system = read_system(path)
     try:
-        if not is_model(path) and _columns(path) > 1:
-            return _judge_run(judged, path, measures, options)
-        if not isinstance(judged, Queries):
-            raise DataError("TREC judgements have no features and no rows; they go with TREC runs")
-        scores = _model_scores(judged, path) if is_model(path) else read_scores(path)
-        return evaluate(judged, scores, measures, **_for_queries(options))
+        return judge_system(judged, system, measures, **options)
     except DataError as error:
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
 
 
-def _for_queries(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name != "missing_topics"}
-
-
-def _model_scores(queries: Queries, path: Path) -> FloatArray:
+def read_system(path: Path) -> Ranker | FloatArray | Run:
+    """Read a model, scores or a TREC run, whichever the file holds."""
+    from marginrank.data.formats import recognize  # noqa: PLC0415
+    from marginrank.data.trec import read_run  # noqa: PLC0415
     from marginrank.estimators import load  # noqa: PLC0415
 
-    return load(path).predict(queries)
+    try:
+        if is_model(path):
+            return load(path)
+        if _columns(path) == 1:
+            return read_scores(path)
+        if recognize(path) != "run":
+            raise DataError("this is no system; give a model, one score per line, or a TREC run")
+        return read_run(path)
+    except DataError as error:
+        raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
 
 
 def _columns(path: Path) -> int:
@@ -88,38 +91,3 @@ def _is_number(line: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _judge_run(judged: Queries | Qrels, path: Path, measures: Sequence[str], options: dict[str, Any]) -> Evaluation:
-    from marginrank.data.formats import recognize  # noqa: PLC0415
-    from marginrank.data.queries import Queries  # noqa: PLC0415
-    from marginrank.data.trec import read_run  # noqa: PLC0415
-    from marginrank.evaluation.evaluate import evaluate  # noqa: PLC0415
-
-    if recognize(path) != "run":
-        raise DataError("this is no system; give a model, one score per line, or a TREC run")
-    run = read_run(path)
-    if not isinstance(judged, Queries):
-        return evaluate(judged, run, measures, **options)
-    found = evaluate(_as_qrels(judged), run, measures, **options)
-    return _as_of_queries(found, judged)
-
-
-def _as_qrels(queries: Queries) -> Qrels:
-    """Judged queries as TREC judgements; documents without a name are called by their rows, as runs call them."""
-    import numpy as np  # noqa: PLC0415
-
-    from marginrank.data.trec import Qrels  # noqa: PLC0415
-
-    names = queries.document_ids
-    if names is None:
-        names = np.arange(queries.n_documents) if queries.rows is None else queries.rows
-    return Qrels(queries.query_ids.astype(str), queries.offsets, names.astype(str), queries.grades)
-
-
-def _as_of_queries(found: Evaluation, queries: Queries) -> Evaluation:
-    """Give the values the ids and weights of the queries, so that they compare with those of scores."""
-    place = {name: at for at, name in enumerate(queries.query_ids.astype(str).tolist())}
-    chosen = [place[name] for name in found.query_ids.tolist()]
-    weights = None if queries.query_weights is None else queries.query_weights[chosen]
-    return replace(found, query_ids=queries.query_ids[chosen], weights=weights)

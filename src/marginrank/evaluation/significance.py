@@ -141,6 +141,40 @@ def compare(
     return Comparison(_adjusted(rows), len(w), confidence)
 
 
+def mean_interval(
+    evaluation: Evaluation,
+    measure: str,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 9999,
+    random_state: int | None = 0,
+) -> tuple[float, float]:
+    """BCa bootstrap interval of a mean over samples of queries; unbounded where fewer than two queries count.
+
+    It says how far the mean would move on other queries. Two systems on the same queries move together, so whether
+    they differ is a question for `compare`.
+
+    >>> alike = Evaluation("standard", np.arange(3), {"ap": np.array([0.5, 0.5, 0.5])})
+    >>> mean_interval(alike, "ap")
+    (0.5, 0.5)
+
+    Args:
+        evaluation: What `marginrank.evaluate` gave.
+        measure: Which of its measures.
+        confidence: Probability with which the interval is to cover the mean.
+        resamples: Samples of queries.
+        random_state: Seed of the samples.
+    """
+    values = evaluation[measure]
+    weights = np.ones(len(values)) if evaluation.weights is None else evaluation.weights
+    counted = ~np.isnan(values) & (weights > 0)
+    if not counted.any():
+        return -np.inf, np.inf
+    w = weights[counted] / weights[counted].mean()
+    mean = float(np.mean(w * values[counted]))
+    return bca_interval(mean + w * (values[counted] - mean), confidence, resamples, random_state)
+
+
 def _from_evaluations(
     systems: Mapping[str, npt.ArrayLike | Evaluation], measure: str | None
 ) -> tuple[dict[str, FloatArray], FloatArray | None, AnyArray]:

@@ -1,0 +1,132 @@
+"""``marginrank report``: one page about systems on judged queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.evaluate import DEFAULT_MEASURES
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import Force, check_inputs, check_outputs, whole
+from marginrank.cli.output import Output, count
+from marginrank.cli.reading import Reading
+from marginrank.cli.systems import read_system, system_names
+from marginrank.errors import DataError
+
+EXAMPLES: Final = (
+    "marginrank report test.txt model.marginrank -o model.html",
+    "marginrank report test.txt model.marginrank scores.txt -m ndcg@5 -m ap --baseline scores",
+)
+
+
+def command(
+    judged: Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")],
+    systems: Annotated[
+        list[Path], typer.Argument(metavar="SYSTEM", help="Models, files of one score per line, or TREC runs.")
+    ],
+    reading: Reading,
+    output: Output,
+    measures: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            "-m",
+            help="A measure; repeat it for more. Queries are compared by the first.",
+            show_default=" ".join(DEFAULT_MEASURES),
+            autocompletion=measure_names,
+        ),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names),
+    ] = "standard",
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Count only the first documents of each list.", show_default="all")
+    ] = None,
+    missing_topics: Annotated[
+        Literal["error", "skip", "zero"], typer.Option(help="What a judged topic counts that a run lacks.")
+    ] = "error",
+    k: Annotated[
+        int, typer.Option("--k", min=1, max=1000, help="Documents shown of a query, and the last cutoff of NDCG.")
+    ] = 10,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The system to differ from.", show_default="the first"),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default="systems and data")] = None,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.", rich_help_panel="Output"),
+    ] = Path("report.html"),
+    force: Force = False,
+) -> None:
+    """Write a page about one or several systems on judged queries.
+
+    One HTML file without anything from the network: measures with intervals, paired differences, NDCG by cutoff,
+    queries won and lost with their documents, weights, gap and choice of C of models, the profile of the data, and
+    the command that recomputes each number.
+    """
+    names = system_names(systems)
+    wanted = list(measures or DEFAULT_MEASURES)
+    _check_usage(names, wanted, policy, baseline)
+    check_inputs([judged, *systems])
+    check_outputs([out], inputs=[judged, *systems], force=force)
+    from marginrank.data.trec import Run  # noqa: PLC0415
+    from marginrank.reporting.commands import Sources  # noqa: PLC0415
+    from marginrank.reporting.report import write_report  # noqa: PLC0415
+
+    truth = reading.read([judged])
+    if isinstance(truth, Run):
+        raise DataError("this is a run, not judgements; the judged file comes first", path=judged)
+    paths = dict(zip(names, systems, strict=True))
+    sources = Sources(str(judged), {name: str(path) for name, path in paths.items()}, _words(reading))
+    with whole(out, force=force) as place:
+        facts = write_report(
+            place,
+            truth,
+            {name: read_system(path) for name, path in paths.items()},
+            wanted,
+            policy=policy,
+            depth=depth,
+            missing_topics=missing_topics,
+            k=k,
+            baseline=baseline,
+            title=title or f"{', '.join(names)} on {judged.name}",
+            sources=sources,
+        )
+        size = place.stat().st_size
+    what = f"{count(len(names), 'system')} on {count(facts.queries.counted, 'query', 'queries')}"
+    output.summary({**facts.to_dict(), "output": out}, f"wrote {out} ({size / 1e6:.1f} MB): {what}")
+
+
+def _check_usage(names: Sequence[str], measures: Sequence[str], policy: str, baseline: str | None) -> None:
+    from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+    from marginrank.measures import parse_measure  # noqa: PLC0415
+
+    rules = parse_policy(policy)
+    for measure in measures:
+        parse_measure(measure, rules.parameters)
+    if baseline is not None and baseline not in names:
+        raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
+
+
+def _words(reading: Reading) -> tuple[str, ...]:
+    """The options for reading as they were given.
+
+    >>> _words(Reading(missing="zero", regroup=True, features=["a", "b"]))
+    ('--missing', 'zero', '--regroup', '--feature', 'a', '--feature', 'b')
+    """
+    words: list[str] = []
+    for name, value in vars(reading).items():
+        option = "--feature" if name == "features" else f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [option] if value else []
+        elif isinstance(value, list):
+            words += [word for one in value for word in (option, one)]
+        elif value is not None:
+            words += [option, str(value)]
+    return tuple(words)

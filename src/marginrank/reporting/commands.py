@@ -1,0 +1,105 @@
+"""The commands that recompute what a report shows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files that a report is about.
+
+    Args:
+        judged: The judged queries or TREC judgements.
+        systems: The file of each system, by its name.
+        reading: Options that the judged file is read with, such as ``("--missing", "zero")``.
+    """
+
+    judged: str
+    systems: Mapping[str, str]
+    reading: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Command lines, fit for a shell.
+
+    >>> own = Commands(Sources("my test.txt", {"a": "a.marginrank"}), ("ap",), "trec", k=2)
+    >>> own.means()
+    "marginrank evaluate 'my test.txt' a.marginrank -m ap --policy trec --intervals"
+    >>> own.curve()
+    "marginrank evaluate 'my test.txt' a.marginrank -m ndcg@1 -m ndcg@2 --policy trec"
+    >>> own.ranking("a")
+    "marginrank rank a.marginrank 'my test.txt' --k 2"
+
+    Args:
+        sources: The files.
+        measures: The measures of the report.
+        policy: How ties and queries without relevant documents count.
+        depth: How many documents of each list count; all for None.
+        missing_topics: What a judged topic counts that a run lacks.
+        k: How many documents of a query are shown, and the last cutoff of the curves.
+        baseline: The system that the others are compared with.
+    """
+
+    sources: Sources
+    measures: tuple[str, ...]
+    policy: str
+    depth: int | None = None
+    missing_topics: str = "error"
+    k: int = 10
+    baseline: str | None = None
+
+    def means(self) -> str:
+        """Means and their intervals."""
+        return self._evaluate(self.measures, "--intervals")
+
+    def comparisons(self) -> str:
+        """Differences to the baseline."""
+        return self._evaluate(self.measures, "--compare", "--baseline", self.baseline or "")
+
+    def curve(self) -> str:
+        """NDCG at every cutoff."""
+        return self._evaluate(tuple(f"ndcg@{k}" for k in range(1, self.k + 1)))
+
+    def queries(self) -> str:
+        """Values of each query."""
+        return self._evaluate(self.measures[:1], "--per-query")
+
+    def data(self) -> str:
+        """The profile of the data."""
+        return _line("inspect", _path(self.sources.judged), *self.sources.reading)
+
+    def ranking(self, system: str) -> str:
+        """The first documents of a model for each query."""
+        paths = _path(self.sources.systems[system]), _path(self.sources.judged)
+        return _line("rank", *paths, "--k", str(self.k), *self.sources.reading)
+
+    def model(self, system: str) -> str:
+        """All about a model, its trace and all of its features included."""
+        return _line("inspect", _path(self.sources.systems[system]), "--json")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The commands by what they recompute."""
+        names = ["means", "curve", "queries", "data", *(["comparisons"] if len(self.sources.systems) > 1 else [])]
+        return {name: getattr(self, name)() for name in names}
+
+    def _evaluate(self, measures: tuple[str, ...], *more: str) -> str:
+        words = [_path(self.sources.judged), *map(_path, self.sources.systems.values())]
+        words += [word for measure in measures for word in ("-m", measure)]
+        words += ["--policy", self.policy]
+        words += [] if self.depth is None else ["--depth", str(self.depth)]
+        words += [] if self.missing_topics == "error" else ["--missing-topics", self.missing_topics]
+        return _line("evaluate", *words, *more, *self.sources.reading)
+
+
+def _line(*words: str) -> str:
+    return shlex.join(["marginrank", *words])
+
+
+def _path(name: str) -> str:
+    """A path that is not taken for an option."""
+    return f"./{name}" if name.startswith("-") else name

@@ -1,0 +1,277 @@
+"""Finding the facts of a report: everything is measured here, and the page only shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.data.trec import Qrels, Run
+from marginrank.errors import DataError
+from marginrank.estimators import Ranker
+from marginrank.evaluation.evaluate import Evaluation, MissingTopics
+from marginrank.evaluation.policies import Policy, parse_policy
+from marginrank.evaluation.significance import compare, mean_interval
+from marginrank.profiling import histogram, list_lengths, profile
+from marginrank.reporting.commands import Commands, Sources
+from marginrank.reporting.facts import (
+    Bar,
+    Contest,
+    CurvePoint,
+    Duel,
+    Facts,
+    Mean,
+    Model,
+    Place,
+    QueryRow,
+    QueryTable,
+    Settings,
+    SystemFacts,
+)
+from marginrank.reporting.rankers import ranker_record, trace, weights
+from marginrank.reporting.systems import Document, Lists, Scored, System, judge_system, score_documents
+from marginrank.typing import FloatArray
+
+CONFIDENCE: Final = 0.95
+#: Most queries in the table of queries.
+MOST_ROWS: Final = 1000
+#: Most bars in a chart of differences; more queries than that share bars.
+MOST_BARS: Final = 500
+#: Most iterations in a chart of the gap.
+MOST_STEPS: Final = 400
+#: Queries won, and lost, that are shown with their documents.
+MOST_DUELS: Final = 10
+#: Differences up to this size are roundoff, as in `compare`.
+_TIE: Final = 1e-9
+
+
+def gather(
+    judged: Queries | Qrels,
+    systems: Mapping[str, System],
+    measures: Iterable[str] = ("ndcg@10", "ap"),
+    *,
+    policy: str | Policy = "standard",
+    depth: int | None = None,
+    missing_topics: MissingTopics = "error",
+    k: int = 10,
+    baseline: str | None = None,
+    title: str | None = None,
+    sources: Sources | None = None,
+) -> Facts:
+    """Find all that a report says; the parameters are those of `marginrank.write_report`."""
+    settings = _settings(list(systems), measures, parse_policy(policy), depth, missing_topics, k, baseline)
+    cutoffs = [f"ndcg@{cutoff}" for cutoff in range(1, k + 1)]
+    wanted = list(dict.fromkeys([*settings.measures, *cutoffs]))
+    options: dict[str, Any] = {"policy": policy, "depth": depth, "missing_topics": missing_topics}
+    scored, found = {}, {}
+    for name, system in systems.items():
+        with _errors_of(name, sources):
+            scored[name] = score_documents(judged, system)
+            found[name] = judge_system(judged, scored[name], wanted, **options)
+    _check_queries(found, settings)
+    return Facts(
+        title=title or f"{', '.join(systems)}: {', '.join(settings.measures)}",
+        data="judged queries" if sources is None else sources.judged,
+        settings=settings,
+        systems=tuple(SystemFacts(name, _kind(system)) for name, system in systems.items()),
+        means=tuple(_mean(name, one, measure) for measure in settings.measures for name, one in found.items()),
+        comparisons=_comparisons(found, settings),
+        curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in found.items() for at in _upto(k)),
+        queries=_query_table(judged, found, settings.measures[0]),
+        contests=_contests(judged, scored, found, settings),
+        models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, Ranker)),
+        profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
+        commands=None if sources is None else _commands(sources, settings),
+    )
+
+
+def _settings(
+    names: Sequence[str],
+    measures: Iterable[str],
+    policy: Policy,
+    depth: int | None,
+    missing_topics: MissingTopics,
+    k: int,
+    baseline: str | None,
+) -> Settings:
+    chosen = tuple(dict.fromkeys(str(measure).strip() for measure in measures))
+    if not names:
+        raise ValueError("no system given; name at least one")
+    if not chosen:
+        raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
+    if k < 1:
+        raise ValueError(f"k is {k}; show at least one document")
+    if baseline is not None and baseline not in names:
+        raise ValueError(f"there is no system {baseline!r}; known: {', '.join(names)}")
+    return Settings(
+        chosen,
+        policy.name,
+        policy.summary,
+        depth,
+        missing_topics,
+        k,
+        names[0] if baseline is None else baseline,
+        CONFIDENCE,
+    )
+
+
+def _commands(sources: Sources, settings: Settings) -> Commands:
+    own = settings
+    return Commands(sources, own.measures, own.policy, own.depth, own.missing_topics, own.k, own.baseline)
+
+
+@contextmanager
+def _errors_of(name: str, sources: Sources | None) -> Iterator[None]:
+    """Say of which system an error is."""
+    try:
+        yield
+    except DataError as error:
+        if sources is None:
+            raise DataError(f"system {name!r}: {error.problem}") from error
+        raise DataError(error.problem, path=error.path or sources.systems[name]) from error
+
+
+def _check_queries(found: Mapping[str, Evaluation], settings: Settings) -> None:
+    (first, one), *others = found.items()
+    for name, other in others:
+        if not np.array_equal(one.query_ids, other.query_ids):
+            raise DataError(f"{name!r} ranks other queries than {first!r}; pass missing_topics='zero'")
+    for measure in settings.measures:
+        if not one.counted(measure):
+            raise DataError(f"policy {settings.policy} leaves every query out of {measure}; there is nothing to report")
+
+
+def _kind(system: System) -> Any:
+    return "model" if isinstance(system, Ranker) else "run" if isinstance(system, Run) else "scores"
+
+
+def _upto(k: int) -> range:
+    return range(1, k + 1)
+
+
+def _mean(name: str, found: Evaluation, measure: str) -> Mean:
+    low, high = mean_interval(found, measure, confidence=CONFIDENCE)
+    return Mean(name, measure, found.mean[measure], low, high, found.counted(measure))
+
+
+def _comparisons(found: Mapping[str, Evaluation], settings: Settings) -> dict[str, Any]:
+    if len(found) == 1:
+        return {}
+    options: dict[str, Any] = {"baseline": settings.baseline, "confidence": CONFIDENCE}
+    return {measure: compare(found, measure=measure, **options) for measure in settings.measures}
+
+
+def _query_table(judged: Queries | Qrels, found: Mapping[str, Evaluation], measure: str) -> QueryTable:
+    """Queries in the order of the file, or those that matter most where there are too many."""
+    first = next(iter(found.values()))
+    values = np.stack([one[measure] for one in found.values()], axis=1)
+    counted = np.flatnonzero(~np.isnan(values).any(axis=1))
+    # The largest differences; of one system, the least values.
+    urgency = np.ptp(values, axis=1) if len(found) > 1 else -values[:, 0]
+    chosen = np.sort(counted[np.argsort(-urgency[counted], kind="stable")][:MOST_ROWS])
+    sizes = _sizes(judged)
+    rows = [
+        QueryRow(query, *sizes[query], tuple(own))
+        for query, own in zip(first.query_ids[chosen].astype(str).tolist(), values[chosen].tolist(), strict=True)
+    ]
+    return QueryTable(measure, tuple(rows), len(counted), len(values) - len(counted))
+
+
+def _sizes(judged: Queries | Qrels) -> dict[str, tuple[int, int]]:
+    """Documents of each query, and how many of them are above grade 0."""
+    ids = judged.query_ids if isinstance(judged, Queries) else judged.topics
+    before = np.concatenate([[0], np.cumsum(judged.grades > 0)])
+    relevant = np.diff(before[judged.offsets])
+    counts = zip(np.diff(judged.offsets).tolist(), relevant.tolist(), strict=True)
+    return dict(zip(ids.astype(str).tolist(), counts, strict=True))
+
+
+def _contests(
+    judged: Queries | Qrels, scored: Mapping[str, Scored], found: Mapping[str, Evaluation], settings: Settings
+) -> tuple[Contest, ...]:
+    others = [name for name in found if name != settings.baseline]
+    if not others:
+        return ()
+    baseline, measure = settings.baseline, settings.measures[0]
+    lists = {name: Lists(judged, own) for name, own in scored.items()}
+    return tuple(
+        _contest(name, baseline, measure, found[name], found[baseline], lists[name], lists[baseline], settings.k)
+        for name in others
+    )
+
+
+def _contest(
+    system: str, other: str, measure: str, own: Evaluation, theirs: Evaluation, lists: Lists, other_lists: Lists, k: int
+) -> Contest:
+    values, other_values = own[measure], theirs[measure]
+    d = values - other_values
+    d[np.abs(d) <= _TIE] = 0.0
+    order = np.argsort(-d, kind="stable")
+    order = order[~np.isnan(d[order])]
+    names = own.query_ids.astype(str).tolist()
+
+    def duel(at: int) -> Duel:
+        query = names[at]
+        documents, other_documents = lists.of(query), other_lists.of(query)
+        shown = _places(documents, other_documents, k), _places(other_documents, documents, k)
+        return Duel(query, float(values[at]), float(other_values[at]), *shown)
+
+    won = [at for at in order[:MOST_DUELS].tolist() if d[at] > 0]
+    lost = [at for at in order[::-1][:MOST_DUELS].tolist() if d[at] < 0]
+    bars = _bars(d[order], values[order], other_values[order], [names[at] for at in order.tolist()])
+    return Contest(system, other, measure, bars, tuple(map(duel, won)), tuple(map(duel, lost)))
+
+
+def _places(documents: Sequence[Document], others: Sequence[Document], k: int) -> tuple[Place, ...]:
+    """The first k documents, each with its rank in another list."""
+    rank_of: dict[str, int] = {}
+    for rank, one in enumerate(others, 1):
+        rank_of.setdefault(one.name, rank)
+    return tuple(
+        Place(rank, one.name, one.grade, one.score, rank_of.get(one.name)) for rank, one in enumerate(documents[:k], 1)
+    )
+
+
+def _bars(d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence[str]) -> tuple[Bar, ...]:
+    """A bar for each query, or for runs of queries next to each other where they are many.
+
+    >>> few = _bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"])
+    >>> few[0]
+    Bar(first=1, last=1, difference=0.5, query='a', value=0.75, other=0.25)
+    >>> many = _bars(np.linspace(1.0, -1.0, 2001), np.ones(2001), np.zeros(2001), [""] * 2001)
+    >>> len(many) <= MOST_BARS, many[0].first, many[-1].last, many[0].query
+    (True, 1, 2001, None)
+    """
+    if len(d) <= MOST_BARS:
+        rows = zip(d.tolist(), names, values.tolist(), others.tolist(), strict=True)
+        return tuple(Bar(at, at, *row) for at, row in enumerate(rows, 1))
+    edges = np.linspace(0, len(d), MOST_BARS + 1).astype(int).tolist()
+    return tuple(Bar(start + 1, stop, float(d[start:stop].mean())) for start, stop in pairwise(edges))
+
+
+def _model(name: str, ranker: Ranker) -> Model:
+    steps = trace(ranker)
+    shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).astype(int)).tolist()
+    selection = getattr(ranker, "selection_", None)
+    return Model(
+        name,
+        ranker_record(ranker),
+        tuple(weights(ranker)),
+        ranker.form_.sized_by,
+        tuple(steps[at] for at in shown),
+        len(steps),
+        selection,
+    )
+
+
+def _profile_of_qrels(judged: Qrels) -> dict[str, Any]:
+    return {
+        "queries": len(judged),
+        "documents": len(judged.grades),
+        "grades": histogram(judged.grades),
+        "list_lengths": list_lengths(np.diff(judged.offsets)),
+    }

@@ -1,0 +1,149 @@
+"""The section on models: how they were trained, how sure the optimum is, and what they learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from marginrank.reporting import charts
+from marginrank.reporting.facts import Facts, Model
+from marginrank.reporting.markup import (
+    Cell,
+    Column,
+    chart,
+    command,
+    details,
+    escape,
+    facts_list,
+    legend,
+    listed,
+    number,
+    paragraph,
+    table,
+)
+
+#: Features in the chart of a linear model.
+MOST_WEIGHTS: Final = 40
+#: Shapes of an additive model that are in sight; the others open on request.
+MOST_SHAPES: Final = 48
+
+
+def model_parts(facts: Facts) -> list[str]:
+    """What the section is made of; nothing where no system is a model."""
+    return [part for model in facts.models for part in _model(facts, model)]
+
+
+def _model(facts: Facts, model: Model) -> list[str]:
+    return [
+        f"<h3>{escape(model.name)}</h3>",
+        facts_list(_entries(model.record)),
+        f'<div class="grid wide">{_convergence(model)}{_path(model)}</div>',
+        *_features(model),
+        command(facts.commands, lambda own: own.model(model.name)),
+    ]
+
+
+def _features(model: Model) -> list[str]:
+    if not model.features:
+        return [paragraph("Its features cannot be told apart.", "note")]
+    return _shapes(model) if "values" in model.features[0] else _weights(model)
+
+
+def _entries(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    trained = record["trained_on"]
+    sizes = f"{trained['queries']:,} queries, {trained['documents']:,} documents, {trained['features']:,} features"
+    named = [f"{name} {record[name]}" for name in ("solver", "scaling", "weighting") if record[name] is not None]
+    bound = [] if record["bound"] is None else [f"{record['bound']} bound"]
+    work = f"{record['stopped'].replace('_', ' ')} after {record['iterations']:,} iterations"
+    return [
+        ("trained for", record["measure"] + (f" (preset {record['preset']})" if record["preset"] else "")),
+        ("method", ", ".join([f"{record['scorer']} scorer", *bound, *named])),
+        ("loss", record["loss"]),
+        ("C", f"{record['C']:g}"),
+        ("objective", f"{record['objective']:.6g}, {_certificate(record)}"),
+        ("work", f"{work}, {record['passes']:.0f} passes over the data"),
+        ("trained on", sizes),
+        ("fingerprint", str(trained["fingerprint"])),
+    ]
+
+
+def _certificate(record: Mapping[str, Any]) -> str:
+    """How far from the optimum the objective can be.
+
+    >>> _certificate({"objective": 2.0, "gap": 0.001, "certificate": True})
+    'at most 0.05 % above the optimum'
+    """
+    if not record["certificate"]:
+        return "without a certificate" + (": the tight bound is not convex" if record["bound"] == "tight" else "")
+    share = 100 * record["gap"] / abs(record["objective"]) if record["objective"] else 0.0
+    return f"at most {max(share, 0.0):.2g} % above the optimum"
+
+
+def _convergence(model: Model) -> str:
+    if not model.trace:
+        return ""
+    certified = any(math.isfinite(step["gap"]) for step in model.trace)
+    caption = "How far the objective can be above the optimum." if certified else "There is no certificate to draw."
+    if len(model.trace) < model.iterations:
+        caption += f" {len(model.trace):,} of {model.iterations:,} iterations."
+    return chart(charts.convergence(model.trace), caption)
+
+
+def _path(model: Model) -> str:
+    if model.selection is None:
+        return ""
+    selection = model.selection
+    series = charts.path_series(selection)
+    caption = (
+        f"The choice of C on {selection['held_out']}, with one standard error; the ring is the one chosen, rule "
+        f"{selection['rule']}, policy {selection['policy']}."
+    )
+    return f"<div>{legend(series) if len(series) > 1 else ''}{chart(charts.path(selection), caption)}</div>"
+
+
+def _by_size(features: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(features, key=lambda one: -abs(one["size"]))
+
+
+def _weights(model: Model) -> list[str]:
+    ordered, what = _by_size(model.features), model.sized_by
+    shown = ordered[:MOST_WEIGHTS]
+    caption = f"The {len(shown)} largest of {len(ordered):,}." if len(shown) < len(ordered) else ""
+    rows = [[Cell(one["feature"]), number(one["size"], "+.6g"), number(abs(one["size"]), ".6g")] for one in ordered]
+    columns = [Column("feature"), Column(what, number=True), Column("size", number=True)]
+    return [
+        f"<h4>Features by {escape(what)}</h4>",
+        chart(charts.weight_bars(shown, what), caption),
+        details(f"All {len(ordered):,} features", table(f"{model.name}: {what} of each feature", columns, rows)),
+    ]
+
+
+def _shapes(model: Model) -> list[str]:
+    moving = [one for one in _by_size(model.features) if one["size"] > 0 or one["missing"]]
+    flat = [one["feature"] for one in model.features if not (one["size"] > 0 or one["missing"])]
+    scores = [value for one in moving for value in (*one["values"], one["missing"] or 0.0)]
+    low, high = (min(scores), max(scores)) if scores else (0.0, 0.0)
+    pictures = [_shape(one, low, high) for one in moving]
+    first, rest = pictures[:MOST_SHAPES], pictures[MOST_SHAPES:]
+    rows = [
+        [Cell(one["feature"]), number(one["size"], ".6g"), number(len(one["values"]), ",d")]
+        for one in _by_size(model.features)
+    ]
+    columns = [Column("feature"), Column("spread", number=True), Column("steps", number=True)]
+    note = "What a feature adds to the score, by its value; all on one scale, the largest spread first."
+    note += (
+        " A dotted line is the score of a missing value." if any(one["missing"] is not None for one in moving) else ""
+    )
+    note += f" Flat are {listed(flat)}." if flat else ""
+    return [
+        "<h4>Shapes</h4>",
+        paragraph(note, "note"),
+        f'<div class="grid small">{"".join(first)}</div>',
+        details(f"{len(rest):,} more shapes", f'<div class="grid small">{"".join(rest)}</div>') if rest else "",
+        details(f"All {len(rows):,} spreads", table(f"Features of {model.name}", columns, rows)),
+    ]
+
+
+def _shape(feature: Mapping[str, Any], low: float, high: float) -> str:
+    return f"<div><h5>{escape(feature['feature'])}</h5>{chart(charts.shape(feature, low, high))}</div>"

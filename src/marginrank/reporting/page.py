@@ -1,0 +1,244 @@
+"""From facts to one page of HTML that needs nothing from the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from string import Template
+from typing import Any, Final
+
+from marginrank.evaluation.significance import PairedComparison
+from marginrank.reporting import charts
+from marginrank.reporting.commands import Commands
+from marginrank.reporting.facts import Facts, Mean
+from marginrank.reporting.markup import (
+    ABSENT,
+    Cell,
+    Column,
+    chart,
+    command,
+    count,
+    data,
+    details,
+    escape,
+    facts_list,
+    legend,
+    listed,
+    number,
+    paragraph,
+    section,
+    table,
+)
+from marginrank.reporting.models_section import model_parts
+from marginrank.reporting.queries_section import queries_parts
+from marginrank.version import __version__
+
+_MARKED_BELOW: Final = 0.05
+#: Grades that have a chart; more of them are only counted.
+_MOST_GRADES: Final = 30
+
+
+def render(facts: Facts) -> str:
+    """Make the page."""
+    sections = {
+        "measures": ("Measures", _means(facts)),
+        "differences": ("Differences", _comparisons(facts)),
+        "cutoffs": ("NDCG by cutoff", _curve(facts)),
+        "queries": ("Queries", queries_parts(facts)),
+        "models": ("Models", model_parts(facts)),
+        "data": ("Data", _data(facts)),
+    }
+    shown = {name: (title, parts) for name, (title, parts) in sections.items() if parts}
+    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in shown.items())
+    return Template(_file("page.html")).substitute(
+        title=escape(facts.title),
+        intro=_intro(facts),
+        links=links,
+        sections="\n".join(section(name, title, *parts) for name, (title, parts) in shown.items()),
+        version=escape(__version__),
+        style=_file("page.css"),
+        config=data(charts.CONFIG, "chart-config"),
+        library=library(),
+        script=_file("page.js"),
+    )
+
+
+def _file(name: str) -> str:
+    return resources.files("marginrank.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def library() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script."""
+    try:
+        import vl_convert  # noqa: PLC0415
+    except ImportError:
+        raise ImportError("reports need vl-convert-python: pip install 'marginrank[report]'") from None
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+
+
+def _intro(facts: Facts) -> str:
+    own, found = facts.settings, facts.profile
+    counted = f"{facts.queries.counted:,} of {found['queries']:,}"
+    entries = [
+        ("data", facts.data),
+        ("queries that count", counted),
+        ("policy", f"{own.policy}: {own.policy_summary}"),
+        *([] if own.depth is None else [("depth", f"only the first {own.depth} documents of each list count")]),
+        *([("baseline", own.baseline)] if len(facts.systems) > 1 else []),
+    ]
+    return facts_list(entries)
+
+
+def _means(facts: Facts) -> list[str]:
+    own, names = facts.settings, [system.name for system in facts.systems]
+    by_name = {(one.system, one.measure): one for one in facts.means}
+    columns = [Column("system"), Column("kind")]
+    for measure in own.measures:
+        columns += [Column(measure, number=True), Column(f"{100 * own.confidence:g} % interval", number=True)]
+    best = {measure: max(by_name[name, measure].mean for name in names) for measure in own.measures}
+    rows = [[Cell(system.name), Cell(system.kind)] for system in facts.systems]
+    for row, name in zip(rows, names, strict=True):
+        for measure in own.measures:
+            one = by_name[name, measure]
+            row += [number(one.mean, look="best" if one.mean == best[measure] else ""), _interval(one)]
+    sizes = sorted({one.queries for one in facts.means})
+    over = " or ".join(count(n, "query", "queries") for n in sizes)
+    pictures = [
+        chart(charts.intervals([by_name[name, measure] for name in names], names, measure)) for measure in own.measures
+    ]
+    return [
+        table(f"Means over {over}", columns, rows),
+        f'<div class="grid wide">{"".join(pictures)}</div>' if len(names) > 1 else "",
+        paragraph(_about_intervals(facts), "note"),
+        command(facts.commands, Commands.means),
+    ]
+
+
+def _about_intervals(facts: Facts) -> str:
+    share = f"{100 * facts.settings.confidence:g} %"
+    text = f"Intervals are {share} BCa bootstrap intervals over samples of queries: how far a mean may move on others."
+    if facts.queries.counted == 1:
+        text = "A single query has no interval."
+    if len(facts.systems) == 1:
+        return text
+    return f"{text} Systems move together, so intervals that overlap do not make them alike; the differences tell."
+
+
+def _interval(one: Mean, form: str = ".4f") -> Cell:
+    low, high = number(one.low, form), number(one.high, form)
+    return Cell(ABSENT) if low.key is None or high.key is None else Cell(f"{low.text} to {high.text}", low.key)
+
+
+def _comparisons(facts: Facts) -> list[str]:
+    if not facts.comparisons:
+        return []
+    own, names = facts.settings, [system.name for system in facts.systems]
+    parts, pictures = [], []
+    for measure, found in facts.comparisons.items():
+        parts.append(
+            table(
+                f"{measure}: difference to {own.baseline} over {count(found.n_queries, 'query', 'queries')}",
+                [
+                    Column("system"),
+                    Column("difference", number=True),
+                    Column(f"{100 * own.confidence:g} % interval", number=True),
+                    Column("won", number=True),
+                    Column("lost", number=True),
+                    Column("tied", number=True),
+                    Column("p randomization", number=True),
+                    Column("p t-test", number=True),
+                    Column("p Wilcoxon", number=True),
+                    Column("verdict"),
+                ],
+                [_compared(row) for row in found.rows],
+            )
+        )
+        means = [Mean(row.system, measure, row.difference, *row.interval, found.n_queries) for row in found.rows]
+        pictures.append(chart(charts.intervals(means, names, f"difference in {measure}", form="+.4f", zero_line=True)))
+    return [
+        *parts,
+        f'<div class="grid wide">{"".join(pictures)}</div>',
+        paragraph(_about_tests(len(facts.systems) - 1), "note"),
+        command(facts.commands, Commands.comparisons),
+    ]
+
+
+def _about_tests(n_rows: int) -> str:
+    adjusted = f", Holm-adjusted for {n_rows} comparisons" if n_rows > 1 else ""
+    return (
+        "Differences are means over queries of system minus baseline, with BCa bootstrap intervals. p-values are "
+        f"two-sided. The verdict is that of the randomization test: p < {_MARKED_BELOW:g}{adjusted}. “Not shown” does "
+        "not mean “the same”: the interval says how large the difference may be."
+    )
+
+
+def _compared(row: PairedComparison) -> list[Cell]:
+    verdict = "not shown"
+    if row.holm_randomization < _MARKED_BELOW:
+        verdict = "better" if row.difference > 0 else "worse"
+    return [
+        Cell(row.system),
+        number(row.difference, "+.4f"),
+        _interval(Mean("", "", row.difference, *row.interval, 0), "+.4f"),
+        *(number(n, ",d") for n in (row.wins, row.losses, row.ties)),
+        *(_p(p) for p in (row.p_randomization, row.p_t, row.p_wilcoxon)),
+        Cell(verdict, look={"better": "win", "worse": "loss"}.get(verdict, "muted")),
+    ]
+
+
+def _p(p: float) -> Cell:
+    return Cell("<0.0001" if p < 0.0001 else f"{p:.4f}", p)
+
+
+def _curve(facts: Facts) -> list[str]:
+    names, most = [system.name for system in facts.systems], facts.settings.k
+    value = {(point.system, point.k): point.ndcg for point in facts.curve}
+    columns = [Column("system"), *(Column(f"@{k}", number=True) for k in range(1, most + 1))]
+    rows = [[Cell(name), *(number(value[name, k]) for k in range(1, most + 1))] for name in names]
+    return [
+        legend(names),
+        chart(charts.curves(facts.curve, names)),
+        details("Numbers", table("NDCG@k", columns, rows)),
+        command(facts.commands, Commands.curve),
+    ]
+
+
+def _data(facts: Facts) -> list[str]:
+    found = facts.profile
+    lengths = found["list_lengths"]
+    per_query = f"{lengths['min']:,} to {lengths['max']:,}, median {lengths['median']:g}"
+    entries = [("queries", f"{found['queries']:,}"), ("documents", f"{found['documents']:,}"), ("per query", per_query)]
+    if "features" in found:
+        entries[1:1] = [
+            ("of one grade", f"{found['queries_of_one_grade']:,} queries, on which every ranking is as good")
+        ]
+        entries += _feature_entries(found)
+    grades = found["grades"]
+    if grades is None or len(grades) > _MOST_GRADES:
+        entries.append(("grades", "too many to list" if grades is None else f"{len(grades)} different ones"))
+    return [
+        facts_list(entries),
+        chart(charts.grade_bars(grades)) if grades and len(grades) <= _MOST_GRADES else "",
+        details("Numbers", _grade_table(grades)) if grades else "",
+        command(facts.commands, Commands.data),
+    ]
+
+
+def _feature_entries(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    missing = [f"{name} ({n:,})" for name, n in found["missing_values"].items()]
+    return [
+        ("features", f"{found['features']:,} ({found['feature_type']})"),
+        ("documents of zeros", f"{found['zero_documents']:,}"),
+        ("constant features", listed(found["constant_features"])),
+        ("duplicated features", listed([" = ".join(group) for group in found["duplicated_features"]])),
+        ("missing values", listed(missing)),
+    ]
+
+
+def _grade_table(grades: Mapping[str, int]) -> str:
+    total = sum(grades.values())
+    columns = [Column("grade"), Column("documents", number=True), Column("share", number=True)]
+    rows = [[Cell(grade, float(grade)), number(n, ",d"), number(n / total, ".1%")] for grade, n in grades.items()]
+    return table("Documents of each grade", columns, rows)

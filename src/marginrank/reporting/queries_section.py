@@ -1,0 +1,128 @@
+"""The section on queries: every difference, and the queries won and lost by most with their documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from marginrank.reporting import charts
+from marginrank.reporting.commands import Commands
+from marginrank.reporting.facts import Contest, Duel, Facts, Place, QueryTable
+from marginrank.reporting.markup import (
+    ABSENT,
+    Cell,
+    Column,
+    chart,
+    command,
+    count,
+    details,
+    escape,
+    number,
+    paragraph,
+    table,
+)
+
+
+def queries_parts(facts: Facts) -> list[str]:
+    """What the section is made of."""
+    parts = [part for contest in facts.contests for part in _contest(facts, contest)]
+    own = facts.queries
+    left_out = f" The policy leaves {own.left_out:,} more out." if own.left_out else ""
+    which = ""
+    if len(own.rows) < own.counted:
+        most = "those on which systems differ most" if facts.contests else "those of the least values"
+        which = f" The table has {len(own.rows):,} of them, {most}."
+    return [
+        *parts,
+        f"<h3>All queries, {escape(own.measure)}</h3>" if facts.contests else "",
+        paragraph(f"{count(own.counted, 'query counts', 'queries count')}.{left_out}{which}"),
+        details("Values of each query", _query_table(own, [system.name for system in facts.systems])),
+        command(facts.commands, Commands.queries),
+    ]
+
+
+def _query_table(own: QueryTable, names: Sequence[str]) -> str:
+    pair = len(names) == 2
+    columns = [
+        Column("query"),
+        Column("documents", number=True),
+        Column("above grade 0", number=True),
+        *(Column(name, number=True) for name in names),
+        *([Column("difference", number=True)] if pair else []),
+    ]
+    rows = [
+        [
+            Cell(row.query),
+            number(row.documents, ",d"),
+            number(row.relevant, ",d"),
+            *map(number, row.values),
+            *([number(row.values[1] - row.values[0], "+.4f")] if pair else []),
+        ]
+        for row in own.rows
+    ]
+    return table(f"{own.measure} of each query", columns, rows)
+
+
+def _contest(facts: Facts, contest: Contest) -> list[str]:
+    n, shared = contest.bars[-1].last, any(bar.query is None for bar in contest.bars)
+    caption = f"{contest.system} minus {contest.other}, {count(n, 'query', 'queries')}, sorted."
+    if shared:
+        caption += f" Each of the {len(contest.bars)} bars is the mean of {n / len(contest.bars):.0f} or so queries."
+    commands = [
+        command(facts.commands, _ranking(model.name), f"Rankings of {model.name}")
+        for model in facts.models
+        if model.name in (contest.system, contest.other)
+    ]
+    return [
+        f"<h3>{escape(contest.system)} against {escape(contest.other)}, {escape(contest.measure)}</h3>",
+        chart(charts.differences(contest.bars, contest.system, contest.other, contest.measure), caption),
+        *_duels(f"{count(len(contest.won), 'query', 'queries')} won by most", contest.won, contest),
+        *_duels(f"{count(len(contest.lost), 'query', 'queries')} lost by most", contest.lost, contest),
+        *commands,
+    ]
+
+
+def _ranking(name: str) -> Callable[[Commands], str]:
+    return lambda own: own.ranking(name)
+
+
+def _duels(title: str, duels: Sequence[Duel], contest: Contest) -> list[str]:
+    if not duels:
+        return []
+    return [f"<h4>{escape(title)}</h4>", *(_duel(duel, contest) for duel in duels)]
+
+
+def _duel(duel: Duel, contest: Contest) -> str:
+    difference = number(duel.difference, "+.4f").text
+    look = "win" if duel.difference > 0 else "loss"
+    summary = (
+        f'<span class="query">{escape(duel.query)}</span> <span class="{look} figure">{difference}</span> '
+        f'<span class="muted figure">{duel.other:.4f} → {duel.value:.4f}</span>'
+    )
+    lists = _places(contest.other, duel.other_documents, contest.system)
+    lists += _places(contest.system, duel.documents, contest.other)
+    return details(summary, f'<div class="grid pair">{lists}</div>', "duel")
+
+
+def _places(system: str, places: Sequence[Place], other: str) -> str:
+    if not places:
+        return paragraph(f"{system} has no documents for this query.")
+    heads = [("rank", True), ("other", True), ("document", False), ("grade", True), ("score", True)]
+    largest = max(abs(place.score) for place in places)
+    form = ".4f" if 0.01 <= largest < 1e5 else ".4g"
+    caption = f"{system}, with ranks in {other}"
+    return table(caption, [Column(*head) for head in heads], [_place(one, form) for one in places], sortable=False)
+
+
+def _place(place: Place, form: str) -> list[Cell]:
+    grade = Cell(ABSENT, look="muted") if place.grade is None else number(place.grade, "g", _shade(place.grade))
+    other = number(place.other_rank, ",d", "muted")
+    return [number(place.rank, "d"), other, Cell(place.document, look="name"), grade, number(place.score, form)]
+
+
+def _shade(grade: float) -> str:
+    """How strongly a grade stands out.
+
+    >>> _shade(0.0), _shade(0.5), _shade(7.0)
+    ('grade0', 'grade1', 'grade4')
+    """
+    return f"grade{0 if grade <= 0 else max(1, min(4, int(grade)))}"

@@ -1,0 +1,69 @@
+"""A report on systems, as one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from marginrank.data.queries import Queries
+from marginrank.data.trec import Qrels
+from marginrank.evaluation.evaluate import MissingTopics
+from marginrank.evaluation.policies import Policy
+from marginrank.reporting.commands import Sources
+from marginrank.reporting.facts import Facts
+from marginrank.reporting.gathering import gather
+from marginrank.reporting.page import library, render
+from marginrank.reporting.systems import System
+
+
+def write_report(
+    path: str | Path,
+    judged: Queries | Qrels,
+    systems: Mapping[str, System],
+    measures: Iterable[str] = ("ndcg@10", "ap"),
+    *,
+    policy: str | Policy = "standard",
+    depth: int | None = None,
+    missing_topics: MissingTopics = "error",
+    k: int = 10,
+    baseline: str | None = None,
+    title: str | None = None,
+    sources: Sources | None = None,
+) -> Facts:
+    """Write a page about one or several systems, which opens in a browser and needs nothing else.
+
+    It has the measures with intervals, paired differences to the baseline, NDCG by cutoff, the queries won and lost by
+    most with their documents, the weights or shapes, the gap and the choice of C of models, and the profile of the
+    data. Needs ``pip install 'marginrank[report]'``.
+
+    Args:
+        path: Where to write it.
+        judged: Judged queries, or TREC judgements, which go with runs.
+        systems: By name, a `Ranker`, one score per document in the caller's row order, or a `Run`.
+        measures: Spellings such as ``ndcg@10``; queries are compared by the first.
+        policy: How ties and queries without relevant documents count.
+        depth: Count only the first documents of each list.
+        missing_topics: What a judged topic counts that a run lacks: ``error``, ``skip`` or ``zero``.
+        k: Documents that are shown of a query, and the last cutoff of NDCG.
+        baseline: The system that the others are compared with; by default the first.
+        title: Heading of the page.
+        sources: Files that all this came from; with them the page has the command that recomputes each number.
+
+    Returns:
+        What the page says.
+    """
+    library()  # what is missing is said before any work is done
+    facts = gather(
+        judged,
+        systems,
+        measures,
+        policy=policy,
+        depth=depth,
+        missing_topics=missing_topics,
+        k=k,
+        baseline=baseline,
+        title=title,
+        sources=sources,
+    )
+    Path(path).write_text(render(facts), encoding="utf-8")
+    return facts

@@ -1,0 +1,150 @@
+"""`marginrank report`: the page, its facts as JSON, and commands that give its numbers again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marginrank import load, read_queries, write_run
+from tests.reporting.pages import commands_of, tables_of
+
+
+@pytest.fixture
+def systems(run, folder):
+    """A tuned model, an additive one, scores and a run, in files that a shell has to quote."""
+    options = ["train.txt", "--valid", "valid.txt", "--quiet"]
+    assert run("train", *options, "--Cs", "0.1,1,10", "-o", "tuned.marginrank").code == 0
+    assert run("train", *options, "-C", "1", "--scorer", "additive", "-o", "step's.marginrank").code == 0
+    queries = read_queries("test.txt")
+    (folder / "first one.txt").write_text("\n".join(map(repr, queries.X[:, 0].astype(float).tolist())))
+    write_run("second.run", queries, queries.X[:, 1])
+    return ["tuned.marginrank", "step's.marginrank", "first one.txt", "second.run"]
+
+
+def words_of(line):
+    program, *words = shlex.split(line)
+    assert program == "marginrank"
+    return words
+
+
+def test_the_commands_of_a_page_give_its_numbers_again(run, systems):
+    chosen = ["-m", "ap", "-m", "ndcg@3", "--policy", "letor4", "--depth", "6", "--k", "4", "--baseline", "first one"]
+    assert run("report", "test.txt", *systems, *chosen).code == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    tables, lines = tables_of(page), commands_of(page)
+    means, compared, curve = (words_of(line) for line in lines[:3])
+    each = next(words_of(line) for line in lines if "--per-query" in line)
+    of_data = words_of(lines[-1])
+
+    found = run(*means, "--json").json["systems"]
+    for row in tables["Means over 20 queries"][1]:
+        own = found[row[0][0]]
+        assert [row[2][1], row[4][1]] == [own["mean"]["ap"], own["mean"]["ndcg@3"]]
+        low, high = own["interval"]["ap"]
+        assert row[3][0] == f"{low:.4f} to {high:.4f}"
+
+    found = run(*compared, "--json").json["comparisons"]
+    for measure, records in found.items():
+        heads, rows = tables[f"{measure}: difference to first one over 20 queries"]
+        for row, record in zip(rows, records, strict=True):
+            cells = dict(zip(heads, row, strict=True))
+            assert cells["system"][0] == record["system"]
+            assert cells["difference"][1] == record["difference"]
+            assert [cells[name][1] for name in ("won", "lost", "tied")] == [
+                record[name] for name in ("wins", "losses", "ties")
+            ]
+            assert cells["p t-test"][1] == record["p_t"]
+            assert cells["p randomization"][1] == record["p_randomization"]
+
+    found = run(*curve, "--json").json["systems"]
+    for row in tables["NDCG@k"][1]:
+        assert [key for _, key in row[1:]] == [found[row[0][0]]["mean"][f"ndcg@{k}"] for k in range(1, 5)]
+
+    found = run(*each, "--json").json["systems"]
+    heads, rows = tables["ap of each query"]
+    for row in rows:
+        for name, (_, key) in zip(heads[3:], row[3:], strict=True):
+            assert key == found[name]["per_query"]["ap"][row[0][0]]
+
+    found = run(*of_data, "--json").json
+    grades = {row[0][0]: row[1][1] for row in tables["Documents of each grade"][1]}
+    assert grades == found["grades"]
+
+
+def test_the_commands_of_models_give_their_weights_gaps_and_rankings_again(run, systems):
+    facts = run("report", "test.txt", *systems, "--k", "3", "--json").json
+    page = Path("report.html").read_text(encoding="utf-8")
+    lines = commands_of(page)
+    inspected = [run(*words_of(line)).json for line in lines if line.endswith("--json")]
+    assert [record["path"] for record in inspected] == systems[:2]
+    for model, record in zip(facts["models"], inspected, strict=True):
+        assert model["features"] == record["features"]
+        assert model["trace"] == record["trace"]
+        assert model["selection"] == record["selection"]
+        assert model["record"]["gap"] == record["gap"]
+    ranked = next(line for line in lines if line.startswith("marginrank rank") and "tuned" in line)
+    rows = [line.split("\t") for line in run(*words_of(ranked)).out.splitlines()[1:]]
+    duels = [duel for contest in facts["contests"] for duel in (*contest["won"], *contest["lost"])]
+    assert duels
+    for duel in duels:
+        wanted = [(int(rank), name, float(score)) for query, rank, name, score in rows if query == duel["query"]]
+        shown = [(place["rank"], place["document"], place["score"]) for place in duel["other_documents"]]
+        assert shown == wanted
+
+
+def test_options_for_reading_are_in_the_commands(run, folder):
+    lines = (folder / "test.txt").read_text().splitlines()
+    (folder / "gaps.txt").write_text("\n".join([lines[0].replace(" 2:", " 2:NULL #", 1).split("#")[0], *lines[1:]]))
+    options = ["--missing", "zero", "--n-features", "5"]
+    assert run("report", "gaps.txt", "model.marginrank", *options).code == 0
+    found = commands_of(Path("report.html").read_text(encoding="utf-8"))
+    data = [words_of(line) for line in found if "gaps.txt" in line]
+    assert len(data) == 4
+    for words in data:
+        assert words[-4:] == options
+        assert run(*words).code == 0
+
+
+def test_judgements_go_with_runs(run):
+    done = run("report", "judged.qrels", "bm25.run", "dense.run", "-o", "runs.html", "--json")
+    assert done.code == 0
+    assert [system["kind"] for system in done.json["systems"]] == ["run", "run"]
+    assert done.json["models"] == []
+    for line in commands_of(Path("runs.html").read_text(encoding="utf-8")):
+        assert run(*words_of(line)).code == 0
+
+
+def test_what_was_written_is_said(run):
+    done = run("report", "test.txt", "model.marginrank", "-o", "page.html", "--title", "Mine")
+    assert done.out == f"wrote page.html ({Path('page.html').stat().st_size / 1e6:.1f} MB): 1 system on 18 queries\n"
+    assert "<h1>Mine</h1>" in Path("page.html").read_text(encoding="utf-8")
+    assert run("report", "test.txt", "model.marginrank", "-o", "page.html", "--force", "--quiet").out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["test.txt", "model.marginrank", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
+        (["test.txt", "model.marginrank", "--policy", "lettor"], "unknown policy", 2),
+        (["test.txt", "model.marginrank", "--baseline", "bm25"], "known: model", 2),
+        (["test.txt", "model.marginrank", "--k", "0"], "--k", 2),
+        (["test.txt", "model.marginrank", "-o", "train.txt"], "train.txt: exists", 1),
+        (["test.txt", "model.marginrank", "-o", "nowhere/report.html"], "no such folder", 1),
+        (["train.txt", "scores.txt"], "scores.txt: scores", 1),
+        (["bm25.run", "bm25.run"], "not judgements", 1),
+        (["judged.qrels", "model.marginrank"], "model.marginrank: TREC judgements have no features", 1),
+    ],
+)
+def test_reports_refuse_what_makes_no_sense(fails, words, said, code):
+    assert said in fails("report", *words, code=code)
+
+
+def test_a_model_that_was_saved_scores_as_in_the_page(run):
+    facts = run("report", "test.txt", "model.marginrank", "-m", "ap", "--json").json
+    queries, model = read_queries("test.txt"), load("model.marginrank")
+    assert facts["models"][0]["features"][2]["size"] == model.coef_[2]
+    assert facts["profile"]["documents"] == queries.n_documents
+    assert np.isfinite(facts["means"][0]["low"])
