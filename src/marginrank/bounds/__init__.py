@@ -1,0 +1,35 @@
+"""Bounds on the risk of rankers: those of Riezler and De Bona (2009), printed and repaired, and two that stay small."""
+
+from __future__ import annotations
+
+from marginrank.bounds.argmax import argmax_bound, pair_reach
+from marginrank.bounds.lipschitz import lipschitz_constants, norm_bound
+from marginrank.bounds.population import Population
+from marginrank.bounds.rademacher import Forms, RiskBound, corollary_1, corollary_2, corollary_3, theorem_3, theorem_4
+from marginrank.bounds.risks import ap_loss, binary_grades, dominating_loss, mean_loss, zero_one_loss
+from marginrank.bounds.stability import StabilityBound, largest_at_zero, stability_bound
+from marginrank.bounds.terms import Terms
+
+__all__ = [
+    "Forms",
+    "Population",
+    "RiskBound",
+    "StabilityBound",
+    "Terms",
+    "ap_loss",
+    "argmax_bound",
+    "binary_grades",
+    "corollary_1",
+    "corollary_2",
+    "corollary_3",
+    "dominating_loss",
+    "largest_at_zero",
+    "lipschitz_constants",
+    "mean_loss",
+    "norm_bound",
+    "pair_reach",
+    "stability_bound",
+    "theorem_3",
+    "theorem_4",
+    "zero_one_loss",
+]
