@@ -9,7 +9,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from registry_pages import measures_page, policies_table  # noqa: E402
+from registry_pages import measures_page, policies_table, presets_page  # noqa: E402
 
 import marginrank  # noqa: E402
 
@@ -26,7 +26,8 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"marginrank {version}"
 html_theme_options = {"navigation_with_keys": True}
-myst_enable_extensions = ["attrs_block", "deflist", "dollarmath"]
+# Formulas are plain text, so that pages need neither the network nor LaTeX.
+myst_enable_extensions = ["attrs_block", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -38,9 +39,12 @@ napoleon_numpy_docstring = False
 default_role = "code"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-suppress_warnings = ["myst.xref_missing"]
 
-MARKS = {"<!-- measures -->": measures_page, "<!-- policies -->": policies_table}
+MARKS = {
+    "<!-- measures -->": measures_page,
+    "<!-- policies -->": policies_table,
+    "<!-- presets -->": presets_page,
+}
 
 
 def fill_marks(app: Any, page: str, source: list[str]) -> None:  # noqa: ARG001

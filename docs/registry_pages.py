@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import MISSING, Field, fields
-from typing import Any
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
 
 from marginrank.evaluation.policies import POLICIES, Policy
 from marginrank.measures import Measure, PositionMeasure, all_measures
 from marginrank.measures.base import BinaryMeasure
+from marginrank.presets import PRESETS, Preset
+
+METHODS: Final = Path(__file__).parent / "methods"
+_KINDS: Final = {"loss": "Losses", "baseline": "Baselines"}
+_NAMED: Final = re.compile(r"^Presets: (.*)$", re.MULTILINE)
 
 
 def measures_page() -> str:
@@ -66,4 +74,44 @@ def _policy_row(policy: Policy) -> str:
     parameters = ", ".join(f"{name}={value}" for name, value in policy.parameters.items()) or "–"
     short = ", ".join(policy.zero_if_short) or "–"
     cells = [f"`{policy.name}`", policy.ties, policy.empty, short, parameters, policy.summary]
+    return f"| {' | '.join(cells)} |"
+
+
+def presets_page() -> str:
+    """List every registered preset, one table for each kind, with the page of its method where there is one."""
+    pages = method_pages()
+    ordered = sorted(PRESETS.values(), key=lambda preset: list(_KINDS).index(preset.kind))
+    tables = [
+        f"## {_KINDS[kind]}\n\n{_presets_table(list(members), pages)}"
+        for kind, members in groupby(ordered, key=lambda preset: preset.kind)
+    ]
+    return "\n\n".join(tables) + "\n"
+
+
+def method_pages() -> dict[str, str]:
+    """Page of each preset, by the line ``Presets:`` that the pages of the methods begin with."""
+    found: dict[str, str] = {}
+    for path in sorted(METHODS.glob("*.md")):
+        named = _NAMED.search(path.read_text(encoding="utf-8"))
+        found |= dict.fromkeys(re.findall(r"`(.+?)`", named[1] if named else ""), f"methods/{path.name}")
+    return found
+
+
+def _presets_table(presets: list[Preset], pages: dict[str, str]) -> str:
+    head = "| preset | trains for | judged by | bound | k | from |"
+    rows = [_preset_row(preset, pages.get(preset.name)) for preset in presets]
+    return "\n".join([head, "| --- | --- | --- | --- | --- | --- |", *rows])
+
+
+def _preset_row(preset: Preset, page: str | None) -> str:
+    name = f"`{preset.name}{'' if preset.cut is None else '@k'}`"
+    measure = preset.measure.replace("@{k}", "@k")
+    cells = [
+        f"[{name}]({page})" if page else name,
+        preset.summary,
+        f"`{measure}`",
+        preset.bound if preset.kind == "loss" else "–",
+        "–" if preset.cut is None else str(preset.cut),
+        preset.paper,
+    ]
     return f"| {' | '.join(cells)} |"

@@ -1,0 +1,76 @@
+"""The pages: presets have theirs, and the commands of the quickstart print what it shows."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from marginrank import PRESETS
+from marginrank.cli.app import app
+
+DOCS = Path(__file__).parents[1] / "docs"
+METHODS = sorted((DOCS / "methods").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def registry_pages():
+    spec = importlib.util.spec_from_file_location("registry_pages", DOCS / "registry_pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_methods_name_presets_that_exist(registry_pages):
+    pages = registry_pages.method_pages()
+    assert set(pages) <= set(PRESETS)
+    assert set(pages) >= {name for name, preset in PRESETS.items() if preset.kind == "loss"}
+
+
+def test_every_preset_is_listed_once(registry_pages):
+    listed = re.findall(r"^\| \[?`([\w-]+)(?:@k)?`", registry_pages.presets_page(), re.MULTILINE)
+    assert sorted(listed) == sorted(PRESETS)
+
+
+@pytest.mark.parametrize("page", METHODS, ids=lambda path: path.stem)
+def test_a_page_of_a_method_has_an_example_and_says_where_it_is_from(page):
+    text = page.read_text(encoding="utf-8")
+    assert "```python\n>>> " in text
+    assert re.search(r"^(## Citation|\*[A-Z]\. )", text, re.MULTILINE)
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = re.findall(r"^[\w/-]+$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in [*DOCS.glob("*.md"), *METHODS]}
+    assert pages - {"index"} <= set(listed)
+
+
+def blocks_of(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def shape_of(text):
+    """What is printed, whatever the numbers are."""
+    return re.sub(r"█+", "█", re.sub(r"[+-]?[\d.,]*\d", "#", re.sub(r"[ \t]+", " ", text)))
+
+
+def test_commands_of_the_quickstart_print_what_it_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    page = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+    namespace = {}
+    for example in doctest.DocTestParser().get_examples(blocks_of(page, "python")[0]):
+        exec(example.source, namespace)
+    shown = re.split(r"^\$ (marginrank .*)\n", "".join(blocks_of(page, "console")), flags=re.MULTILINE)[1:]
+    assert len(shown) > 6
+    for line, output in zip(shown[::2], shown[1::2], strict=True):
+        done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+        assert done.exit_code == 0, done.stderr
+        assert doctest.OutputChecker().check_output(shape_of(output), shape_of(done.output), doctest.ELLIPSIS), (
+            done.output
+        )
