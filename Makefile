@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 BENCH_BIN := $(BENCH)/bin
@@ -19,17 +20,28 @@ help:
 
 setup: $(READY)
 
-$(READY): requirements/dev.txt
+# The demo leaves bytecode to the first import, as most of what is installed is never imported. Tests have it made before,
+# on all cores: compiling makes some packages warn, and warnings in tests are errors.
+install = $(dir $@)bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+
+# What the demo needs comes first; the tools of development are added when they are asked for.
+$(RUNS): requirements/run.txt
 $(BENCH_READY): requirements/bench.txt
-$(READY) $(BENCH_READY): %/.ready: pyproject.toml
+$(RUNS) $(BENCH_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("marginrank needs Python 3.11 or newer, not " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@test -x $*/bin/python || $(PYTHON) -m venv $*
-	@echo "Installing pinned versions into $* ..."
-	@$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(filter requirements/%,$^)
-	@$*/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@test -x $(dir $@)bin/python || $(PYTHON) -m venv $(dir $@)
+	@echo "Installing pinned versions into $(@D) ..."
+	@$(install) --requirement $(filter requirements/%,$^)
+	@$(install) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-demo: $(READY)
+$(READY): requirements/dev.txt $(RUNS)
+	@echo "Installing the tools of development into $(@D) ..."
+	@$(install) --requirement $<
+	@$(dir $@)bin/python -W ignore -m compileall -qq -j 0 $(dir $@)lib || true
+	@touch $@
+
+demo: $(RUNS)
 	@mkdir -p out
 	@$(BIN)/marginrank demo --page out/demo.html --force
 
@@ -61,6 +73,10 @@ lock:
 	$(BIN)/python -m pip install --quiet --upgrade pip hatchling
 	$(BIN)/python -m pip install --quiet --group dev '.[all]'
 	$(BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/dev.txt
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint requirements/dev.txt hatchling '.[plot]'
+	$(BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/run.txt
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH_BIN)/python -m pip install --quiet --upgrade pip
 	$(BENCH_BIN)/python -m pip install --quiet --requirement requirements/dev.txt --group bench
