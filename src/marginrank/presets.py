@@ -6,16 +6,9 @@ import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from marginrank.baselines.base import Baseline
-from marginrank.baselines.best_feature import BestFeature
-from marginrank.baselines.gaussian_process import GaussianProcess
-from marginrank.baselines.lambdarank import LambdaRank
-from marginrank.baselines.mcrank import McRank
-from marginrank.baselines.perceptron import JRank, PRank
-from marginrank.baselines.rankboost import RankBoost
-from marginrank.baselines.svm import AccuracySVM, MulticlassSVM
 from marginrank.feature_maps import FeatureMap
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.combine import MaxLoss, SumLoss
@@ -25,6 +18,9 @@ from marginrank.losses.pointwise import SquaredError
 from marginrank.losses.smooth import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import Measure, parse_measure
+
+if TYPE_CHECKING:
+    from marginrank.baselines.base import Baseline
 
 #: Where training under the tight bound begins, and what it stays near.
 Start: TypeAlias = Literal["ranksvm", "regression"]
@@ -47,6 +43,7 @@ class Preset:
         cut: The cutoff, or number of rounds, where none is asked for; None for a method without.
         bound: The bound that is trained; ``auto`` takes the hinge unless it collapses.
         start: Where training under the tight bound begins.
+        kind: Whether a loss is minimised, or a baseline trained in its own way.
     """
 
     name: str
@@ -57,11 +54,7 @@ class Preset:
     cut: int | None = None
     bound: Bound | Literal["auto"] = "auto"
     start: Start = "ranksvm"
-
-    @property
-    def kind(self) -> Literal["loss", "baseline"]:
-        """Whether a loss is minimised, or a baseline trained in its own way."""
-        return "baseline" if isinstance(self.make(self.cut or 0), Baseline) else "loss"
+    kind: Literal["loss", "baseline"] = "loss"
 
 
 _YUE = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
@@ -75,7 +68,7 @@ def _combo(k: int) -> tuple[Loss, ...]:
     return StructuredLoss("ap"), StructuredLoss(f"ndcg@{k}"), StructuredLoss(f"rr@{k}", "mrr")
 
 
-_ALL: Final = (
+_LOSSES: Final = (
     Preset("svmmap", "average precision, φpo", _YUE, lambda _: StructuredLoss("ap"), "ap"),
     Preset("svmauc", "ROCArea, φpo", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc"), "auc"),
     Preset("svmprec", "precision@k, φpo", "Joachims (ICML 2005)", lambda k: StructuredLoss(f"p@{k}"), "p@{k}", 10),
@@ -151,46 +144,73 @@ _ALL: Final = (
         lambda _: SoftmaxCrossEntropy(gain="exp2", divergence=True),
         "ndcg",
     ),
-    Preset("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", lambda _: AccuracySVM(), "ap"),
-    Preset("svmacc2", "the same, both sides at equal cost", f"{_YUE} §5.2.1", lambda _: AccuracySVM(True), "ap"),
-    Preset(
+)
+
+
+def _baseline(
+    name: str, summary: str, paper: str, place: str, measure: str, rounds: int | None = None, **options: Any
+) -> Preset:
+    """A baseline; what it is made of takes long to import, and a list of names should not wait for it."""
+
+    def make(k: int) -> Baseline:
+        module, _, kind = place.partition(":")
+        made: Baseline = getattr(import_module(f"marginrank.baselines.{module}"), kind)(
+            *(() if rounds is None else (k,)), **options
+        )
+        return made
+
+    return Preset(name, summary, paper, make, measure, rounds, kind="baseline")
+
+
+_BASELINES: Final = (
+    _baseline("best-feature", "one feature, up or down", f"{_YUE} §5.1", "best_feature:BestFeature", "ap"),
+    _baseline("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", "svm:AccuracySVM", "ap"),
+    _baseline(
+        "svmacc2", "the same, both sides at equal cost", f"{_YUE} §5.2.1", "svm:AccuracySVM", "ap", balanced=True
+    ),
+    _baseline(
         "svmacc3",
         "svmacc of step functions of percentiles",
         f"{_YUE} §5.2.1",
-        lambda _: AccuracySVM(relative="query-percentile"),
+        "svm:AccuracySVM",
         "ap",
+        relative="query-percentile",
     ),
-    Preset(
+    _baseline(
         "svmacc4",
         "svmacc of step functions of each query's range",
         f"{_YUE} §5.2.1",
-        lambda _: AccuracySVM(relative="query-minmax"),
+        "svm:AccuracySVM",
         "ap",
+        relative="query-minmax",
     ),
-    Preset("svm-multiclass", "one class per grade", f"{_DORM} §6.3", lambda _: MulticlassSVM(), "ndcg"),
-    Preset("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", PRank, "ndcg", 30),
-    Preset(
+    _baseline("svm-multiclass", "one class per grade", f"{_DORM} §6.3", "svm:MulticlassSVM", "ndcg"),
+    _baseline("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", "perceptron:PRank", "ndcg", 30),
+    _baseline(
         "jrank",
         "the same, with weights of each query beside the shared ones",
         "Basilico, Hofmann (ICML 2004)",
-        JRank,
+        "perceptron:JRank",
         "ndcg",
         30,
     ),
-    Preset(
+    _baseline(
         "rankboost",
         "one threshold of a feature a round",
         "Freund, Iyer, Schapire, Singer (JMLR 2003)",
-        RankBoost,
+        "rankboost:RankBoost",
         "ap",
         300,
     ),
-    Preset("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", McRank, "ndcg", 30),
-    Preset("best-feature", "one feature, up or down", f"{_YUE} §5.1", lambda _: BestFeature(), "ap"),
-    Preset("gp-regression", "Gaussian process on the grades", f"{_DORM} §6.6", lambda _: GaussianProcess(), "ndcg"),
-    Preset("lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", LambdaRank, "ndcg", 100),
+    _baseline("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", "mcrank:McRank", "ndcg", 30),
+    _baseline(
+        "gp-regression", "Gaussian process on the grades", f"{_DORM} §6.6", "gaussian_process:GaussianProcess", "ndcg"
+    ),
+    _baseline(
+        "lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", "lambdarank:LambdaRank", "ndcg", 100
+    ),
 )
-PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in _ALL}
+PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in (*_LOSSES, *_BASELINES)}
 
 
 @dataclass(frozen=True)
@@ -210,7 +230,7 @@ class Method:
     @property
     def baseline(self) -> Baseline | None:
         """The baseline; None where a loss is minimised."""
-        return self.trained if isinstance(self.trained, Baseline) else None
+        return None if isinstance(self.trained, Loss) else self.trained
 
     @property
     def takes_C(self) -> bool:

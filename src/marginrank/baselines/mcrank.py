@@ -19,7 +19,7 @@ class McRank(Baseline):
 
     Pr(z | x) is a softmax of boosted regression trees, by scikit-learn's ``GradientBoostingClassifier`` from outputs 0.
     Chakrabarti et al. take 30 rounds of WEKA's REPTree, which prunes; trees here have at most ``leaves`` leaves
-    instead. The objective is the deviance, the mean of −log Pr(grade | x) over the documents.
+    instead. The objective is the deviance that scikit-learn reports.
 
     Args:
         rounds: Trees for each grade; with validation queries, the most.
