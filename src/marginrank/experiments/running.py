@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
@@ -42,8 +43,9 @@ class Kept:
 class Runner:
     """Processes that run tasks, and a folder that keeps results.
 
-    A result is used again while the task has the same name, function and options, the module of the function the same
-    text, the data the same files, and marginrank the same version. Killing everything loses only tasks under way.
+    A result is used again while the task has the same name, function and options, the function's module and those of
+    its folder that it uses the same text, the data the same files, and marginrank the same version. If something else
+    has changed, ask for ``fresh``. Killing everything loses only tasks under way.
 
     Args:
         data: The folder of the data.
@@ -163,10 +165,28 @@ def _read(place: Path) -> Kept:
 
 def _key(task: Task, files: Sequence[tuple[str, int]]) -> str:
     """A short name of everything that a result depends on."""
-    module = inspect.getmodule(task.call)
-    source = "" if module is None else inspect.getsource(module)
-    parts = [task.name, task.call.__qualname__, dict(task.options), source, list(files), __version__]
+    parts = [
+        task.name,
+        task.call.__qualname__,
+        dict(task.options),
+        _sources(task.call.__module__),
+        list(files),
+        __version__,
+    ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@cache
+def _sources(name: str) -> list[str]:
+    """The text of a module, and of the modules of its package whose functions and classes it uses."""
+    package, found, waiting = name.rpartition(".")[0] or name, {}, [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = inspect.getsource(sys.modules[name])
+            used = {getattr(value, "__module__", None) for value in vars(sys.modules[name]).values()}
+            waiting += [other for other in used if other in sys.modules and other.rpartition(".")[0] == package]
+    return [found[name] for name in sorted(found)]
 
 
 def _files(experiment: Experiment, data: Path) -> list[tuple[str, int]]:

@@ -51,7 +51,7 @@ def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, command: 
         "results": {name: one.result for name, one in kept.items()},
     }
     record, page = out / f"{experiment.name}.json", out / f"{experiment.name}.md"
-    _text(record, json.dumps(_plain(document), indent=1, ensure_ascii=False) + "\n")
+    _text(record, _json(_plain(document)))
     _text(page, _page(experiment, report, facts))
     return [page, record, *pictures]
 
@@ -104,9 +104,25 @@ def _findings(findings: Sequence[Finding]) -> str:
 def _draw(figure: Any, place: Path) -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
-    # The same numbers give the same file: no date, and no random names of shapes.
-    with mpl.rc_context({"svg.hashsalt": place.stem}), atomic_write(place) as file:
+    # The same numbers give the same file: no date, and no random names of shapes. Text stays text, which is shorter.
+    with mpl.rc_context({"svg.hashsalt": place.stem, "svg.fonttype": "none"}), atomic_write(place) as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    """JSON with a line for each entry and for each entry of those: short, and still to be compared line by line."""
+    lines = []
+    for name, entry in document.items():
+        if isinstance(entry, dict) and entry:
+            inner = ",\n".join(f" {json.dumps(key)}: {_compact(value)}" for key, value in entry.items())
+            lines.append(f"{json.dumps(name)}: {{\n{inner}\n}}")
+        else:
+            lines.append(f"{json.dumps(name)}: {_compact(entry)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _text(place: Path, text: str) -> None:
