@@ -1,0 +1,106 @@
+"""What the experiments of Chakrabarti et al. (2008) compute on their own: losses of their figures, and verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marginrank.experiments.chk import MEASURES, Difference, consistent, differences, pack, unpack
+from marginrank.experiments.chk_claims import LINEUPS, PAPER, Matrix, claims
+from marginrank.experiments.chk_health import UnscaledPartialOrder, few_good
+from marginrank.experiments.chk_time import ARGMAX, Watched, made_up, split
+from marginrank.losses.structured import StructuredLoss
+
+
+def test_assignment_and_merge_bound_the_same_loss():
+    queries = made_up(4, 40, 6)
+    scores = np.random.default_rng(1).normal(size=queries.n_documents)
+    by_merge, by_assignment = (
+        ARGMAX[name].bounded("tight").bind(queries)(scores)[0] for name in ("DORM", "DORM by assignment")
+    )
+    assert by_merge == pytest.approx(by_assignment, abs=1e-9)
+    assert (by_merge > 0).all()
+
+
+def test_without_its_scale_the_map_is_a_sum_over_pairs():
+    grades, scores = [1, 0, 0, 1, 0], np.array([0.1, 0.3, -0.2, 0.0, 0.25])
+    summed = StructuredLoss("ap", UnscaledPartialOrder())(grades, scores)[0]
+    averaged = StructuredLoss("ap")(grades, 6 * scores)[0]
+    assert summed == pytest.approx(averaged)
+    assert summed != pytest.approx(StructuredLoss("ap")(grades, scores)[0])
+
+
+def test_few_good_documents_are_the_first_of_each_query():
+    queries = made_up(3, 10, 4)
+    kept = few_good(queries, 2)
+    assert kept.lengths.tolist() == [8, 8, 8]
+    assert [kept.grades[a:b].sum() for a, b in zip(kept.offsets, kept.offsets[1:], strict=False)] == [2, 2, 2]
+    first = np.flatnonzero(queries.grades[:10])[:2]
+    assert kept.X[np.flatnonzero(kept.grades[:8])].tolist() == queries.X[first].tolist()
+
+
+def test_seconds_inside_the_risk_are_counted():
+    watched = Watched(lambda theta: (sum(range(200_000)), (np.zeros(1), theta))[1])
+    for _ in range(3):
+        watched(np.zeros(2))
+    assert watched.calls == 3
+    assert watched.seconds > 0
+
+
+def test_split_asks_no_more_often_than_it_may():
+    found = split(ARGMAX["SVMndcg"], made_up(3, 20, 3), C=10.0, max_iter=2)
+    assert found["evaluations"] <= 5
+    assert found["argmax"] > 0
+    assert found["solver"] > 0
+
+
+def test_differences_are_tested_together():
+    rng = np.random.default_rng(0)
+    base = rng.random(60)
+    clear, none = differences({"clear": (base + 0.1, base), "none": (base, base)})
+    assert clear.mean == pytest.approx(0.1)
+    assert clear.significant
+    assert (none.mean, none.p) == (0.0, 1.0)
+
+
+def test_a_certain_loss_refutes_what_is_said_to_be_consistent():
+    won, lost = Difference("", 0.2, (0.1, 0.3), 0.001), Difference("", -0.2, (-0.3, -0.1), 0.001)
+    assert consistent([won, lost]) == "does not hold"
+    assert consistent([Difference("", 0.2, (-0.1, 0.3), 0.4)]) == "undecided"
+
+
+def test_values_survive_packing_to_three_digits():
+    assert unpack(pack([1.0, np.nan, 0.12345])).tolist() == [1.0, 0.123]
+
+
+def _matrix(best):
+    """One method is ahead of all others by 0.1 on every query and measure."""
+    base = np.random.default_rng(0).random(50) / 2
+    methods = {method for lineup in LINEUPS.values() for method in lineup.values()}
+    found = {}
+    for method in methods | {"COMBO shared", "COMBO φpo shared"}:
+        own = pack(base + 0.1 * (method == best))
+        found[f"ohsumed2/cleaned/{method}"] = {
+            "objective_ratio": [0.9],
+            "mean": dict.fromkeys(MEASURES, float(unpack(own).mean())),
+            "values": dict.fromkeys(MEASURES, own),
+        }
+    return Matrix(found)
+
+
+@pytest.mark.parametrize(("best", "verdict"), [("MRR", "does not hold"), ("AUC", "holds")])
+def test_a_row_that_leads_refutes_that_it_is_never_best(best, verdict):
+    found = {one.claim: one.verdict for one in claims(_matrix(best))}
+    assert found["Training for MRR is never best for test MRR (hinge)"] == verdict
+
+
+@pytest.mark.parametrize(("best", "verdict"), [("COMBO shared", "does not hold"), ("COMBO", "holds")])
+def test_slacks_are_compared_row_by_row(best, verdict):
+    found = {one.claim: one.verdict for one in claims(_matrix(best))}
+    assert found["SVMcombo is better with separate slacks than with shared ones (COMBO)"] == verdict
+
+
+def test_figure_nine_has_a_number_for_every_column():
+    assert {len(row) for name, row in PAPER.items() if name != "McRank"} == {15}
+    assert len(PAPER["McRank"]) == 9
+    assert PAPER["COMBO"][3:6] == (0.667, 0.434, 0.345)
