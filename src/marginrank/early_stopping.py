@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.evaluation.evaluate import evaluate
 from marginrank.presets import parse_mix
-from marginrank.scorers.base import Scorer
 from marginrank.solvers.progress import Callback
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import FloatArray
@@ -19,20 +19,25 @@ class EarlyStopping:
     """A callback that measures every new point on validation queries and remembers the best.
 
     Args:
-        scorer: Scores of the validation queries.
         queries: The validation queries.
         measure: What is measured, or a mix.
         patience: Iterations without an improvement after which training stops.
         callback: Another callback that is called first.
+        scores: Scores of the validation queries, given the parameters; may be set anew before each call.
     """
 
     def __init__(
-        self, scorer: Scorer, queries: Queries, measure: str, patience: int, callback: Callback | None = None
+        self,
+        queries: Queries,
+        measure: str,
+        patience: int,
+        callback: Callback | None = None,
+        scores: Callable[[FloatArray], FloatArray] | None = None,
     ) -> None:
         if patience < 1:
             raise ValueError(f"patience is {patience}; wait for at least one iteration")
-        self.scorer, self.queries, self.mix, self.patience = scorer, queries, parse_mix(measure), patience
-        self.callback = callback
+        self.queries, self.mix, self.patience = queries, parse_mix(measure), patience
+        self.callback, self.scores = callback, scores
         self.values: list[float] = []
         self.best: tuple[float, FloatArray, Step] | None = None
         self._waited = 0
@@ -63,7 +68,8 @@ class EarlyStopping:
         return replace(solution, theta=theta, primal=step.primal, risk=risk)
 
     def _measure(self, theta: FloatArray) -> float:
-        scores = np.empty(self.queries.n_documents)
-        self.scorer.score(self.scorer.table(theta), scores, 0, len(scores))
-        means = evaluate(self.queries, self.queries.restore(scores), [str(measure) for _, measure in self.mix]).mean
+        if self.scores is None:
+            raise RuntimeError("nothing says how to score the validation queries")
+        scores = self.queries.restore(self.scores(theta))
+        means = evaluate(self.queries, scores, [str(measure) for _, measure in self.mix]).mean
         return float(sum(weight * means[str(measure)] for weight, measure in self.mix))

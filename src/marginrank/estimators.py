@@ -21,6 +21,7 @@ from marginrank.early_stopping import EarlyStopping
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluate import evaluate
 from marginrank.feature_maps import FeatureMap
+from marginrank.inputs import Validation, as_queries, validation_parts
 from marginrank.losses.base import Bound, Loss
 from marginrank.measures import Measure
 from marginrank.orderings import orderings
@@ -29,7 +30,6 @@ from marginrank.preparation.base import FeatureTransformer, check_columns, learn
 from marginrank.presets import Method, Start, loss_for, parse_mix, parse_preset
 from marginrank.saved import load_ranker, save_ranker
 from marginrank.scorers.additive import AdditiveScorer
-from marginrank.scorers.base import Scorer
 from marginrank.scorers.bins import Bins, Shape, feature_number
 from marginrank.scorers.forms import Form
 from marginrank.scorers.linear import LinearScorer
@@ -40,7 +40,6 @@ from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 from marginrank.weighting import Weighting, weighted
 
 Scaling: TypeAlias = Literal["standard", "query-minmax", "query-standard", "query-percentile"]
-Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 #: What is trained where nothing is asked for.
 DEFAULT_PRESET: Final = "svmmap"
@@ -317,7 +316,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None:
             raise ValueError("a measure has no weights of documents; leave sample_weight out")
         check_is_fitted(self)
-        queries = _as_queries(X, y, qid, group, None, allow_nan=True)
+        queries = as_queries(X, y, qid, group, None, allow_nan=True)
         scores = self.predict(queries if isinstance(X, Queries) else X, qid=qid, group=group)
         mix = parse_mix(self.measure_)
         means = evaluate(queries, scores, [str(measure) for _, measure in mix], n_jobs=self.n_jobs).mean
@@ -408,7 +407,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if validation is not None:
             judged, ready = self._held_out(validation)
             held = LinearScorer(ready) if isinstance(scorer, LinearScorer) else AdditiveScorer(ready, scorer.bins)
-            stopper = EarlyStopping(held, judged, method.measure, self.patience, callback)
+            stopper = EarlyStopping(judged, method.measure, self.patience, callback, held.scores)
         options = Options(
             solver=self.solver,
             bound=method.bound if self.bound is None else self.bound,
@@ -450,11 +449,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if validation is None:
             return lambda step, stage: (True, bool(callback is not None and callback(step, stage.theta)))
         judged, ready = self._held_out(validation)
-        held = _StageScorer(ready, self.n_jobs)
-        stopper = EarlyStopping(held, judged, measure, self.patience, callback)
+        stopper = EarlyStopping(judged, measure, self.patience, callback)
 
         def report(step: Step, stage: Stage) -> tuple[bool, bool]:
-            held.form = stage.form
+            stopper.scores = lambda theta: stage.form.score(theta, ready.X, self.n_jobs)
             stop = stopper(step, stage.theta)
             return stopper.best is not None and stopper.best[1] is stage.theta, stop
 
@@ -462,7 +460,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _held_out(self, validation: Validation) -> tuple[Queries, Queries]:
         """Queries that are not trained on, as given and as the ranker sees them."""
-        judged = _as_queries(*_parts(validation), None, None, allow_nan=self._takes_nan())
+        judged = as_queries(*validation_parts(validation), None, None, allow_nan=self._takes_nan())
         check_columns(self, judged)
         return judged, judged if self.scaler_ is None else self.scaler_.transform(judged)
 
@@ -545,7 +543,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         takes_nan = self._takes_nan()
         if isinstance(X, Queries):
             learn_columns(self, X)
-            return _as_queries(X, y, qid, group, query_weights, allow_nan=takes_nan)
+            return as_queries(X, y, qid, group, query_weights, allow_nan=takes_nan)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
         if qid is None and group is None:
@@ -596,29 +594,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class _StageScorer(Scorer):
-    """Scores of held-out queries by whatever form a baseline has come to."""
-
-    def __init__(self, queries: Queries, n_jobs: int | None) -> None:
-        self.queries, self._n_jobs = queries, n_jobs
-
-    def table(self, theta: FloatArray) -> FloatArray:
-        """The parameters themselves."""
-        return theta
-
-    def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
-        """Write the scores of the rows from ``start`` to ``stop``."""
-        scores[start:stop] = self.form.score(table, self.queries.X[start:stop], self._n_jobs)
-
-    def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
-        """Baselines ask for no slopes."""
-        raise NotImplementedError
-
-    def gradient(self, cells: FloatArray) -> FloatArray:
-        """Baselines ask for no slopes."""
-        raise NotImplementedError
-
-
 def load(path: str | Path) -> Ranker:
     """Read a ranker that `Ranker.save` wrote; it predicts what the saved one did, bit for bit.
 
@@ -626,42 +601,6 @@ def load(path: str | Path) -> Ranker:
         DataError: The file is no model, damaged, cut short, or of a newer version.
     """
     return cast("Ranker", load_ranker(Ranker, path))
-
-
-def _as_queries(
-    X: Queries | npt.ArrayLike,
-    y: npt.ArrayLike | None,
-    qid: npt.ArrayLike | None,
-    group: npt.ArrayLike | None,
-    query_weights: npt.ArrayLike | None,
-    *,
-    allow_nan: bool,
-) -> Queries:
-    if not isinstance(X, Queries):
-        if y is None:
-            raise DataError("y is missing; give one grade per row")
-        features = X if hasattr(X, "tocsr") else np.asarray(X)
-        return Queries.from_arrays(features, y, qid=qid, group=group, query_weights=query_weights, allow_nan=allow_nan)
-    if y is not None or qid is not None or group is not None:
-        raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
-    if query_weights is None:
-        return X
-    return replace(X, query_weights=_weights(query_weights, len(X)))
-
-
-def _weights(weights: npt.ArrayLike, n_queries: int) -> FloatArray:
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n_queries,) or not np.isfinite(checked).all() or (checked < 0).any():
-        raise DataError(f"query_weights are one finite number from 0 on per query; there are {n_queries} queries")
-    return checked
-
-
-def _parts(validation: Validation) -> tuple[Any, Any, Any]:
-    if isinstance(validation, Queries):
-        return validation, None, None
-    if not isinstance(validation, tuple) or len(validation) != 3:
-        raise DataError("validation is Queries, or a tuple (X, y, qid)")
-    return validation
 
 
 def _named(**options: Any) -> dict[str, Any]:

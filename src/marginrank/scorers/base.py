@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+
 from marginrank.data.queries import Queries
 from marginrank.scorers.forms import Form
 from marginrank.typing import FloatArray
@@ -30,6 +32,12 @@ class Scorer(ABC):
     @abstractmethod
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write the scores of the rows from ``start`` to ``stop``."""
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Give the scores of all documents."""
+        scores = np.empty(self.queries.n_documents)
+        self.score(self.table(theta), scores, 0, len(scores))
+        return scores
 
     @abstractmethod
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:

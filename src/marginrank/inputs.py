@@ -1,0 +1,54 @@
+"""What estimators take for judged queries: `Queries`, or arrays with the query of each row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.typing import FloatArray
+
+#: Queries that decide: themselves, or (X, y, qid).
+Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+
+
+def as_queries(
+    X: Queries | npt.ArrayLike,
+    y: npt.ArrayLike | None,
+    qid: npt.ArrayLike | None,
+    group: npt.ArrayLike | None,
+    query_weights: npt.ArrayLike | None,
+    *,
+    allow_nan: bool,
+) -> Queries:
+    """Make queries of what was given, and refuse what contradicts itself."""
+    if not isinstance(X, Queries):
+        if y is None:
+            raise DataError("y is missing; give one grade per row")
+        features = X if hasattr(X, "tocsr") else np.asarray(X)
+        return Queries.from_arrays(features, y, qid=qid, group=group, query_weights=query_weights, allow_nan=allow_nan)
+    if y is not None or qid is not None or group is not None:
+        raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
+    if query_weights is None:
+        return X
+    return replace(X, query_weights=_weights(query_weights, len(X)))
+
+
+def _weights(weights: npt.ArrayLike, n_queries: int) -> FloatArray:
+    checked = np.asarray(weights, dtype=np.float64)
+    if checked.shape != (n_queries,) or not np.isfinite(checked).all() or (checked < 0).any():
+        raise DataError(f"query_weights are one finite number from 0 on per query; there are {n_queries} queries")
+    return checked
+
+
+def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:
+    """Give X, y and qid of validation queries."""
+    if isinstance(validation, Queries):
+        return validation, None, None
+    if not isinstance(validation, tuple) or len(validation) != 3:
+        raise DataError("validation is Queries, or a tuple (X, y, qid)")
+    return validation
