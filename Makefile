@@ -46,7 +46,7 @@ demo: $(RUNS)
 	@$(BIN)/marginrank demo --page out/demo.html --force
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check
