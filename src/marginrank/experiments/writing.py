@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from marginrank.atomic import atomic_write
-from marginrank.experiments.base import Experiment, Finding, Report, Size
+from marginrank.experiments.base import Experiment, Finding, Report, Size, Verdict
 from marginrank.experiments.running import Kept
 from marginrank.version import __version__
 
@@ -58,20 +58,33 @@ def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, command: 
 
 def write_findings(experiments: Sequence[Experiment], out: Path) -> Path:
     """Write ``findings.md``: claims and verdicts of all experiments whose results lie in a folder."""
-    sections = ["# What holds", "Every claim of the papers that was put to the test, with the numbers that decide."]
-    for experiment in experiments:
-        record = out / f"{experiment.name}.json"
-        if record.exists():
-            findings = [Finding(**one) for one in json.loads(record.read_text(encoding="utf-8"))["findings"]]
-            if findings:
-                sections += [
-                    f"## {experiment.title}",
-                    _findings(findings),
-                    f"[Tables and figures]({experiment.name}.md)",
-                ]
+    found = {one: _findings_of(out / f"{one.name}.json") for one in experiments}
+    sections = []
+    for experiment, findings in found.items():
+        if findings:
+            sections += [f"## {experiment.title}", f"[{experiment.source}]({experiment.name}.md)", _findings(findings)]
+    everything = [one for findings in found.values() for one in findings]
+    hold, not_, open_ = _counts(everything).values()
+    counts = f"{hold} hold, {not_} do not, {open_} are undecided"
+    introduction = f"{len(everything)} claims of the papers were put to the test: {counts}. Numbers stand beside each."
     place = out / "findings.md"
-    _text(place, "\n\n".join(sections) + "\n")
+    _text(place, "\n\n".join(["# What holds", introduction, *sections]) + "\n")
     return place
+
+
+def _findings_of(record: Path) -> list[Finding]:
+    if not record.exists():
+        return []
+    return [Finding(**one) for one in json.loads(record.read_text(encoding="utf-8"))["findings"]]
+
+
+def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+    """How often each verdict comes, in the order of the verdicts.
+
+    >>> _counts([Finding("", "", "undecided", ""), Finding("", "", "holds", "")])
+    {'holds': 1, 'does not hold': 0, 'undecided': 1}
+    """
+    return {verdict: sum(one.verdict == verdict for one in findings) for verdict in get_args(Verdict)}
 
 
 def _page(experiment: Experiment, report: Report, facts: Mapping[str, str]) -> str:
