@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.evaluation.evaluate import evaluate
 from marginrank.presets import parse_mix
 from marginrank.solvers.progress import Callback
@@ -72,4 +73,7 @@ class EarlyStopping:
             raise RuntimeError("nothing says how to score the validation queries")
         scores = self.queries.restore(self.scores(theta))
         means = evaluate(self.queries, scores, [str(measure) for _, measure in self.mix]).mean
-        return float(sum(weight * means[str(measure)] for weight, measure in self.mix))
+        value = float(sum(weight * means[str(measure)] for weight, measure in self.mix))
+        if np.isnan(value):
+            raise DataError("no validation query has a relevant document; give others")
+        return value

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from marginrank.baselines.base import Baseline, Setting, Stage
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
-from marginrank.data.queries import Queries
+from marginrank.data.queries import Queries, check_finite
 from marginrank.early_stopping import EarlyStopping
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluate import evaluate
@@ -572,6 +572,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Queries | npt.ArrayLike) -> Features:
         if isinstance(X, Queries):
             check_columns(self, X)
+            check_finite(X.X, self.form_.takes_nan)
             return X.X
         return cast(
             "Features",

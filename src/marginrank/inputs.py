@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import Queries
+from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError
 from marginrank.typing import FloatArray
 
@@ -33,6 +33,7 @@ def as_queries(
         return Queries.from_arrays(features, y, qid=qid, group=group, query_weights=query_weights, allow_nan=allow_nan)
     if y is not None or qid is not None or group is not None:
         raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
+    check_finite(X.X, allow_nan)
     if query_weights is None:
         return X
     return replace(X, query_weights=_weights(query_weights, len(X)))

@@ -67,7 +67,7 @@ def load_ranker(make: Callable[..., Any], path: str | Path) -> Any:
     header, arrays = read_model(path)
     try:
         return _restore(make, header, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"this model lacks or contradicts something ({error}); save it again", path=Path(path)
         ) from None

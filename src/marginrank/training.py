@@ -31,6 +31,7 @@ from marginrank.solvers.progress import Callback, along
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.solvers.subgradient import Subgradient
 from marginrank.typing import FloatArray, IntArray
+from marginrank.weighting import ordered_queries
 
 SolverName: TypeAlias = Literal[
     "auto", "bundle", "frank-wolfe", "n-slack", "subgradient", "conjugate-subgradient", "newton", "cccp"
@@ -145,8 +146,7 @@ def train_baseline(
     The stage that was last to be kept is the result. Ctrl-C ends training with it, as in the solvers.
     """
     baseline.check(queries)
-    starts = queries.offsets[:-1][queries.lengths > 0]
-    if not (np.minimum.reduceat(queries.grades, starts) < np.maximum.reduceat(queries.grades, starts)).any():
+    if not ordered_queries(queries).any():
         raise DataError(_NO_ORDER)
     if baseline.takes_C:
         return [_by_stages(baseline, queries, replace(setting, C=C), report, time_limit) for C in Cs]
@@ -158,6 +158,7 @@ def _by_stages(baseline: Baseline, queries: Queries, setting: Setting, report: R
     if not (setting.C > 0 and np.isfinite(setting.C)):
         raise ValueError(f"C is {setting.C}; it must be a number above 0")
     began = time.perf_counter()
+    setting = replace(setting, deadline=began + time_limit)
     trace: list[Step] = []
     reason: Reason = "converged"
     kept: Stage | None = None
@@ -167,8 +168,9 @@ def _by_stages(baseline: Baseline, queries: Queries, setting: Setting, report: R
             trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
             keep, stop = report(trace[-1], stage)
             kept = stage if keep else kept
-            if stop or trace[-1].seconds > time_limit:
-                reason = "callback" if stop else "time_limit"
+            late = trace[-1].seconds > time_limit
+            reason = "callback" if stop else "time_limit" if late else "converged"
+            if stop or (late and not baseline.at_once):
                 break
     except KeyboardInterrupt:
         if kept is None:

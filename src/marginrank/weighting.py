@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import BoolArray, FloatArray, IntArray
 
 Weighting: TypeAlias = Literal["grades", "relevant", "pairs", "sqrt-pairs"]
 
@@ -42,6 +42,16 @@ WEIGHTINGS: Final[Mapping[str, Callable[[FloatArray, IntArray], FloatArray]]] = 
     "pairs": _pairs,
     "sqrt-pairs": lambda grades, offsets: np.sqrt(_pairs(grades, offsets)),
 }
+
+
+def ordered_queries(queries: Queries) -> BoolArray:
+    """Tell which queries say anything about an order: two grades, and a weight above 0.
+
+    >>> ordered_queries(Queries.from_arrays([[0.0]] * 4, [2, 1, 0, 0], group=[2, 2])).tolist()
+    [True, False]
+    """
+    varied = _pairs(queries.grades, queries.offsets) > 0
+    return varied if queries.query_weights is None else varied & (queries.query_weights > 0)
 
 
 def weighted(queries: Queries, weighting: Weighting | None) -> Queries:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from marginrank import PRESETS, DataError, Ranker, evaluate, load, parse_preset, tune
+from marginrank.baselines.trees import Trees
 
 BASELINES = [name for name, preset in PRESETS.items() if preset.kind == "baseline"]
 SHORT = {"rankboost": "rankboost@20", "mcrank": "mcrank@5", "lambdarank": "lambdarank@5"}
@@ -139,3 +142,72 @@ def test_rounds_are_checked():
         parse_preset("svmacc@3")
     with pytest.raises(DataError, match="100 different grades; a class for each is for at most 64"):
         Ranker("prank").fit(np.zeros((100, 1)), np.arange(100), group=[100])
+
+
+@pytest.mark.parametrize("name", ["mcrank@40", "lambdarank@40"])
+def test_a_time_limit_ends_boosting_and_keeps_what_it_has(name, judged, monkeypatch):
+    if name.startswith("lambdarank"):
+        pytest.importorskip("lightgbm")
+    clock = iter(range(10_000))
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    ranker = Ranker(name, time_limit=20.0, n_jobs=1).fit(judged())
+    assert ranker.solution_.reason == "time_limit"
+    assert 1 < ranker.n_iter_ < 40
+
+
+def test_missing_values_are_refused_or_known(judged):
+    queries = judged()
+    broken = replace(queries, X=np.where(np.arange(len(queries.X))[:, None] == 5, np.nan, queries.X))
+    for name in BASELINES:
+        ranker = Ranker(name)
+        if ranker._takes_nan():
+            assert np.isfinite(ranker.fit(broken).predict(broken)).all()
+            continue
+        with pytest.raises(DataError, match=r"X\[5, 0\] is nan"):
+            ranker.fit(broken)
+        if name != "lambdarank" or lightgbm_is_there():
+            with pytest.raises(DataError, match=r"X\[5, 0\] is nan"):
+                ranker.fit(queries).predict(broken)
+
+
+def lightgbm_is_there():
+    return importlib.util.find_spec("lightgbm") is not None
+
+
+def test_queries_of_weight_0_teach_nothing(judged):
+    queries = judged(query_weights=np.eye(30)[0])
+    grades = queries.grades.copy()
+    grades[:8] = 1.0
+    for name in ("svmacc", "rankboost", "best-feature", "svm-multiclass"):
+        with pytest.raises(DataError, match="no query"):
+            Ranker(name).fit(replace(queries, grades=grades))
+
+
+def test_grades_without_a_relevant_document_have_no_best_feature(judged):
+    queries = judged()
+    with pytest.raises(DataError, match="no query has a value of ap"):
+        Ranker("best-feature").fit(replace(queries, grades=np.minimum(queries.grades, 1.0) / 2))
+
+
+def test_a_gaussian_process_keeps_its_own_documents(judged):
+    queries, test = judged(), judged(seed=1)
+    ranker = Ranker("gp-regression").fit(queries)
+    before = ranker.predict(test)
+    queries.X[:] = 0.0
+    assert np.array_equal(ranker.predict(test), before)
+
+
+def test_validation_without_relevant_documents_is_refused(judged):
+    valid = judged(seed=1)
+    with pytest.raises(DataError, match="no validation query"):
+        Ranker("rankboost@5").fit(judged(), validation=replace(valid, grades=np.zeros_like(valid.grades)))
+
+
+def test_trees_that_do_not_fit_together_are_refused():
+    feature = np.array([0, -1, -1])
+    left, right = np.array([1, 0, 1]), np.array([2, 0, 0])
+    parts = (np.zeros(3), left, right, np.array([0]), np.array([0]), np.zeros(0))
+    assert Trees(1, feature, *parts).n_parameters == 2
+    for n_features, wrong in ((0, parts), (1, (np.zeros(3), left[:2], *parts[2:])), (1, (np.zeros(2), *parts[1:]))):
+        with pytest.raises(ValueError, match="do not fit together"):
+            Trees(n_features, feature, *wrong)

@@ -44,6 +44,8 @@ class Setting:
     random_state: int | None = None
     n_jobs: int | None = None
     bins: Bins | None = None
+    #: When to end, by the clock of `time.perf_counter`.
+    deadline: float = np.inf
 
 
 class Baseline(ABC):
@@ -54,9 +56,15 @@ class Baseline(ABC):
     #: Whether it learns weights, and so step functions as well.
     linear: ClassVar[bool] = False
     takes_sparse: ClassVar[bool] = False
-    takes_nan: ClassVar[bool] = False
+    #: Whether all rounds are trained before the first stage; it then looks at the deadline itself.
+    at_once: ClassVar[bool] = False
     #: Whether queries can weigh differently.
     takes_weights: ClassVar[bool] = False
+
+    @property
+    def takes_nan(self) -> bool:
+        """Whether features may be missing."""
+        return False
 
     @property
     def scaling(self) -> str | None:

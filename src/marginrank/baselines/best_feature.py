@@ -10,6 +10,7 @@ import numpy as np
 
 from marginrank.baselines.base import Baseline, Setting, Stage
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.evaluation.evaluate import evaluate
 from marginrank.scorers.linear import Linear
 from marginrank.typing import FloatArray
@@ -42,5 +43,7 @@ class BestFeature(Baseline):
     def _mean(self, queries: Queries, scores: FloatArray, setting: Setting) -> float:
         found = evaluate(queries, queries.restore(scores), self.measure, n_jobs=setting.n_jobs)[self.measure]
         weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
-        counted = ~np.isnan(found)
+        counted = ~np.isnan(found) & (weights > 0)
+        if not counted.any():
+            raise DataError(f"no query has a value of {self.measure}; give queries with relevant documents")
         return float(np.average(found[counted], weights=weights[counted]))

@@ -14,7 +14,7 @@ from marginrank.baselines.base import Baseline, Setting, Stage
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.scorers.forms import Form
-from marginrank.threads import for_each, thread_count
+from marginrank.threads import for_each
 from marginrank.typing import AnyArray, Features, FloatArray
 
 #: Most documents: training takes the cube of their number, and a model keeps them all.
@@ -107,12 +107,12 @@ class GaussianProcess(Baseline):
 
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train once."""
-        X, y = np.asarray(queries.X, dtype=np.float64), queries.grades - queries.grades.mean()
+        X, y = np.array(queries.X, dtype=np.float64), queries.grades - queries.grades.mean()
         rng = np.random.default_rng(setting.random_state)
         drawn = np.sort(rng.permutation(len(y))[: self.sample])
+        # More threads would change the last digits.
         with threadpool_limits(1, "blas"):
             learned = _regressor(None, "fmin_l_bfgs_b").fit(X[drawn], y[drawn]).kernel_
-        with threadpool_limits(thread_count(setting.n_jobs), "blas"):
             fitted = _regressor(learned, None).fit(X, y)
         scale, length = learned.k1.k1.constant_value, learned.k1.k2.length_scale
         objective = -float(fitted.log_marginal_likelihood_value_) / len(y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -32,6 +33,7 @@ class LambdaRank(Baseline):
         shrinkage: What each tree is multiplied with.
     """
 
+    at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     rounds: int = 100
     leaves: int = 31
@@ -70,6 +72,12 @@ class LambdaRank(Baseline):
             "force_row_wise": True,
             "verbosity": -1,
         }
+
+        def end_in_time(state: Any) -> None:
+            if time.perf_counter() > setting.deadline:
+                raise lightgbm.callback.EarlyStopException(state.iteration, state.evaluation_result_list)
+
+        end_in_time.order = 99  # type: ignore[attr-defined]  # after the round has been recorded
         lengths = queries.lengths[queries.lengths > 0]
         weights = None if queries.query_weights is None else np.repeat(queries.query_weights, queries.lengths)
         data = lightgbm.Dataset(queries.X, classes, group=lengths, weight=weights, params={"verbosity": -1})
@@ -80,7 +88,7 @@ class LambdaRank(Baseline):
             self.rounds,
             valid_sets=[data],
             valid_names=["train"],
-            callbacks=[lightgbm.record_evaluation(seen)],
+            callbacks=[lightgbm.record_evaluation(seen), end_in_time],
         )
         return list(seen["train"][f"ndcg@{_CUT}"]), booster.dump_model()
 

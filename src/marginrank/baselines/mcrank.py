@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -27,6 +28,7 @@ class McRank(Baseline):
         shrinkage: What each tree is multiplied with.
     """
 
+    at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     rounds: int = 30
     leaves: int = 10
@@ -41,14 +43,20 @@ class McRank(Baseline):
         grades, classes = grade_classes(queries)
         weights = queries.n_documents * document_weights(queries)
         fitted = self._boost().set_params(random_state=setting.random_state)
-        fitted.fit(np.asarray(queries.X), classes, sample_weight=weights)
+        fitted.fit(
+            np.asarray(queries.X),
+            classes,
+            sample_weight=weights,
+            monitor=lambda *_: time.perf_counter() > setting.deadline,
+        )
+        rounds = len(fitted.estimators_)
         per_round = fitted.estimators_.shape[1]
         # Of two grades only the higher has trees: the other's output stays 0.
-        outputs = [number if per_round > 1 else 1 for _ in range(self.rounds) for number in range(per_round)]
+        outputs = [number if per_round > 1 else 1 for _ in range(rounds) for number in range(per_round)]
         trees = [self._tree(one.tree_) for one in fitted.estimators_.ravel()]
         form, theta = Trees.collect(trees, outputs, queries.n_features, grades)
         form = replace(form, single=True)
-        for done in range(1, self.rounds + 1):
+        for done in range(1, rounds + 1):
             part = form.first(done * per_round)
             yield Stage(part, theta[: part.n_parameters], float(fitted.train_score_[done - 1]))
 

@@ -38,7 +38,6 @@ class RankBoost(Baseline):
             of them.
     """
 
-    takes_nan: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     rounds: int = 300
     bins: int = MOST_BINS
@@ -46,6 +45,11 @@ class RankBoost(Baseline):
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise ValueError(f"{self.rounds} rounds; give at least 1")
+
+    @property
+    def takes_nan(self) -> bool:
+        """A missing value is a weak ranker of its own."""
+        return True
 
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train, a weak ranker at a time."""

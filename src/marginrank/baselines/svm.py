@@ -44,6 +44,11 @@ class AccuracySVM(LinearBaseline):
         """Percentiles for SVM_acc3, the range of the query for SVM_acc4."""
         return self.relative
 
+    @property
+    def takes_nan(self) -> bool:
+        """A missing value exceeds none of the thresholds."""
+        return self.relative is not None
+
     def bins(self, n_features: int) -> Bins | None:
         """50 thresholds between 0 and 1 where the features lie there."""
         if self.relative is None:

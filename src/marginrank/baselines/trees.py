@@ -66,22 +66,25 @@ class Trees(Form):
     single: bool = False
 
     def __post_init__(self) -> None:
+        # The kernel follows these numbers without looking.
+        if not self._fits():
+            raise ValueError("the nodes of the trees do not fit together")
+
+    def _fits(self) -> bool:
         n, numbers = len(self.feature), np.arange(len(self.feature))
+        if {len(self.threshold), len(self.left), len(self.right)} != {n}:
+            return False
         inner = self.feature >= 0
         leaves, children = self.left[~inner], np.stack([self.left[inner], self.right[inner]])
-        sound = (
-            {len(self.threshold), len(self.left), len(self.right)} == {n}
-            and np.isin(self.feature, np.arange(-1, self.n_features)).all()
+        return bool(
+            ((self.feature >= -1) & (self.feature < self.n_features)).all()
             and (children > numbers[inner]).all()
             and (children < n).all()
             and np.array_equal(leaves, np.arange(len(leaves)))
             and len(self.roots) == len(self.outputs)
             and np.isin(self.roots, numbers).all()
-            and np.isin(self.outputs, np.arange(max(1, len(self.grades)))).all()
+            and ((self.outputs >= 0) & (self.outputs < max(1, len(self.grades)))).all()
         )
-        # The kernel follows these numbers without looking.
-        if not sound:
-            raise ValueError("the nodes of the trees do not fit together")
 
     @classmethod
     def collect(

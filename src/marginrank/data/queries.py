@@ -82,7 +82,7 @@ class Queries:
         grades = as_grades(y)
         n = features.shape[0]
         _expect_length("y", grades, n, "row of X", "rows of X")
-        _check_finite(features, allow_nan)
+        check_finite(features, allow_nan)
         ids, offsets, rows = group_rows(n, qid, group)
         columns: dict[str, AnyArray | None] = {
             "grades": grades,
@@ -336,7 +336,8 @@ def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str)
         raise DataError(f"{name}[{at}] is {array[at]:g}; {rule}")
 
 
-def _check_finite(X: Features, allow_nan: bool) -> None:
+def check_finite(X: Features, allow_nan: bool) -> None:
+    """Refuse infinite features and, unless they are allowed, missing ones; name the first."""
     values = X.data if sp.issparse(X) else X
     # A block at a time, so that checking a memory-mapped matrix needs no copy of it.
     step = max(1, (1 << 20) // max(1, values.shape[1] if values.ndim == 2 else 1))
