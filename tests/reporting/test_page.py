@@ -174,3 +174,9 @@ def test_the_page_is_written_and_its_facts_are_returned(tmp_path, queries):
     text = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "<h1>A &amp; B</h1>" in text
     assert json.dumps(found.means[0].mean) in text
+
+
+def test_a_backslash_in_a_name_is_shown_as_it_is(queries, systems):
+    names = dict(zip(["C:\\users\\new", "end\\"], list(systems.values())[:2], strict=False))
+    for chart in charts_of(render(gather(queries, names, ["ndcg@5"], k=3))):
+        vl_convert.vegalite_to_svg({**chart, "config": CONFIG, "width": 300})

@@ -92,6 +92,8 @@ def _quantitative(field: str, title: str | None, **scale: Any) -> Spec:
 
 
 def _tip(field: str, title: str, form: str | None = None) -> Spec:
+    # Vega-Lite makes the title a text of an expression, in which a backslash begins an escape.
+    title = title.replace("\\", "\\\\")
     if form is None:
         return {"field": field, "type": "nominal", "title": title}
     return {"field": field, "type": "quantitative", "title": title, "format": form}

@@ -20,7 +20,8 @@ async function draw(plot) {
 async function drawAll(root) {
   for (const plot of root.querySelectorAll(".plot")) {
     if (plot.closest("details:not([open])")) continue;
-    await draw(plot);
+    // One chart that cannot be drawn is no reason to leave out the others.
+    await draw(plot).catch((error) => console.error(error));
     await new Promise((resume) => setTimeout(resume));
   }
 }
