@@ -40,6 +40,7 @@ from marginrank.bounds import (
     theorem_4,
     zero_one_loss,
 )
+from marginrank.bounds.distances import distances
 from marginrank.feature_maps import parse_map
 from marginrank.measures import parse_measure
 from tests.losses.exhaustive import EveryRanking
@@ -449,3 +450,8 @@ def test_query_weights_are_refused():
         corollary_1(queries, np.array([1.0]))
     with pytest.raises(DataError, match="leave out query_weights"):
         stability_bound(queries, StructuredLoss("ap"), np.array([1.0]), 1.0)
+
+
+def test_distances_survive_an_offset():
+    X = np.array([[1e9], [1e9 + 1.0], [1e9 + 10.0]])
+    assert distances(X)[0].tolist() == [0.0, 1.0, 10.0]
