@@ -16,7 +16,7 @@ import pytest
 from marginrank.errors import DataError
 from marginrank.experiments import all_experiments
 from marginrank.experiments.base import Experiment, Finding, Picture, Report, Table, Task
-from marginrank.experiments.running import Runner
+from marginrank.experiments.running import Runner, _sources
 from marginrank.experiments.writing import write, write_findings
 from marginrank.plots import new_figure
 
@@ -93,6 +93,24 @@ def test_a_failure_loses_nothing_of_the_others(tmp_path, n_jobs):
     assert sorted(_calls(tmp_path)) == ["-1", "1", "2"]
 
 
+def _die(data: Path, *, number: int) -> int:
+    os._exit(number)
+
+
+def test_a_process_that_is_ended_is_a_failure_like_others(tmp_path):
+    experiment = replace(_experiment([1]), plan=lambda _: [Task("dies", _die, {"number": 9}, alone=True)])
+    with Runner(tmp_path, tmp_path / "kept", n_jobs=2) as runner:
+        with pytest.raises(DataError, match="task 'dies' failed: its process was ended"):
+            runner.run(experiment)
+        assert runner.run(_experiment([3]))["number 3"].result == {"square": 9}
+
+
+def test_results_depend_on_the_helpers_of_an_experiment():
+    text = "\n".join(_sources("marginrank.experiments.dorm_curve"))
+    for helper in ("def advantage(", "def parts(", "class Experiment:"):
+        assert helper in text
+
+
 def test_tasks_alone_come_last(tmp_path):
     experiment = _experiment([1, 2])
     plan = [Task("alone", _count, {"number": 3}, alone=True), *experiment.plan("full")]
@@ -145,7 +163,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
 import sys, time
 from pathlib import Path
 from marginrank.experiments.base import Experiment, Task
-from marginrank.experiments.running import Runner
+from marginrank.experiments.running import Runner, _sources
 
 def work(data, *, number):
     with (data / "calls").open("a") as file:

@@ -162,8 +162,9 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether it is not by chance."""
-        return self.p < SIGNIFICANT
+        """Whether it is not by chance, by ranks and by the mean alike."""
+        low, high = self.interval
+        return self.p < SIGNIFICANT and not low <= 0 <= high
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -193,12 +194,12 @@ def shown(found: Sequence[Difference], most: int = 4) -> str:
 def consistent(found: Sequence[Difference]) -> Verdict:
     """Whether all differences are above 0: one has to be significant, and none may be below 0.
 
-    >>> better, worse = Difference("", 0.1, (0, 0.2), 0.01), Difference("", -0.1, (-0.2, 0), 0.6)
+    >>> better, worse = Difference("", 0.1, (0.01, 0.2), 0.01), Difference("", -0.1, (-0.2, 0.0), 0.6)
     >>> consistent([better]), consistent([better, worse]), consistent([worse])
-    ('holds', 'undecided', 'does not hold')
+    ('holds', 'undecided', 'undecided')
     """
     if all(one.mean > 0 for one in found) and any(one.significant for one in found):
         return "holds"
-    if all(one.mean <= 0 for one in found) or any(one.significant and one.mean < 0 for one in found):
+    if any(one.significant and one.mean < 0 for one in found):
         return "does not hold"
     return "undecided"

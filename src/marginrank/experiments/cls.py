@@ -102,13 +102,14 @@ def told(row: PairedComparison) -> str:
 
 
 def better(row: PairedComparison) -> Verdict:
-    """Whether the first of two methods is better: undecided unless Wilcoxon's p is below 5 %.
+    """Whether the first of two methods is better: undecided unless Wilcoxon's p is below 5 % and the mean certain.
 
     >>> high, low = np.linspace(0.9, 1.0, 20), np.linspace(0.0, 0.2, 20)
     >>> [better(versus("a", own, "b", other)) for own, other in ((high, low), (low, high), (high, high))]
     ['holds', 'does not hold', 'undecided']
     """
-    if row.p_wilcoxon >= SIGNIFICANT:
+    low, high = row.interval
+    if row.p_wilcoxon >= SIGNIFICANT or low <= 0 <= high:
         return "undecided"
     return "holds" if row.difference > 0 else "does not hold"
 

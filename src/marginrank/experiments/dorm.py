@@ -88,8 +88,8 @@ def fold_average(results: Mapping[str, Any], prefix: str, key: str) -> FloatArra
 def advantage(values: Mapping[str, FloatArray], own: str, test: str = "wilcoxon") -> tuple[Verdict, str]:
     """Say whether one method is better than each of the others, query by query, and with which numbers.
 
-    It is if its mean is higher than every other, with p below 5 % after Holm's adjustment; it is not if another mean is
-    higher with such a p. The evidence gives its mean and what it is ahead of the others.
+    It is if its mean is certainly higher than every other, with p below 5 % after Holm's adjustment; it is not if one
+    of the others is so ahead of it. The evidence gives its mean and what it is ahead of the others.
 
     >>> values = {"a": np.linspace(0.5, 1, 40), "b": np.linspace(0.4, 0.8, 40)}
     >>> advantage(values, "a")[0], advantage(values, "b")[0]
@@ -97,11 +97,12 @@ def advantage(values: Mapping[str, FloatArray], own: str, test: str = "wilcoxon"
     """
     rows = compare(values, baseline=own).rows
     adjusted = [getattr(row, f"holm_{test}") for row in rows]
-    ahead = [row.difference < 0 for row in rows]
+    # Ranks and means can point in different directions; both have to say the same.
+    certain = [p < LEVEL for p in adjusted]
     verdict: Verdict = "undecided"
-    if all(first and p < LEVEL for first, p in zip(ahead, adjusted, strict=True)):
+    if all(sure and row.interval[1] < 0 for sure, row in zip(certain, rows, strict=True)):
         verdict = "holds"
-    elif any(not first and p < LEVEL for first, p in zip(ahead, adjusted, strict=True)):
+    elif any(sure and row.interval[0] > 0 for sure, row in zip(certain, rows, strict=True)):
         verdict = "does not hold"
     told = "; ".join(f"{row.system} {behind(row)}, p = {p:.2g}" for row, p in zip(rows, adjusted, strict=True))
     return verdict, f"{own} {values[own].mean():.4f}, ahead of {told}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
 import json
@@ -15,9 +16,11 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
@@ -114,18 +117,24 @@ class Runner:
         waiting = {self._submit(task, places): task.name for task in together}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                yield waiting.pop(future), future.result()
+                yield waiting.pop(future), self._failure(future)
         for task in alone:
-            yield task.name, self._submit(task, places).result()
+            yield task.name, self._failure(self._submit(task, places))
 
     def _submit(self, task: Task, places: Mapping[str, Path]) -> Future[str | None]:
-        if self._pool is None:
-            with _one_thread():
+        with _one_thread():
+            if self._pool is None:
                 context = multiprocessing.get_context("spawn")
                 self._pool = ProcessPoolExecutor(self.n_jobs, context, initializer=_begin, initargs=(sys.path,))
-                return self._pool.submit(_run, task, self.data, places[task.name])
-        with _one_thread():
             return self._pool.submit(_run, task, self.data, places[task.name])
+
+    def _failure(self, future: Future[str | None]) -> str | None:
+        """Wait for a task, and give what went wrong."""
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            self._pool = None
+            return "its process was ended from outside, perhaps for want of memory"
 
 
 def check_data(experiments: Sequence[Experiment], data: Path) -> None:
@@ -178,15 +187,29 @@ def _key(task: Task, files: Sequence[tuple[str, int]]) -> str:
 
 @cache
 def _sources(name: str) -> list[str]:
-    """The text of a module, and of the modules of its package whose functions and classes it uses."""
-    package, found, waiting = name.rpartition(".")[0] or name, {}, [name]
+    """The text of a module, and of the modules of its package that it imports, and that those import."""
+    package, found, waiting = name.rpartition(".")[0], {}, [name]
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = inspect.getsource(sys.modules[name])
-            used = {getattr(value, "__module__", None) for value in vars(sys.modules[name]).values()}
-            waiting += [other for other in used if other in sys.modules and other.rpartition(".")[0] == package]
+            found[name] = inspect.getsource(sys.modules.get(name) or import_module(name))
+            waiting += _imported(found[name], package) if package else []
     return [found[name] for name in sorted(found)]
+
+
+def _imported(source: str, package: str) -> list[str]:
+    """Modules of a package that a text imports.
+
+    >>> _imported("from a import b; from a.c import d; import numpy", "a")
+    ['a.b', 'a.c']
+    """
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module == package:
+            found += [f"{package}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
+            found.append(str(node.module))
+    return found
 
 
 def _files(experiment: Experiment, data: Path) -> list[tuple[str, int]]:
