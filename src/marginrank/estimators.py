@@ -387,7 +387,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             fits = self._fit_baseline(method.trained, method.measure, ready, Cs, validation, callback)
         else:
             fits = self._fit_loss(method.trained, method, ready, Cs, validation, callback, before)
-        self.loss_, self.measure_ = str(method.trained), method.measure
+        trained = method.trained
+        if isinstance(trained, Loss) and fits[0].bound is not None and trained.convex:
+            trained = trained.bounded(fits[0].bound)
+        self.loss_, self.measure_ = str(trained), method.measure
         self._adopt(fits[0])
         self._describe(queries)
         return fits

@@ -201,6 +201,8 @@ def tune(
 
 
 def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Queries, Queries]]:
+    if len(queries) < 2:
+        raise DataError("one query cannot be cut into folds; give validation queries, or one value of C")
     if not 2 <= k <= len(queries):
         raise DataError(f"folds is {k} for {len(queries)} queries; give 2 or more, and at most one per query")
     part = np.random.default_rng(random_state).permutation(np.arange(len(queries)) % k)

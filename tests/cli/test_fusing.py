@@ -48,3 +48,32 @@ def test_bad_input_is_one_line(fails, folder):
     (folder / "kept.run").write_text("mine")
     assert "exists" in fails(*RUNS, "-o", "kept.run", code=1)
     assert "did you mean" in fails(*RUNS, "--measure", "app", code=2)
+
+
+PAIR = ("fuse", "bm25.run", "dense.run")
+
+
+def test_a_model_combines_runs_without_judgements(run, folder):
+    run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "-o", "fused.run", "--model", "blend.marginrank")
+    done = run(*PAIR, "--apply", "blend.marginrank", "-o", "again.run")
+    assert done.out.strip() == "wrote again.run"
+    judged, again = (
+        run("evaluate", "judged.qrels", name, "-m", "ap", "--json").json["systems"]
+        for name in ("fused.run", "again.run")
+    )
+    assert judged["fused"]["mean"] == pytest.approx(again["again"]["mean"])
+
+
+def test_a_model_of_runs_is_no_ranker(run, fails, folder):
+    run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "--model", "blend.marginrank")
+    for words in (("rank", "blend.marginrank", "test.txt"), ("evaluate", "test.txt", "blend.marginrank")):
+        assert "blend.marginrank: this model combines runs; use `marginrank fuse" in fails(*words, code=1)
+
+
+@pytest.mark.parametrize("extra", [(), ("-o", "x.run", "--qrels", "judged.qrels"), ("-o", "x.run", "--trials", "2")])
+def test_apply_goes_with_an_output_alone(fails, folder, extra):
+    assert "--apply combines runs by a model" in fails(*PAIR, "--apply", "model.marginrank", *extra, code=2)
+
+
+def test_a_ranker_is_no_fusion(fails):
+    assert "this model is no fusion" in fails(*PAIR, "--apply", "model.marginrank", "-o", "x.run", code=1)

@@ -250,3 +250,20 @@ def test_tune_tries_a_grid_and_says_all(run, folder):
 def test_tune_refuses_a_wrong_grid(fails, grid, said):
     words = [word for one in grid for word in ("--grid", one)]
     assert said in fails("tune", "train.txt", *words, "--folds", "2", code=2)
+
+
+def test_one_query_cannot_choose(fails, folder):
+    lines = (folder / "train.txt").read_text().splitlines(keepends=True)[:8]
+    (folder / "one.txt").write_text("".join(lines))
+    assert "one query cannot be cut into folds" in fails("train", "one.txt", "-o", "new.marginrank", code=1)
+
+
+def test_a_picture_of_no_known_kind_is_refused_at_once(fails, folder):
+    said = fails("tune", "train.txt", "--plot", "a.foo", "-o", "new.marginrank", code=2)
+    assert "--plot a.foo: pictures are" in said
+    assert not (folder / "new.marginrank").exists()
+
+
+def test_the_loss_is_named_with_the_bound_that_was_trained(run):
+    done = run("train", "train.txt", "--bound", "tight", "-C", "1", "-o", "new.marginrank", "--json")
+    assert "bound='tight'" in done.json["model"]["loss"]

@@ -172,6 +172,10 @@ def fit(
     if chosen:
         selection = _tune(ranker, queries, valid, choosing, grid)
         ranker = selection.ranker
+        if watch.stopping:
+            # What was not trained to the end says nothing about what to choose.
+            selection = None
+            del ranker.selection_
     else:
         ranker.set_params(C=ranker.C if C is None else C).fit(queries, validation=valid)
     if watch.stopping and not ranker.coef_.any():

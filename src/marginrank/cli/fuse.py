@@ -65,6 +65,9 @@ def command(
         str, typer.Option(help="With --trials, queries to train on, to choose by and to test on.")
     ] = "10,5,35",
     n_jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
+    apply: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Learn nothing: combine the runs by a model from --model.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write the fused run here.", rich_help_panel="Output"),
@@ -81,10 +84,17 @@ def command(
     """
     from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
 
+    if apply is not None and (out is None or any(one is not None for one in (model, trials, qrels))):
+        raise Misuse("--apply combines runs by a model: give -o, and leave out --qrels, --model and --trials")
     if trials is not None and (out is not None or model is not None):
         raise Misuse("--trials only compares; leave out --out and --model, or --trials")
-    check_inputs([*sources, *([] if qrels is None else [qrels])])
+    check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
     check_outputs([out, model], inputs=sources, force=force)
+    if apply is not None:
+        fusion = Fusion.load(apply)
+        queries = _read_unjudged(sources, reading)
+        output.summary({"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip())
+        return
     queries = _read(sources, qrels, reading)
     fusion = Fusion(
         DEFAULT_FEATURES if kinds is None else tuple(kinds.split(",")),
@@ -133,6 +143,15 @@ def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> Queries:
     if not isinstance(found, Queries):
         raise Misuse("give TREC runs with --qrels, or judged data with a column per retriever")
     return found
+
+
+def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
+    from marginrank.data.formats import recognize  # noqa: PLC0415
+    from marginrank.fusion import gather, read_runs  # noqa: PLC0415
+
+    if all(recognize(path) == "run" for path in sources):
+        return gather(read_runs(sources))
+    return reading.read_queries(sources, missing=reading.missing or "nan")
 
 
 def _contest(

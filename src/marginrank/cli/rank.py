@@ -14,7 +14,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import Format, Ranked, format_of
-from marginrank.cli.reading import Reading
+from marginrank.cli.reading import Reading, load_ranker
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | No
 
 
 def _score(model: Path, data: list[Path], reading: Reading) -> tuple[Queries, FloatArray]:
-    from marginrank.estimators import load  # noqa: PLC0415
-
-    ranker = load(model)
+    ranker = load_ranker(model)
     queries = reading.read_queries(data)
     try:
         return queries, ranker.predict(queries)

@@ -16,6 +16,7 @@ from marginrank.errors import DataError
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
+    from marginrank.estimators import Ranker
 
 _PANEL: Final = "Reading"
 _TEXT: Final = ("dtype", "missing", "first_index", "n_features", "regroup")
@@ -96,11 +97,11 @@ class Reading:
 
         return read(list(paths), **self.options_of(paths[0], missing))
 
-    def read_queries(self, paths: Sequence[Path]) -> Queries:
-        """Read judged documents with features."""
+    def read_queries(self, paths: Sequence[Path], missing: str | None = None) -> Queries:
+        """Read judged documents with features; ``missing`` stands in for what was not asked for."""
         from marginrank.data.queries import Queries  # noqa: PLC0415
 
-        found = self.read(paths)
+        found = self.read(paths, missing=missing)
         if isinstance(found, Queries):
             return found
         raise DataError("this holds no features; give judged documents with features", path=paths[0])
@@ -135,3 +136,14 @@ def is_model(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
+
+
+def load_ranker(path: Path) -> Ranker:
+    """Read a model that scores documents by their own features."""
+    from marginrank.estimators import load  # noqa: PLC0415
+
+    ranker = load(path)
+    if "fusion" in getattr(ranker, "selection_", {}):
+        # Its features are made of runs; those of a file would be taken for something else.
+        raise DataError("this model combines runs; use `marginrank fuse RUN... --apply MODEL -o FILE`", path=path)
+    return ranker

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginrank.cli.reading import is_model
+from marginrank.cli.reading import is_model, load_ranker
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -45,11 +45,10 @@ def read_system(path: Path) -> Ranker | FloatArray | Run:
     """Read a model, scores or a TREC run, whichever the file holds."""
     from marginrank.data.formats import recognize  # noqa: PLC0415
     from marginrank.data.trec import read_run  # noqa: PLC0415
-    from marginrank.estimators import load  # noqa: PLC0415
 
     try:
         if is_model(path):
-            return load(path)
+            return load_ranker(path)
         if _columns(path) == 1:
             return read_scores(path)
         if recognize(path) != "run":

@@ -61,6 +61,8 @@ def command(
     """
     check_outputs([out, plot], inputs=[*data, *choosing.valid], force=force)
     values = parse_grid(grid or [])
+    if plot is not None:
+        check_picture(plot)
     with Watch(quiet=output.quiet) as watch:
         outcome = fit(data, None, choosing, method, reading, watch=watch, grid=values)
         if out is not None:
@@ -68,8 +70,17 @@ def command(
     if plot is not None and outcome.selection is not None:
         with whole(plot, force=force) as place:
             outcome.selection.plot(place)
-    text = str(outcome.selection) if output.quiet else outcome.text(out)
+    text = str(outcome.selection or "stopped before anything was chosen") if output.quiet else outcome.text(out)
     output.result({**outcome.record(out), "plot": plot}, text)
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a kind of picture that cannot be drawn, before any work is done."""
+    from marginrank.plots import new_figure  # noqa: PLC0415
+
+    known = new_figure(1.0, 1.0).canvas.get_supported_filetypes()
+    if path.suffix.lower().lstrip(".") not in known:
+        raise Misuse(f"--plot {path}: pictures are {', '.join(sorted(known))}; give one of these suffixes")
 
 
 def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
