@@ -87,6 +87,7 @@ def test_files_that_contradict_themselves_are_refused(tmp_path):
         ({"kind": "forest"}, "it holds a forest, not a ranker"),
         ({"stopped": "bored"}, "unknown reason to stop"),
         ({"parameters": {"colour": "red"}}, "colour"),
+        ({"trained_on": {}}, "what it was trained on is not said"),
     ):
         write_model(path, {**header, **change}, arrays)
         with pytest.raises(DataError, match=message):
@@ -96,6 +97,16 @@ def test_files_that_contradict_themselves_are_refused(tmp_path):
         load(path)
     write_model(path, header, {name: array for name, array in arrays.items() if name != "coef"})
     with pytest.raises(DataError, match="coef"):
+        load(path)
+
+
+def test_a_scaling_of_another_width_is_refused(tmp_path):
+    path = tmp_path / "model.marginrank"
+    Ranker("svmmap", scaling="standard").fit(judged()).save(path)
+    written, arrays = read_model(path)
+    header = {name: value for name, value in written.items() if name not in model_file._OWN_FIELDS}
+    write_model(path, header, {**arrays, "scaler_scale_": np.ones(1)})
+    with pytest.raises(DataError, match="numbers of the scaling for 3 features"):
         load(path)
 
 

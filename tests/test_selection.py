@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from marginrank import DataError, Queries, Ranker, evaluate, tune
 from marginrank.selection import DEFAULT_CS
@@ -93,3 +94,10 @@ def test_bad_requests():
     empty = Queries.from_arrays(VALID.X, np.zeros(VALID.n_documents), qid=np.repeat(np.arange(60), 10))
     with pytest.raises(DataError, match="no query that was held out has a relevant document"):
         tune(Ranker(), TRAIN, valid=empty)
+
+
+def test_threads_of_linear_algebra_are_as_before():
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    for _ in range(3):
+        tune(Ranker("svmmap"), TRAIN, folds=4, Cs=[0.1, 1.0], n_jobs=2)
+    assert [pool["num_threads"] for pool in threadpool_info()] == before

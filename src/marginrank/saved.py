@@ -90,6 +90,8 @@ def _restore(make: Callable[..., Any], header: dict[str, Any], arrays: dict[str,
     health = header["health"]
     ranker.health_ = None if health is None else Health(**{name: _value(value) for name, value in health.items()})
     ranker.trained_on_ = dict(header["trained_on"])
+    if not {"queries", "documents", "features", "fingerprint"} <= set(ranker.trained_on_):
+        raise ValueError("what it was trained on is not said")
     if header.get("selection") is not None:
         ranker.selection_ = header["selection"]
     if header["form"] not in _FORMS:
@@ -122,7 +124,10 @@ def _scaler(ranker: Any, arrays: dict[str, AnyArray]) -> Any:
         scaler.feature_names_in_ = ranker.feature_names_in_
     for name in _SCALER_ARRAYS:
         if f"scaler_{name}" in arrays:
-            setattr(scaler, name, arrays[f"scaler_{name}"])
+            learned = arrays[f"scaler_{name}"]
+            if learned.shape != (ranker.n_features_in_,):
+                raise ValueError(f"{learned.shape} numbers of the scaling for {ranker.n_features_in_} features")
+            setattr(scaler, name, learned)
     return scaler
 
 

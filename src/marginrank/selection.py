@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -180,7 +181,8 @@ def tune(
             model.set_params(n_jobs=1)
         return [(one, _criterion(one, held_out, mix, rules)) for one in model.fit_path(train, Cs=Cs)]
 
-    with ThreadPoolExecutor(threads) as pool:
+    # Threads that limit BLAS one by one would undo each other's limits.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
         trained = list(pool.map(work, tasks))
     candidates, rankers = [], []
     for number, setting in enumerate(settings):

@@ -226,7 +226,7 @@ def test_wrong_combinations_are_refused():
         evaluate(qrels, scores)
     with pytest.raises(TypeError, match="a Run is evaluated against Qrels"):
         evaluate(queries, run)
-    with pytest.raises(ValueError, match="unknown policy 'trek'; known: standard, letor3"):
+    with pytest.raises(ValueError, match=r"unknown policy 'trek'; did you mean 'trec'\? known: standard, letor3"):
         evaluate(queries, scores, policy="trek")
     with pytest.raises(ValueError, match="no measure given"):
         evaluate(queries, scores, [])

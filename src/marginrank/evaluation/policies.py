@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
@@ -80,9 +81,14 @@ def parse_policy(policy: str | Policy) -> Policy:
 
     >>> parse_policy("trec").ties
     'document_id'
+    >>> parse_policy("stadard")
+    Traceback (most recent call last):
+    ValueError: unknown policy 'stadard'; did you mean 'standard'? known: standard, letor3, letor4, mslr, trec, lightgbm
     """
     if isinstance(policy, Policy):
         return policy
     if policy not in POLICIES:
-        raise ValueError(f"unknown policy {policy!r}; known: {', '.join(POLICIES)}")
+        near = difflib.get_close_matches(policy, POLICIES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown policy {policy!r}; {hint}known: {', '.join(POLICIES)}")
     return POLICIES[policy]

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -142,7 +143,8 @@ def contest(
             found[name] = evaluate(test, scores, measure, policy=policy, n_jobs=1)[measure]
         return found
 
-    with ThreadPoolExecutor(threads) as pool:
+    # Threads that limit BLAS one by one would undo each other's limits.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(work, splits))
     tested = np.concatenate([test for _, _, test in splits])
     values = {name: [result[name] for result in results] for name in methods}
