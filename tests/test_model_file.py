@@ -316,7 +316,7 @@ def zip_of(**members):
         (b"SVM-light Version V6.20\n0 # kernel type\n", "an SVM-light or SVM-rank model"),
         (b"## LambdaMART\n## No. of trees = 1000\n", "a RankLib model"),
         (pickle.dumps({"coef": [1.0]}), "a Python pickle"),
-        (gzip.compress(b"model"), "gzip-compressed data"),
+        (gzip.compress(b"model", mtime=0), "gzip-compressed data"),
         (b"\xfd7zXZ\x00\x00", "compressed data"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
         (bytes_of(np.save, np.ones(2)), "a NumPy array"),
