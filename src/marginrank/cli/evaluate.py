@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.completion import measure_names, policy_names
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
+from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output, table
 from marginrank.cli.reading import Reading
 from marginrank.cli.systems import judge, system_names
@@ -25,7 +25,6 @@ EXAMPLES: Final = (
     "marginrank evaluate test.txt model.marginrank -m ndcg@10 -m ap",
     "marginrank evaluate test.txt model.marginrank scores.txt --compare",
 )
-DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
 
 
 def command(
@@ -35,26 +34,7 @@ def command(
     ],
     reading: Reading,
     output: Output,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--measure",
-            "-m",
-            help="A measure; repeat it for more.",
-            show_default=" ".join(DEFAULT_MEASURES),
-            autocompletion=measure_names,
-        ),
-    ] = None,
-    policy: Annotated[
-        str,
-        typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names),
-    ] = "standard",
-    depth: Annotated[
-        int | None, typer.Option(min=1, help="Count only the first documents of each list.", show_default="all")
-    ] = None,
-    missing_topics: Annotated[
-        Literal["error", "skip", "zero"], typer.Option(help="What a judged topic counts that a run lacks.")
-    ] = "error",
+    judging: Judging,
     per_query: Annotated[bool, typer.Option("--per-query", help="Values of each query, too.")] = False,
     intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap interval of each mean, too.")] = False,
     comparison: Annotated[bool, typer.Option("--compare", help="Tell whether systems differ from the first.")] = False,
@@ -80,11 +60,12 @@ def command(
     JUDGED is a data file with grades, or TREC judgements, which go with TREC runs.
     """
     names = system_names(systems)
-    wanted = list(measures or DEFAULT_MEASURES)
-    _check_usage(names, wanted, policy, per_query, comparison, baseline, out)
+    wanted = judging.wanted
+    judging.check(names, baseline)
+    _check_usage(names, per_query, comparison, baseline, out)
     check_inputs([judged, *systems])
     check_outputs([out], inputs=[judged, *systems], force=force)
-    found = _evaluate(judged, dict(zip(names, systems, strict=True)), wanted, reading, policy, depth, missing_topics)
+    found = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
     compared = _compare(found, wanted, baseline or names[0]) if comparison else {}
     if per_query and out is not None:
         with whole(out, force=force) as place:
@@ -98,46 +79,29 @@ def command(
 
 
 def _check_usage(
-    names: Sequence[str],
-    measures: Sequence[str],
-    policy: str,
-    per_query: bool,
-    comparison: bool,
-    baseline: str | None,
-    out: Path | None,
+    names: Sequence[str], per_query: bool, comparison: bool, baseline: str | None, out: Path | None
 ) -> None:
-    from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
-    from marginrank.measures import parse_measure  # noqa: PLC0415
-
-    rules = parse_policy(policy)
-    for measure in measures:
-        parse_measure(measure, rules.parameters)
     if out is not None and not per_query:
         raise Misuse("-o is for the values of --per-query; give it too")
     if baseline is not None and not comparison:
         raise Misuse("--baseline goes with --compare")
     if comparison and len(names) < 2:
         raise Misuse("--compare takes at least two systems")
-    if baseline is not None and baseline not in names:
-        raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
 
 
 def _evaluate(
     judged: Path,
     systems: Mapping[str, Path],
-    measures: Sequence[str],
+    judging: Judging,
     reading: Reading,
-    policy: str,
-    depth: int | None,
-    missing_topics: str,
 ) -> dict[str, Evaluation]:
     from marginrank.data.trec import Run  # noqa: PLC0415
 
     truth = reading.read([judged])
     if isinstance(truth, Run):
         raise DataError("this is a run, not judgements; the judged file comes first", path=judged)
-    options = {"policy": policy, "depth": depth, "missing_topics": missing_topics}
-    return {name: judge(truth, path, measures, **options) for name, path in systems.items()}
+    options = {"policy": judging.policy, "depth": judging.depth, "missing_topics": judging.missing_topics}
+    return {name: judge(truth, path, judging.wanted, **options) for name, path in systems.items()}
 
 
 def _compare(found: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
-from marginrank.cli.completion import measure_names, policy_names
-from marginrank.cli.evaluate import DEFAULT_MEASURES
-from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
+from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output, count
 from marginrank.cli.reading import Reading
 from marginrank.cli.systems import read_system, system_names
@@ -30,26 +27,7 @@ def command(
     ],
     reading: Reading,
     output: Output,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--measure",
-            "-m",
-            help="A measure; repeat it for more. Queries are compared by the first.",
-            show_default=" ".join(DEFAULT_MEASURES),
-            autocompletion=measure_names,
-        ),
-    ] = None,
-    policy: Annotated[
-        str,
-        typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names),
-    ] = "standard",
-    depth: Annotated[
-        int | None, typer.Option(min=1, help="Count only the first documents of each list.", show_default="all")
-    ] = None,
-    missing_topics: Annotated[
-        Literal["error", "skip", "zero"], typer.Option(help="What a judged topic counts that a run lacks.")
-    ] = "error",
+    judging: Judging,
     k: Annotated[
         int, typer.Option("--k", min=1, max=1000, help="Documents shown of a query, and the last cutoff of NDCG.")
     ] = 10,
@@ -71,8 +49,7 @@ def command(
     the command that recomputes each number.
     """
     names = system_names(systems)
-    wanted = list(measures or DEFAULT_MEASURES)
-    _check_usage(names, wanted, policy, baseline)
+    judging.check(names, baseline)
     check_inputs([judged, *systems])
     check_outputs([out], inputs=[judged, *systems], force=force)
     from marginrank.data.trec import Run  # noqa: PLC0415
@@ -89,10 +66,10 @@ def command(
             place,
             truth,
             {name: read_system(path) for name, path in paths.items()},
-            wanted,
-            policy=policy,
-            depth=depth,
-            missing_topics=missing_topics,
+            judging.wanted,
+            policy=judging.policy,
+            depth=judging.depth,
+            missing_topics=judging.missing_topics,
             k=k,
             baseline=baseline,
             title=title or f"{', '.join(names)} on {judged.name}",
@@ -101,17 +78,6 @@ def command(
         size = place.stat().st_size
     what = f"{count(len(names), 'system')} on {count(facts.queries.counted, 'query', 'queries')}"
     output.summary({**facts.to_dict(), "output": out}, f"wrote {out} ({size / 1e6:.1f} MB): {what}")
-
-
-def _check_usage(names: Sequence[str], measures: Sequence[str], policy: str, baseline: str | None) -> None:
-    from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
-    from marginrank.measures import parse_measure  # noqa: PLC0415
-
-    rules = parse_policy(policy)
-    for measure in measures:
-        parse_measure(measure, rules.parameters)
-    if baseline is not None and baseline not in names:
-        raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
 
 
 def _words(reading: Reading) -> tuple[str, ...]:

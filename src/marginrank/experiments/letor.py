@@ -96,16 +96,6 @@ def pooled(results: Mapping[str, Any], prefix: str, measure: str) -> FloatArray:
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in own])
 
 
-def fold_means(results: Mapping[str, Any], prefix: str, measure: str) -> FloatArray:
-    """Give the mean of each fold, which published tables average."""
-    own = [
-        results[f"{prefix}/fold {number}"]["values"][measure]
-        for number in FOLDS
-        if f"{prefix}/fold {number}" in results
-    ]
-    return np.array([np.nanmean(np.asarray(part, dtype=np.float64)) for part in own])
-
-
 def _varied(queries: Queries, most: int) -> Queries:
     starts, ends = queries.offsets[:-1], queries.offsets[1:]
     grades = queries.grades

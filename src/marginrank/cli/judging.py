@@ -1,0 +1,56 @@
+"""What is measured and how: options of the commands that judge systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal
+
+import typer
+
+from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.failures import Misuse
+
+DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Measures, policy, and what of a list counts."""
+
+    measures: Annotated[
+        list[str],
+        typer.Option(
+            "--measure",
+            "-m",
+            help="A measure; repeat it for more. Where only one is shown, it is the first.",
+            show_default=" ".join(DEFAULT_MEASURES),
+            autocompletion=measure_names,
+        ),
+    ] = field(default_factory=list)
+    policy: Annotated[
+        str,
+        typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names),
+    ] = "standard"
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Count only the first documents of each list.", show_default="all")
+    ] = None
+    missing_topics: Annotated[
+        Literal["error", "skip", "zero"], typer.Option(help="What a judged topic counts that a run lacks.")
+    ] = "error"
+
+    @property
+    def wanted(self) -> list[str]:
+        """The measures asked for, or the usual ones."""
+        return list(self.measures or DEFAULT_MEASURES)
+
+    def check(self, names: Sequence[str], baseline: str | None) -> None:
+        """Refuse what is unknown, before any work is done."""
+        from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+        from marginrank.measures import parse_measure  # noqa: PLC0415
+
+        rules = parse_policy(self.policy)
+        for measure in self.wanted:
+            parse_measure(measure, rules.parameters)
+        if baseline is not None and baseline not in names:
+            raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
