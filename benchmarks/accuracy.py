@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from marginrank import PRESETS, CollapseWarning, Queries, Ranker, compare, evaluate, read_letor, tune
+from marginrank import Queries, Ranker, compare, evaluate, tune
+from marginrank.data import read_letor
+from marginrank.methods import PRESETS, CollapseWarning
 from marginrank.typing import FloatArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -19,10 +19,10 @@ from marginrank import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
+from marginrank.risk import RankingRisk
 from marginrank.scorers.additive import AdditiveScorer
 from marginrank.scorers.bins import Bins
 from marginrank.scorers.linear import LinearScorer
-from marginrank.scorers.risk import RankingRisk
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES, N_BINS, THREADS, ROUNDS = 10_000, 120, 136, 16, 2, 12
 LOSSES: dict[str, Loss] = {"auc, po": StructuredLoss("auc", "po"), "ranksvm": PairwiseHinge()}

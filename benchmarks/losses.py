@@ -80,7 +80,7 @@ def assignment_table(rng: np.random.Generator) -> None:
     few, measure = 300, NDCG(k=10)
     grades = rng.integers(0, 5, few * N_DOCUMENTS).astype(float)
     scores = rng.standard_normal(len(grades))
-    bound = StructuredLoss("ndcg@10", "dorm").bind(grades, np.arange(few + 1) * N_DOCUMENTS)
+    bound = StructuredLoss("ndcg@10", "dorm").prepare(grades, np.arange(few + 1) * N_DOCUMENTS)
     bound(rng.standard_normal(len(grades)))
     ours = min(seconds(partial(bound, rng.standard_normal(len(grades)))) for _ in range(5))
     profile, discounts = 1 / np.sqrt(np.arange(1, N_DOCUMENTS + 1)), measure.discounts(N_DOCUMENTS)
@@ -105,7 +105,7 @@ def growth_table(rng: np.random.Generator) -> None:
     for name, loss in LOSSES.items():
         times = []
         for n in lengths:
-            bound = loss.bind(rng.integers(0, 5, n).astype(float), np.array([0, n]))
+            bound = loss.prepare(rng.integers(0, 5, n).astype(float), np.array([0, n]))
             bound(rng.standard_normal(n))
             times.append(min(seconds(partial(bound, rng.standard_normal(n))) for _ in range(5)))
         exponent = np.log(times[-1] / times[0]) / np.log(lengths[-1] / lengths[0])

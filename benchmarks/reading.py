@@ -55,7 +55,7 @@ def measure(read: Callable[[], int]) -> None:
 
 
 def read_with_marginrank(path: str, warm_up: str) -> None:
-    from marginrank import read_letor
+    from marginrank.data import read_letor
 
     read_letor(warm_up)
     measure(lambda: read_letor(path).dense().nbytes)

@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from marginrank import Queries, evaluate, read_queries
+from marginrank import Queries, evaluate
+from marginrank.data import read_queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss

@@ -12,7 +12,7 @@ from typing import Any, Final
 from marginrank.evaluation.policies import POLICIES, Policy
 from marginrank.measures import Measure, PositionMeasure, all_measures
 from marginrank.measures.base import BinaryMeasure
-from marginrank.presets import PRESETS, Preset
+from marginrank.methods.presets import PRESETS, Preset
 
 METHODS: Final = Path(__file__).parent / "methods"
 _KINDS: Final = {"loss": "Losses", "baseline": "Baselines"}

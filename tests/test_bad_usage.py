@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import marginrank as mr
+from marginrank.data import Run, write_letor, write_run
+from marginrank.evaluation import Policy
+from marginrank.losses import MaxLoss, PairwiseHinge, SquaredError, StructuredLoss, SumLoss
+from marginrank.scorers import LinearRisk
 
 
 @pytest.fixture
@@ -23,7 +27,7 @@ def queries():
     ],
 )
 def test_weights_must_fit_the_features(queries, w, message):
-    risk = mr.LinearRisk(queries, mr.StructuredLoss("ap"))
+    risk = LinearRisk(queries, StructuredLoss("ap"))
     with pytest.raises(mr.DataError, match=message):
         risk(w)
     with pytest.raises(mr.DataError, match=message):
@@ -31,7 +35,7 @@ def test_weights_must_fit_the_features(queries, w, message):
 
 
 def test_scores_of_weights_come_in_the_order_of_the_rows(queries):
-    scores = mr.LinearRisk(queries, mr.StructuredLoss("ap")).scores(np.array([2.0]))
+    scores = LinearRisk(queries, StructuredLoss("ap")).scores(np.array([2.0]))
     assert scores.tolist() == [6.0, 2.0, 4.0, 0.0]
     assert mr.evaluate(queries, scores, "rr").mean["rr"] == 1.0
 
@@ -50,32 +54,33 @@ def test_scores_of_weights_come_in_the_order_of_the_rows(queries):
     ],
 )
 @pytest.mark.parametrize(
-    "loss", [mr.StructuredLoss("ap"), mr.PairwiseHinge(), mr.SquaredError(), mr.SumLoss([mr.StructuredLoss("auc")])]
+    "loss", [StructuredLoss("ap"), PairwiseHinge(), SquaredError(), SumLoss([StructuredLoss("auc")])]
 )
 def test_losses_check_what_they_are_given(loss, grades, scores, offsets, message):
     with pytest.raises(mr.DataError, match=message):
         loss(grades, scores, offsets)
 
 
-def test_a_loss_is_bound_to_queries_or_lists(queries):
-    loss = mr.StructuredLoss("ap")
-    bound = loss.bind(queries)
+def test_a_loss_is_prepared_for_queries_or_lists(queries):
+    loss = StructuredLoss("ap")
+    prepared = loss.prepare(queries)
     assert (
-        bound([1.0, 2.0, 3.0, 4.0])[0].tolist() == loss.bind([2, 0, 1, 0], [0, 2, 4])([1.0, 2.0, 3.0, 4.0])[0].tolist()
+        prepared([1.0, 2.0, 3.0, 4.0])[0].tolist()
+        == loss.prepare([2, 0, 1, 0], [0, 2, 4])([1.0, 2.0, 3.0, 4.0])[0].tolist()
     )
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda q: mr.LinearRisk(q, "ap"), TypeError, r"takes Queries and a Loss, such as StructuredLoss"),
+        (lambda q: LinearRisk(q, "ap"), TypeError, r"takes Queries and a Loss, such as StructuredLoss"),
         (
-            lambda _: mr.SumLoss(mr.StructuredLoss("ap"), mr.StructuredLoss("auc")),
+            lambda _: SumLoss(StructuredLoss("ap"), StructuredLoss("auc")),
             TypeError,
             "give the losses as a list",
         ),
-        (lambda _: mr.MaxLoss([]), ValueError, "MaxLoss needs at least one loss"),
-        (lambda _: mr.StructuredLoss("ap", None), TypeError, "the feature map is missing; known: po"),
+        (lambda _: MaxLoss([]), ValueError, "MaxLoss needs at least one loss"),
+        (lambda _: StructuredLoss("ap", None), TypeError, "the feature map is missing; known: po"),
         (lambda _: mr.parse_measure(None), TypeError, "a measure is a spelling such as 'ndcg@10'"),
         (lambda _: mr.parse_measure("ap(rel=0)"), ValueError, "rel is above 0"),
         (lambda q: mr.evaluate([1, 2, 3, 4], q), TypeError, "judged documents come first"),
@@ -83,8 +88,8 @@ def test_a_loss_is_bound_to_queries_or_lists(queries):
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], depth=1.5), ValueError, "depth is 1.5"),
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], missing_topics="skp"), ValueError, "missing_topics is 'skp'"),
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], n_jobs=1.5), ValueError, "n_jobs is 1.5"),
-        (lambda _: mr.Policy("mine", "", ties="best"), ValueError, "ties is 'best'; choose one of 'average'"),
-        (lambda _: mr.Policy("mine", "", empty="two"), ValueError, "empty is 'two'; choose one of 'skip'"),
+        (lambda _: Policy("mine", "", ties="best"), ValueError, "ties is 'best'; choose one of 'average'"),
+        (lambda _: Policy("mine", "", empty="two"), ValueError, "empty is 'two'; choose one of 'skip'"),
         (lambda _: mr.compare([[1.0], [2.0]]), TypeError, "compare takes the systems by name"),
     ],
 )
@@ -99,14 +104,14 @@ def test_measures_are_spelled_in_any_case():
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
 def test_text_is_compressed_by_its_suffix(tmp_path, queries, suffix):
-    mr.write_letor(tmp_path / f"q.txt{suffix}", queries)
+    write_letor(tmp_path / f"q.txt{suffix}", queries)
     assert mr.read(tmp_path / f"q.txt{suffix}").grades.tolist() == [2.0, 0.0, 1.0, 0.0]
-    mr.write_run(tmp_path / f"a.run{suffix}", queries, [4, 3, 2, 1])
+    write_run(tmp_path / f"a.run{suffix}", queries, [4, 3, 2, 1])
     assert len(mr.read_run(tmp_path / f"a.run{suffix}")) == 2
     if suffix:
         assert (tmp_path / f"q.txt{suffix}").read_bytes()[:2] in (b"\x1f\x8b", b"\xfd7", b"BZ")
     with pytest.raises(mr.DataError, match=r"not as .zst"):
-        mr.write_letor(tmp_path / "q.txt.zst", queries)
+        write_letor(tmp_path / "q.txt.zst", queries)
 
 
 def test_converting_text_to_text_rounds_nothing_and_spares_the_source(tmp_path):
@@ -118,8 +123,8 @@ def test_converting_text_to_text_rounds_nothing_and_spares_the_source(tmp_path):
 
 
 def test_a_run_keeps_its_own_scores(tmp_path, queries):
-    run = mr.Run.from_scores(queries, [4, 3, 2, 1])
+    run = Run.from_scores(queries, [4, 3, 2, 1])
     with pytest.raises(TypeError, match="a Run has its own scores"):
-        mr.write_run(tmp_path / "a.run", run, [1, 2, 3, 4])
+        write_run(tmp_path / "a.run", run, [1, 2, 3, 4])
     with pytest.raises(ValueError, match="depth is 0"):
-        mr.write_run(tmp_path / "a.run", run, depth=0)
+        write_run(tmp_path / "a.run", run, depth=0)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from marginrank import PRESETS
 from marginrank.cli.app import app
+from marginrank.methods import PRESETS
 
 DOCS = Path(__file__).parents[1] / "docs"
 METHODS = sorted((DOCS / "methods").glob("*.md"))

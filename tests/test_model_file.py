@@ -32,6 +32,7 @@ from hypothesis.extra import numpy as hnp
 import marginrank as mr
 from marginrank import atomic, model_file
 from marginrank.atomic import atomic_write
+from marginrank.data import read_binary, write_binary
 from marginrank.data.fingerprint import fingerprint
 from marginrank.errors import DataError
 from marginrank.model_file import FORMAT_VERSION, HEADER, read_model, write_model
@@ -334,7 +335,7 @@ def test_other_files_are_named(path, data, kind):
 
 def test_what_is_no_file_is_named(tmp_path):
     assert refusal(tmp_path).startswith("this is a folder, not a marginrank model")
-    mr.write_binary(tmp_path / "q", mr.Queries.from_arrays([[1.0]], [1], group=[1]))
+    write_binary(tmp_path / "q", mr.Queries.from_arrays([[1.0]], [1], group=[1]))
     assert refusal(tmp_path / "q").startswith("this is a query set in binary form, not a marginrank model")
     with pytest.raises(FileNotFoundError, match=r"No such file.*absent"):
         read_model(tmp_path / "absent")
@@ -804,8 +805,8 @@ def test_memory_layout_does_not_count(tmp_path):
     expected = fingerprint(queries, n_jobs=1)
     for other in (np.asfortranarray(X), wide[:, ::2], X.astype(">f8"), X[::-1].copy()[::-1]):
         assert fingerprint(replace(queries, X=other)) == expected
-    mr.write_binary(tmp_path / "q", queries)
-    mapped = mr.read_binary(tmp_path / "q")
+    write_binary(tmp_path / "q", queries)
+    mapped = read_binary(tmp_path / "q")
     assert isinstance(mapped.X, np.memmap)
     assert fingerprint(mapped) == expected
     assert fingerprint(queries, n_jobs=3) == expected
@@ -820,8 +821,8 @@ def test_sparse_storage_does_not_count(tmp_path):
     roomy = sparse_features()
     roomy.data, roomy.indices = np.append(roomy.data, 9.0), np.append(roomy.indices, 1)
     assert fingerprint(some_queries(X=roomy)) == expected
-    mr.write_binary(tmp_path / "q", queries)
-    assert fingerprint(mr.read_binary(tmp_path / "q")) == expected
+    write_binary(tmp_path / "q", queries)
+    assert fingerprint(read_binary(tmp_path / "q")) == expected
 
 
 def test_empty_data_has_a_fingerprint():

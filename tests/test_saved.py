@@ -14,7 +14,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from marginrank import DataError, PairwiseHinge, Queries, Ranker, load, model_file, tune
+from marginrank import DataError, Queries, Ranker, load, model_file, tune
+from marginrank.losses import PairwiseHinge
 from marginrank.model_file import read_model, write_model
 
 

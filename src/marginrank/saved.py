@@ -10,16 +10,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from marginrank.baselines.gaussian_process import Expansion
-from marginrank.baselines.trees import Trees
 from marginrank.errors import DataError
+from marginrank.methods.baselines.gaussian_process import Expansion
+from marginrank.methods.baselines.trees import Trees
+from marginrank.methods.training import Health
 from marginrank.model_file import read_model, write_model
 from marginrank.preparation import SCALINGS
 from marginrank.scorers.bins import Bins
 from marginrank.scorers.forms import Form
 from marginrank.scorers.linear import Linear
 from marginrank.solvers.solution import Solution, Step
-from marginrank.training import Health
 from marginrank.typing import AnyArray
 
 _REASONS: Final = ("converged", "max_iter", "time_limit", "callback", "interrupted")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from marginrank import Queries, Ranker, write_letor
+from marginrank import Queries, Ranker
 from marginrank.cli.app import app
+from marginrank.data import write_letor
 
 
 def judged(n_queries, seed, n_documents=8, **columns):

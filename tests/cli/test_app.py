@@ -133,13 +133,13 @@ def test_kinds_of_errors_have_exit_codes(error, code):
 
 def test_options_are_spelled_and_chosen_as_in_the_library():
     from marginrank.data.missing import Missing
-    from marginrank.estimators import Scaling
     from marginrank.losses.base import Bound
+    from marginrank.methods.presets import Start
+    from marginrank.methods.training import SolverName
+    from marginrank.methods.weighting import Weighting
     from marginrank.preparation.thresholds import Spacing
-    from marginrank.presets import Start
-    from marginrank.selection import Rule, tune
-    from marginrank.training import SolverName
-    from marginrank.weighting import Weighting
+    from marginrank.ranker import Scaling
+    from marginrank.tuning import Rule, tune
 
     library = signature(Ranker).parameters
     own = {field.name: field for field in fields(Method)}

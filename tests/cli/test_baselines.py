@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from marginrank import PRESETS, load, parse_preset
+from marginrank import load
+from marginrank.methods import PRESETS, parse_preset
 
 BASELINES = [name for name, preset in PRESETS.items() if preset.kind == "baseline"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank import read_queries
+from marginrank.data import read_queries
 
 
 @pytest.mark.parametrize("name", ["new.queries", "new.parquet", "new.txt"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marginrank import demo
+from marginrank.reporting import demo
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginrank import compare, evaluate, load, read_queries, write_run
-from marginrank.evaluation.significance import mean_interval
+from marginrank import compare, evaluate, load
+from marginrank.data import read_queries, write_run
+from marginrank.evaluation.comparing import mean_interval
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marginrank import Queries, load, profiling, read_queries, write_binary, write_run
+from marginrank import Queries, load
+from marginrank.data import profiling, read_queries, write_binary, write_run
 from marginrank.data.fingerprint import fingerprint
-from marginrank.profiling import profile
+from marginrank.data.profiling import profile
 
 
 def by_definition(queries):

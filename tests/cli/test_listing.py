@@ -6,7 +6,9 @@ from dataclasses import fields
 
 import pytest
 
-from marginrank import PRESETS, all_measures, parse_measure, parse_preset
+from marginrank import parse_measure
+from marginrank.measures import all_measures
+from marginrank.methods import PRESETS, parse_preset
 
 
 def test_all_measures_are_listed(run):

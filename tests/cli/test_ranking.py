@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginrank import Run, load, read_queries, read_run, write_binary, write_letor
+from marginrank import load, read_run
+from marginrank.data import Run, read_queries, write_binary, write_letor
 
 from .conftest import judged
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginrank import load, read_queries, write_run
+from marginrank import load
+from marginrank.data import read_queries, write_run
 from tests.reporting.pages import commands_of, tables_of
 
 

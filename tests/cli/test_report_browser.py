@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from marginrank import Ranker, Run, tune, write_report
+from marginrank import Ranker, tune, write_report
+from marginrank.data import Run
 from tests.cli.conftest import judged
 from tests.reporting.browser import NAMES, Browser, Page, find_browser
 

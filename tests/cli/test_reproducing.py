@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from marginrank.experiments import all_experiments
+from experiments import all_experiments
 
 
 def test_all_experiments_are_listed(run):

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginrank import Queries, Ranker, load, read_queries, tune, write_binary, write_letor, write_parquet
+from marginrank import Queries, Ranker, load, tune
+from marginrank.data import read_queries, write_binary, write_letor, write_parquet
 from marginrank.data.fingerprint import fingerprint
 
 from .conftest import judged

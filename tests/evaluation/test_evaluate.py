@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginrank import POLICIES, DataError, Policy, Qrels, Queries, Run, compare, evaluate
+from marginrank import DataError, Queries, compare, evaluate
+from marginrank.data import Qrels, Run
+from marginrank.evaluation import POLICIES, Policy
 from tests.measures.reference import SPELLINGS
 
 query_lists = st.lists(

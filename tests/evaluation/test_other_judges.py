@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from marginrank import Qrels, Queries, Run, evaluate
+from marginrank import Queries, evaluate
+from marginrank.data import Qrels, Run
 
 SEEDS = range(8)
 

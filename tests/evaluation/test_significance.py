@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluate import Evaluation
+from marginrank.evaluation.comparing import Comparison, PairedComparison, compare, mean_interval
+from marginrank.evaluation.evaluating import Evaluation
 from marginrank.evaluation.paired_tests import holm
-from marginrank.evaluation.significance import Comparison, PairedComparison, compare, mean_interval
 
 TESTS = ("t", "wilcoxon", "randomization")
 levels = st.integers(0, 10).map(lambda k: k / 10)
@@ -393,7 +393,7 @@ def test_records_survive_strict_json():
 
 
 def test_import_does_not_load_scipy_stats():
-    code = "import sys, marginrank.evaluation.significance; sys.exit('scipy.stats' in sys.modules)"
+    code = "import sys, marginrank.evaluation.comparing; sys.exit('scipy.stats' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

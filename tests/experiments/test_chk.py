@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank.experiments.chk import MEASURES, Difference, consistent, differences, pack, unpack
-from marginrank.experiments.chk_claims import LINEUPS, PAPER, Matrix, claims
-from marginrank.experiments.chk_health import UnscaledPartialOrder, few_good
-from marginrank.experiments.chk_time import ARGMAX, Watched, made_up, split
+from experiments.chk import MEASURES, Difference, consistent, differences, pack, unpack
+from experiments.chk_claims import LINEUPS, PAPER, Matrix, claims
+from experiments.chk_health import UnscaledPartialOrder, few_good
+from experiments.chk_time import ARGMAX, Watched, made_up, split
 from marginrank.losses.structured import StructuredLoss
 
 
@@ -16,7 +16,7 @@ def test_assignment_and_merge_bound_the_same_loss():
     queries = made_up(4, 40, 6)
     scores = np.random.default_rng(1).normal(size=queries.n_documents)
     by_merge, by_assignment = (
-        ARGMAX[name].bounded("tight").bind(queries)(scores)[0] for name in ("DORM", "DORM by assignment")
+        ARGMAX[name].bounded("tight").prepare(queries)(scores)[0] for name in ("DORM", "DORM by assignment")
     )
     assert by_merge == pytest.approx(by_assignment, abs=1e-9)
     assert (by_merge > 0).all()

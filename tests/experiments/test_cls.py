@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.cls_collapse import bounds_of
 from marginrank.data.queries import Queries
-from marginrank.evaluation.evaluate import evaluate
-from marginrank.experiments.cls_collapse import bounds_of
+from marginrank.evaluation.evaluating import evaluate
 
 
 def test_rankings_of_figure_1_follow_from_the_slopes():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.dorm import advantage, first_share
+from experiments.jester import item_features, levels, panel, queries, split
+from experiments.uci import DOCUMENTS, SETS, deal
+from experiments.watched import bundle, n_slack
 from marginrank.data.queries import Queries
-from marginrank.experiments.dorm import advantage, first_share
-from marginrank.experiments.jester import item_features, levels, panel, queries, split
-from marginrank.experiments.uci import DOCUMENTS, SETS, deal
-from marginrank.experiments.watched import bundle, n_slack
 from marginrank.losses.structured import StructuredLoss
 from marginrank.scorers.linear import LinearRisk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 
-from marginrank.experiments.letor_published import fold_values, mean_of, published, read_sheet
+from experiments.letor_published import fold_values, mean_of, published, read_sheet
 
 TEXT = """Algorithm: RankBoost
 Dataset:   MQ2008

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from marginrank.experiments import all_experiments
-from marginrank.experiments.running import Runner
-from marginrank.experiments.writing import write
+from experiments import all_experiments
+from experiments.running import Runner
+from experiments.writing import write
 
 
 @pytest.mark.parametrize("name", all_experiments())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.rdb import LOSSES, _all_queries, _plan, _split, sizes
+from experiments.rdb_report import DELTA, Cell, findings, summaries
 from marginrank.bounds import Population, corollary_2, mean_loss, stability_bound
-from marginrank.experiments.rdb import LOSSES, _all_queries, _plan, _split, sizes
-from marginrank.experiments.rdb_report import DELTA, Cell, findings, summaries
 
 OPTIONS = {"name": "mq2008", "first": 4, "Cs": [0.1, 1.0], "most": 3}
 

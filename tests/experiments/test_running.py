@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from experiments import all_experiments
+from experiments.base import Experiment, Finding, Picture, Report, Table, Task
+from experiments.running import Runner, _sources
+from experiments.writing import write, write_findings
 from marginrank.errors import DataError
-from marginrank.experiments import all_experiments
-from marginrank.experiments.base import Experiment, Finding, Picture, Report, Table, Task
-from marginrank.experiments.running import Runner, _sources
-from marginrank.experiments.writing import write, write_findings
 from marginrank.plots import new_figure
 
 
@@ -106,7 +106,7 @@ def test_a_process_that_is_ended_is_a_failure_like_others(tmp_path):
 
 
 def test_results_depend_on_the_helpers_of_an_experiment():
-    text = "\n".join(_sources("marginrank.experiments.dorm_curve"))
+    text = "\n".join(_sources("experiments.dorm_curve"))
     for helper in ("def advantage(", "def parts(", "class Experiment:"):
         assert helper in text
 
@@ -162,8 +162,8 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
         """
 import sys, time
 from pathlib import Path
-from marginrank.experiments.base import Experiment, Task
-from marginrank.experiments.running import Runner, _sources
+from experiments.base import Experiment, Task
+from experiments.running import Runner, _sources
 
 def work(data, *, number):
     with (data / "calls").open("a") as file:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments import yue_fusion, yue_fusion_report
 from marginrank.data.queries import Queries
-from marginrank.evaluation.significance import compare
-from marginrank.experiments import yue_fusion, yue_fusion_report
+from marginrank.evaluation.comparing import compare
 from marginrank.fusion import Fusion
 
 

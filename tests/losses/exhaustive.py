@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 
-from marginrank.feature_maps import FirstRelevant, PartialOrder
+from marginrank.losses.feature_maps import FirstRelevant, PartialOrder
 from marginrank.measures import BinaryMeasure
 from tests.measures.reference import REFERENCE
 

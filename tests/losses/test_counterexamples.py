@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank.feature_maps import parse_map
+from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
 from tests.losses.exhaustive import exhaustive
@@ -85,7 +85,7 @@ def test_rows_beyond_the_cutoff_are_coupled():
 
 def test_placing_bads_on_their_own_needs_a_convex_discount():
     """CHK §3.4's greedy for the unclipped measure is right for 1/log2(2 + r) and wrong for 1, 1, 1/log2(1 + r)."""
-    from marginrank.oracles.choice import oracle_for
+    from marginrank.losses.oracles.choice import oracle_for
 
     assert oracle_for("ndcg(gain=binary)", "po").name == "interleaving"
     assert oracle_for("ndcg(gain=binary,discount=letor)", "po").name == "path"

@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from marginrank import (
-    DataError,
-    LinearRisk,
+from marginrank import DataError, Queries
+from marginrank.losses import (
     ListHinge,
     MaxLoss,
     ModifiedWTA,
     PairwiseHinge,
     PositionHinge,
-    Queries,
     SlackLoss,
     SmoothedHinge,
     SoftmaxCrossEntropy,
@@ -27,6 +25,7 @@ from marginrank import (
     StructuredLoss,
     SumLoss,
 )
+from marginrank.scorers import LinearRisk
 from marginrank.threads import for_chunks
 
 GRADES = [0, 0.5, 1, 2, 3]
@@ -70,7 +69,7 @@ def queries_and_directions(draw, most=12, grades=tuple(GRADES)):
 
 
 def product(loss, grades, scores, direction, offsets=None, n_jobs=1):
-    bound = loss.bind(grades, offsets)
+    bound = loss.prepare(grades, offsets)
     found = np.full(len(scores), np.nan)
     for_chunks(lambda first, end: bound.curve(scores, direction, found, first, end), bound.offsets, n_jobs)
     return found
@@ -156,7 +155,7 @@ def test_what_all_documents_share_does_not_move_a_pair(loss):
 @every_smooth
 def test_queries_without_an_order(loss):
     grades, offsets = np.array([2.0, 2.0, 1.0, 3.0, 0.0]), np.array([0, 2, 2, 3, 5, 5])
-    bound = loss.bind(grades, offsets)
+    bound = loss.prepare(grades, offsets)
     found = product(loss, grades, np.zeros(5), np.arange(5.0) + 1, offsets)
     ordered = np.repeat(bound.active, np.diff(offsets))
     assert np.isfinite(found).all()
@@ -171,7 +170,7 @@ def test_batches_threads_and_history_change_no_bit(loss):
     offsets = np.append(0, np.cumsum(rng.integers(0, 40, 200)))
     grades = rng.choice(GRADES, offsets[-1])
     scores, direction = np.round(rng.standard_normal(offsets[-1]), 1), rng.standard_normal(offsets[-1])
-    bound, found = loss.bind(grades, offsets), np.empty(offsets[-1])
+    bound, found = loss.prepare(grades, offsets), np.empty(offsets[-1])
     bound(rng.standard_normal(offsets[-1]))
     bound.curve(scores, direction, found, 0, 200)
     np.testing.assert_array_equal(product(loss, grades, scores, direction, offsets, n_jobs=5), found)

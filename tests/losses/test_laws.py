@@ -107,7 +107,7 @@ def test_batches_threads_and_history_change_nothing(loss):
     sizes = rng.integers(1, 60, 200)
     grades = rng.integers(0, 2 if isinstance(loss, SmoothedHinge) else 4, sizes.sum()).astype(float)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    bound = loss.bind(grades, offsets)
+    bound = loss.prepare(grades, offsets)
     first, second = rng.standard_normal(len(grades)), np.round(rng.standard_normal(len(grades)), 1)
     bound(first)
     xi, gradient = bound(second)
@@ -137,7 +137,7 @@ def test_risk_and_gradient_do_not_depend_on_threads(name, kind):
     many_value, many_gradient = LinearRisk(queries, CONVEX[name], n_jobs=3)(w)
     assert value == many_value
     np.testing.assert_array_equal(gradient, many_gradient)
-    bound = CONVEX[name].bind(queries.grades, queries.offsets)
+    bound = CONVEX[name].prepare(queries.grades, queries.offsets)
     xi, slopes = bound(queries.dense().astype(float) @ w)
     assert value == pytest.approx(xi[bound.active].mean(), rel=1e-9)
     np.testing.assert_allclose(gradient, queries.dense().T @ slopes / bound.active.sum(), rtol=1e-6, atol=1e-9)

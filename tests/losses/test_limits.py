@@ -9,12 +9,24 @@ import numpy as np
 import pytest
 
 import marginrank as mr
-from marginrank.feature_maps import parse_map
+from marginrank.losses import (
+    CostLoss,
+    GroupedLoss,
+    ModifiedWTA,
+    PairwiseHinge,
+    SlackLoss,
+    SmoothedHinge,
+    SoftmaxCrossEntropy,
+    SquaredError,
+    StructuredLoss,
+)
+from marginrank.losses.feature_maps import parse_map
+from marginrank.losses.oracles.assignment import prepare_assignment
+from marginrank.losses.oracles.levels import arrange
+from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import parse_measure
-from marginrank.oracles.assignment import bind_assignment
-from marginrank.oracles.levels import arrange
-from marginrank.oracles.problem import Problem
-from marginrank.oracles.sorting import Sorter
+from marginrank.scorers import LinearRisk
 
 
 def by_assignment(measure, feature_map, grades, scores):
@@ -24,7 +36,7 @@ def by_assignment(measure, feature_map, grades, scores):
     sorter = Sorter(problem.levels)
     ordered = sorter.sort(scores, 0, 1)
     ranks, deltas = np.empty(len(grades), dtype=np.int64), np.zeros(1)
-    bind_assignment(problem)(ordered, np.ones(1), ranks, deltas, 0, 1)
+    prepare_assignment(problem)(ordered, np.ones(1), ranks, deltas, 0, 1)
     ideal = np.arange(len(grades))
     if chart.fixed_ideal:
         ideal[problem.levels.documents] = np.arange(len(grades))
@@ -38,7 +50,7 @@ def by_assignment(measure, feature_map, grades, scores):
 def test_large_cutoffs(k, feature_map):
     rng = np.random.default_rng(k)
     grades, scores = rng.integers(0, 2, 400).astype(float), rng.standard_normal(400)
-    found = mr.StructuredLoss(f"ndcg@{k}", feature_map)(grades, scores)[0][0]
+    found = StructuredLoss(f"ndcg@{k}", feature_map)(grades, scores)[0][0]
     assert found == pytest.approx(by_assignment(f"ndcg@{k}", feature_map, grades, scores), abs=1e-9)
 
 
@@ -47,7 +59,7 @@ def test_large_cutoffs(k, feature_map):
 def test_many_levels(measure, n_levels):
     rng = np.random.default_rng(n_levels)
     grades, scores = rng.permutation(np.arange(n_levels) / 10), rng.standard_normal(n_levels)
-    found = mr.StructuredLoss(measure, "dorm")(grades, scores)[0][0]
+    found = StructuredLoss(measure, "dorm")(grades, scores)[0][0]
     assert found == pytest.approx(by_assignment(measure, "dorm", grades, scores), abs=1e-9)
 
 
@@ -57,17 +69,15 @@ def test_batches_of_mixed_and_empty_queries():
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     grades, scores = rng.integers(0, 5, offsets[-1]).astype(float), rng.standard_normal(offsets[-1])
     losses = [
-        mr.StructuredLoss("ndcg@10", "dorm"), mr.StructuredLoss("ap"), mr.StructuredLoss("ndcg", "po"),
-        mr.PairwiseHinge(), mr.SlackLoss("ap"), mr.SmoothedHinge("ap"), mr.ModifiedWTA(), mr.SquaredError(),
-        mr.SoftmaxCrossEntropy(),
-        mr.CostLoss(lambda g: np.outer(g, np.arange(len(g)))), mr.GroupedLoss("dcg@3", np.arange(offsets[-1]) % 4),
+        StructuredLoss("ndcg@10", "dorm"), StructuredLoss("ap"), StructuredLoss("ndcg", "po"),
+        PairwiseHinge(), SlackLoss("ap"), SmoothedHinge("ap"), ModifiedWTA(), SquaredError(),
+        SoftmaxCrossEntropy(),
+        CostLoss(lambda g: np.outer(g, np.arange(len(g)))), GroupedLoss("dcg@3", np.arange(offsets[-1]) % 4),
     ]  # fmt: skip
     for loss in losses:
         xi, gradient = loss(grades, scores, offsets)
         for q, (a, b) in enumerate(pairwise(offsets)):
-            alone = (
-                mr.GroupedLoss("dcg@3", np.arange(offsets[-1])[a:b] % 4) if isinstance(loss, mr.GroupedLoss) else loss
-            )
+            alone = GroupedLoss("dcg@3", np.arange(offsets[-1])[a:b] % 4) if isinstance(loss, GroupedLoss) else loss
             own_xi, own_gradient = alone(grades[a:b], scores[a:b])
             assert xi[q] == pytest.approx(own_xi[0], abs=1e-9), loss
             np.testing.assert_allclose(gradient[a:b], own_gradient, atol=1e-9)
@@ -75,11 +85,11 @@ def test_batches_of_mixed_and_empty_queries():
 
 def test_groups_need_a_profile_that_stays_above_zero():
     with pytest.raises(ValueError, match="falls below 0"):
-        mr.GroupedLoss("dcg@2", np.arange(4), shape="linear")([0, 0, 1, 1], [0.0, 0, 1, 1])
+        GroupedLoss("dcg@2", np.arange(4), shape="linear")([0, 0, 1, 1], [0.0, 0, 1, 1])
 
 
 def test_a_cost_that_no_ranking_changes_carries_no_order():
-    cost = mr.CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))))
+    cost = CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))))
     assert cost([1, 1], [0.0, 1.0])[0].tolist() == [0.0]
     assert cost([1, 0], [0.0, 1.0])[0][0] > 0
 
@@ -99,7 +109,7 @@ def test_slack_rescaling_is_found_at_any_scale_of_scores(scale):
             delta(measure, grades, order) * (1 + (coefficients(feature_map, measure, levels, order) - base) @ scores)
             for order in permutations(range(5))
         )
-        found = mr.SlackLoss(measure, feature_map)(grades, scores)[0][0]
+        found = SlackLoss(measure, feature_map)(grades, scores)[0][0]
         assert found <= max(exact, 0) * (1 + 1e-9) + 1e-9
         exact_ones += found >= exact * (1 - 1e-9) - 1e-9
     assert exact_ones >= 55
@@ -108,28 +118,28 @@ def test_slack_rescaling_is_found_at_any_scale_of_scores(scale):
 def test_missing_features_do_not_pass_for_scores():
     X = np.array([[1.0], [np.nan], [0.0]])
     queries = mr.Queries.from_arrays(X, [1, 0, 0], group=[3], allow_nan=True)
-    for loss in (mr.StructuredLoss("rr", "mrr"), mr.SlackLoss("rr"), mr.StructuredLoss("ap", "dorm")):
+    for loss in (StructuredLoss("rr", "mrr"), SlackLoss("rr"), StructuredLoss("ap", "dorm")):
         with pytest.raises(mr.DataError, match="document 1 has score nan; its features are missing, or w is too large"):
-            mr.LinearRisk(queries, loss)(np.ones(1))
+            LinearRisk(queries, loss)(np.ones(1))
 
 
 def test_an_assignment_too_large_for_memory_is_refused():
     grades = np.arange(20_000) % 40
     with pytest.raises(MemoryError, match="use a cutoff, fewer grades, or lists of at most"):
-        mr.StructuredLoss("ndcg(gain=linear)", "po").bind(grades)
+        StructuredLoss("ndcg(gain=linear)", "po").prepare(grades)
 
 
-@pytest.mark.parametrize("loss", [mr.StructuredLoss("ap"), mr.StructuredLoss("ndcg@10", "dorm"), mr.PairwiseHinge()])
+@pytest.mark.parametrize("loss", [StructuredLoss("ap"), StructuredLoss("ndcg@10", "dorm"), PairwiseHinge()])
 def test_long_lists_with_all_scores_tied(loss):
     rng = np.random.default_rng(0)
-    bound = loss.bind(rng.integers(0, 3, 50_000))
+    bound = loss.prepare(rng.integers(0, 3, 50_000))
     bound(rng.standard_normal(50_000))
     assert np.isfinite(bound(np.zeros(50_000))[0][0])
 
 
 def _slacks(arguments):
     grades, scores = arguments
-    return mr.StructuredLoss("ap").bind(grades, np.arange(0, 401, 20))(scores, n_jobs=4)[0].sum()
+    return StructuredLoss("ap").prepare(grades, np.arange(0, 401, 20))(scores, n_jobs=4)[0].sum()
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork")

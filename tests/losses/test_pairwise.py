@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginrank.errors import DataError
-from marginrank.feature_maps import parse_map
+from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.pairwise import ListHinge, PairwiseHinge, PositionHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
@@ -189,7 +189,7 @@ def test_tiny_violations_keep_both_ends_of_a_pair():
 @pytest.mark.parametrize("grades", [[], [2], [1, 1, 1]], ids=str)
 def test_queries_without_an_order_are_zero_and_not_active(loss, grades):
     offsets = np.array([0, len(grades)])
-    bound = loss.bind(np.array(grades, dtype=float), offsets)
+    bound = loss.prepare(np.array(grades, dtype=float), offsets)
     xi, gradient = bound(np.arange(len(grades), dtype=float))
     assert (bound.active.tolist(), xi.tolist(), gradient.tolist()) == ([False], [0.0], [0.0] * len(grades))
 
@@ -212,9 +212,9 @@ def test_order_of_documents_does_not_matter(loss, query, seed):
 def test_batches_and_threads_change_no_bit(loss, grid):
     rng = np.random.default_rng(11)
     grades, scores, offsets = many_queries(rng, longest=6 if isinstance(loss, ListHinge) else 40, grid=grid)
-    bound = loss.bind(grades, offsets)
+    bound = loss.prepare(grades, offsets)
     xi, gradient = bound(scores, n_jobs=1)
-    for repeated in (bound(scores, n_jobs=4), loss.bind(grades, offsets)(scores, n_jobs=3)):
+    for repeated in (bound(scores, n_jobs=4), loss.prepare(grades, offsets)(scores, n_jobs=3)):
         np.testing.assert_array_equal(repeated[0], xi)
         np.testing.assert_array_equal(repeated[1], gradient)
     for query in range(len(offsets) - 1):
@@ -230,11 +230,11 @@ def test_batches_and_threads_change_no_bit(loss, grid):
 def test_earlier_evaluations_leave_no_trace(loss):
     rng = np.random.default_rng(12)
     grades, scores, offsets = many_queries(rng, longest=6 if isinstance(loss, ListHinge) else 300)
-    bound = loss.bind(grades, offsets)
+    bound = loss.prepare(grades, offsets)
     for wander in (scores, -scores, scores + 0.01 * rng.normal(size=len(scores))):
         bound(wander)
     xi, gradient = bound(scores)
-    fresh, fresh_gradient = loss.bind(grades, offsets)(scores)
+    fresh, fresh_gradient = loss.prepare(grades, offsets)(scores)
     np.testing.assert_array_equal(xi, fresh)
     np.testing.assert_array_equal(gradient, fresh_gradient)
 

@@ -34,7 +34,7 @@ def test_gradient_is_the_difference_quotient_and_a_subgradient(query):
 
 
 def test_every_query_with_a_document_is_active():
-    bound = SquaredError().bind(np.array([1.0, 1.0, 3.0]), np.array([0, 2, 2, 3]))
+    bound = SquaredError().prepare(np.array([1.0, 1.0, 3.0]), np.array([0, 2, 2, 3]))
     xi, gradient = bound(np.array([1.0, 2.0, 1.0]))
     assert bound.active.tolist() == [True, False, True]
     assert xi.tolist() == [0.25, 0.0, 2.0]
@@ -45,7 +45,7 @@ def test_batches_and_threads_change_no_bit():
     rng = np.random.default_rng(0)
     offsets = np.append(0, np.cumsum(rng.integers(0, 30, 300)))
     grades, scores = rng.integers(0, 5, offsets[-1]).astype(float), rng.normal(size=offsets[-1])
-    bound = SquaredError().bind(grades, offsets)
+    bound = SquaredError().prepare(grades, offsets)
     xi, gradient = bound(scores, n_jobs=1)
     parallel, parallel_gradient = bound(scores, n_jobs=4)
     np.testing.assert_array_equal(parallel, xi)

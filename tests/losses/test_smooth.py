@@ -95,12 +95,12 @@ def test_huge_scores_and_gains_stay_finite():
 @every_loss
 def test_queries_without_an_order_are_zero_and_not_active(loss):
     grades, offsets = np.array([2.0, 2.0, 2.0, 0.0, 3.0]), np.array([0, 2, 2, 4, 5, 5])
-    bound = loss.bind(grades, offsets)
+    bound = loss.prepare(grades, offsets)
     xi, gradient = bound(np.array([3.0, -1.0, 0.0, 0.5, 2.0]))
     assert bound.active.tolist() == [False, False, True, False, False]
     assert (xi > 0).tolist() == [False, False, True, False, False]
     assert (gradient != 0).tolist() == [False, False, True, True, False]
-    empty, nothing = loss.bind(np.zeros(0), np.array([0, 0]))(np.zeros(0))
+    empty, nothing = loss.prepare(np.zeros(0), np.array([0, 0]))(np.zeros(0))
     assert (empty.tolist(), len(nothing)) == ([0.0], 0)
 
 
@@ -109,7 +109,7 @@ def test_batches_and_threads_change_no_bit(loss):
     rng = np.random.default_rng(0)
     offsets = np.append(0, np.cumsum(rng.integers(0, 30, 300)))
     grades, scores = rng.integers(0, 5, offsets[-1]).astype(float), rng.normal(size=offsets[-1])
-    bound = loss.bind(grades, offsets)
+    bound = loss.prepare(grades, offsets)
     xi, gradient = bound(scores, n_jobs=1)
     parallel, parallel_gradient = bound(scores, n_jobs=4)
     np.testing.assert_array_equal(parallel, xi)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginrank.feature_maps import parse_map
+from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
 from tests.losses.exhaustive import EveryRanking, exhaustive

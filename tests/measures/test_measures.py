@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginrank import Queries, all_measures, evaluate, parse_measure
-from marginrank.measures import Rankings
+from marginrank import Queries, evaluate, parse_measure
+from marginrank.measures import Rankings, all_measures
 from tests.measures.reference import REFERENCE, SPELLINGS
 
 MEASURES = [parse_measure(spelling) for spelling in SPELLINGS]

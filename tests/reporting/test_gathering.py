@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from marginrank import DataError, Qrels, Queries, Ranker, Run, compare, evaluate
+from marginrank import DataError, Queries, Ranker, compare, evaluate
 from marginrank.cli.output import plain
-from marginrank.evaluation.significance import mean_interval
+from marginrank.data import Qrels, Run
+from marginrank.evaluation.comparing import mean_interval
 from marginrank.reporting import gathering
 from marginrank.reporting.gathering import gather
 

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import marginrank.scorers.bins
-from marginrank import LinearRisk, PairwiseHinge, Queries, SoftmaxCrossEntropy, StructuredLoss, ThresholdBins
+from marginrank import Queries
 from marginrank.errors import DataError
+from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
+from marginrank.preparation import ThresholdBins
+from marginrank.scorers import LinearRisk
 from marginrank.scorers.additive import AdditiveRisk, AdditiveScorer, share_bytes
 from marginrank.scorers.bins import Bins
 from marginrank.solvers.bundle import Bundle

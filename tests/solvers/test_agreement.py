@@ -9,7 +9,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from marginrank import LinearRisk, Queries, StructuredLoss, parse_map, parse_measure
+from marginrank import Queries, parse_measure
+from marginrank.losses import StructuredLoss, parse_map
+from marginrank.scorers import LinearRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.frank_wolfe import FrankWolfe
 from marginrank.solvers.n_slack import NSlack

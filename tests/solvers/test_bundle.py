@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginrank import LinearRisk, PairwiseHinge, Queries, StructuredLoss, read_letor
+from marginrank import Queries
+from marginrank.data import read_letor
+from marginrank.losses import PairwiseHinge, StructuredLoss
+from marginrank.scorers import LinearRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.plane_qp import least_of_planes
 from marginrank.solvers.planes import PlaneModel

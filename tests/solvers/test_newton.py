@@ -7,7 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from marginrank import LinearRisk, PairwiseHinge, Queries, SoftmaxCrossEntropy, SquaredError, SumLoss
+from marginrank import Queries
+from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, SumLoss
+from marginrank.scorers import LinearRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.newton import Newton
 

@@ -11,12 +11,12 @@ from marginrank.bounds.risks import check_queries, losses_of
 from marginrank.bounds.stability import largest_at_zero
 from marginrank.bounds.terms import Terms, check_delta, check_norm
 from marginrank.data.queries import Queries
-from marginrank.feature_maps import PartialOrder, parse_map
 from marginrank.losses.base import Loss
+from marginrank.losses.feature_maps import PartialOrder, parse_map
+from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.pairwise import PairwiseHinge, PositionHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
-from marginrank.oracles.levels import arrange
 from marginrank.typing import FloatArray
 
 

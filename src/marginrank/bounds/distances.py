@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
-from marginrank.oracles.levels import Levels
+from marginrank.losses.oracles.levels import Levels
 from marginrank.typing import Features, FloatArray
 
 
@@ -26,7 +26,7 @@ def pair_distances(queries: Queries, levels: Levels) -> PairDistances:
     """Measure the differences of all pairs of different level, a query at a time.
 
     >>> from marginrank.measures.auc import AUC
-    >>> from marginrank.oracles.levels import arrange
+    >>> from marginrank.losses.oracles.levels import arrange
     >>> queries = Queries.from_arrays([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], [1, 0, 0], group=[3])
     >>> found = pair_distances(queries, arrange(AUC(), queries.grades, queries.offsets))    # 5 and 1
     >>> found.largest.tolist(), found.mean.tolist(), (found.root_mean_square**2).round(9).tolist()

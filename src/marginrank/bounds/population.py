@@ -11,9 +11,9 @@ from scipy.special import gammaln
 from marginrank.bounds.distances import document_norms, pair_distances
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.losses.oracles.levels import Levels, arrange
 from marginrank.measures.auc import AUC
 from marginrank.measures.dcg import DCG
-from marginrank.oracles.levels import Levels, arrange
 from marginrank.typing import FloatArray, IntArray
 
 

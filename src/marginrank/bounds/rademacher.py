@@ -28,7 +28,7 @@ from marginrank.bounds.population import Population, by_relevance, log_factorial
 from marginrank.bounds.risks import Per, Statement, binary_grades, dominating_loss, losses_of, mean_loss
 from marginrank.bounds.terms import Terms, check_delta, check_norm
 from marginrank.data.queries import Queries
-from marginrank.feature_maps import PartialOrder
+from marginrank.losses.feature_maps import PartialOrder
 from marginrank.losses.pairwise import LONGEST_LIST, ListHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import Measure
@@ -229,7 +229,7 @@ def _pairwise(
 ) -> Forms:
     radius, count = check_norm(w, B), 1 if per == "pair" else pairs
     levels = 2 if statement == "corollary_2" else facts.levels
-    n = int(np.sum(dominating_loss(statement).bind(queries).active))
+    n = int(np.sum(dominating_loss(statement).prepare(queries).active))
     printed = mean_loss(queries, dominating_loss(statement, "printed", per), w)
     repaired = mean_loss(queries, dominating_loss(statement, "repaired", per), w)
     M, D = facts.document_norm, facts.difference_norm

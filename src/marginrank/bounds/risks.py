@@ -11,7 +11,7 @@ import numpy as np
 from marginrank.bounds.population import by_grade
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluate import evaluate
+from marginrank.evaluation.evaluating import evaluate
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import ListHinge, PositionHinge
 from marginrank.measures.ap import AP
@@ -71,7 +71,7 @@ def mean_loss(queries: Queries, loss: Loss, w: FloatArray) -> float:
 
 def losses_of(queries: Queries, loss: Loss, w: FloatArray) -> tuple[FloatArray, BoolArray]:
     """ξ of each query at weights w, and which queries carry an order."""
-    bound = loss.bind(check_queries(queries))
+    bound = loss.prepare(check_queries(queries))
     if not bound.active.any():
         raise DataError("no query carries an order, so there is no risk; give queries with documents to tell apart")
     return bound(scores_of(queries, w))[0], np.asarray(bound.active)

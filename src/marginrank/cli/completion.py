@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def preset_names(incomplete: str) -> list[tuple[str, str]]:
     """Presets that begin so, each with what it is."""
-    from marginrank.presets import PRESETS  # noqa: PLC0415
+    from marginrank.methods.presets import PRESETS  # noqa: PLC0415
 
     return [(name, preset.summary) for name, preset in PRESETS.items() if name.startswith(incomplete)]
 
@@ -34,6 +34,6 @@ def policy_names(incomplete: str) -> list[tuple[str, str]]:
 
 def experiment_names(incomplete: str) -> list[tuple[str, str]]:
     """Experiments that begin so, each with what it is."""
-    from marginrank.experiments import all_experiments  # noqa: PLC0415
+    from experiments import all_experiments  # noqa: PLC0415
 
     return [(name, one.title) for name, one in all_experiments().items() if name.startswith(incomplete)]

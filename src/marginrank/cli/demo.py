@@ -23,7 +23,7 @@ def command(
     Each query is an image, documents are other images, features are squared differences of pixels, and relevant is the
     same digit. Two rankers are trained, measured on queries they have not seen, and shown on a page of their own.
     """
-    from marginrank.demo import learn, record, render, summary  # noqa: PLC0415
+    from marginrank.reporting.demo import learn, record, render, summary  # noqa: PLC0415
 
     check_outputs([page], force=force)
     outcome = learn()

@@ -13,7 +13,7 @@ from marginrank.reporting.rankers import preset_of, weights
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
-    from marginrank.estimators import Ranker
+    from marginrank.ranker import Ranker
 
 
 def data_line(queries: Queries, paths: Sequence[Path]) -> str:
@@ -58,7 +58,7 @@ def ranker_facts(ranker: Ranker) -> list[tuple[str, str]]:
 
 def _baseline_facts(ranker: Ranker, method: str) -> list[tuple[str, str]]:
     """What there is to say where no loss was minimised."""
-    from marginrank.presets import parse_preset  # noqa: PLC0415
+    from marginrank.methods.presets import parse_preset  # noqa: PLC0415
 
     solution = ranker.solution_
     state = "done" if solution.converged else f"stopped: {solution.reason}"
@@ -76,7 +76,7 @@ def _baseline_facts(ranker: Ranker, method: str) -> list[tuple[str, str]]:
 
 def selection_text(ranker: Ranker) -> str | None:
     """The table of the choice that a ranker came from, as `tune` prints it; None if there was none."""
-    from marginrank.selection import Candidate, Selection  # noqa: PLC0415
+    from marginrank.tuning import Candidate, Selection  # noqa: PLC0415
 
     kept = getattr(ranker, "selection_", None)
     if kept is None:

@@ -18,8 +18,8 @@ from marginrank.cli.systems import judge, system_names
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
-    from marginrank.evaluation.evaluate import Evaluation
-    from marginrank.evaluation.significance import Comparison
+    from marginrank.evaluation.comparing import Comparison
+    from marginrank.evaluation.evaluating import Evaluation
 
 EXAMPLES: Final = (
     "marginrank evaluate test.txt model.marginrank -m ndcg@10 -m ap",
@@ -105,13 +105,13 @@ def _evaluate(
 
 
 def _compare(found: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
-    from marginrank.evaluation.significance import compare  # noqa: PLC0415
+    from marginrank.evaluation.comparing import compare  # noqa: PLC0415
 
     return {measure: compare(found, measure=measure, baseline=baseline) for measure in measures}
 
 
 def _intervals(found: Mapping[str, Evaluation], measures: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
-    from marginrank.evaluation.significance import mean_interval  # noqa: PLC0415
+    from marginrank.evaluation.comparing import mean_interval  # noqa: PLC0415
 
     return {name: {measure: mean_interval(one, measure) for measure in measures} for name, one in found.items()}
 

@@ -23,8 +23,8 @@ from marginrank.reporting.rankers import ranker_record
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
-    from marginrank.estimators import Ranker
-    from marginrank.selection import Selection
+    from marginrank.ranker import Ranker
+    from marginrank.tuning import Selection
 
 _PANEL: Final = "Choosing"
 
@@ -81,7 +81,7 @@ class Choosing:
     def check(self) -> None:
         """Refuse what can be refused before any data is read."""
         from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
-        from marginrank.presets import parse_mix  # noqa: PLC0415
+        from marginrank.methods.presets import parse_mix  # noqa: PLC0415
 
         if self.valid and self.folds is not None:
             raise Misuse("give --valid or --folds, not both")
@@ -192,7 +192,7 @@ def _tune(
     choosing: Choosing,
     grid: Mapping[str, Sequence[Any]] | None,
 ) -> Selection:
-    from marginrank.selection import tune  # noqa: PLC0415
+    from marginrank.tuning import tune  # noqa: PLC0415
 
     return tune(
         ranker,
@@ -211,7 +211,7 @@ def _tune(
 
 def _n_problems(choosing: Choosing, grid: Mapping[str, Sequence[Any]] | None) -> int:
     """Count what `tune` solves: a path of C for each setting and fold and, with folds, the best on all queries."""
-    from marginrank.selection import DEFAULT_CS  # noqa: PLC0415
+    from marginrank.tuning import DEFAULT_CS  # noqa: PLC0415
 
     n_Cs = len(choosing.values_of_C().get("Cs", DEFAULT_CS))
     n_settings = math.prod(len(values) for values in (grid or {}).values())
@@ -229,7 +229,7 @@ def _check_C(C: float | None, choosing: Choosing) -> None:
 
 def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mapping[str, Sequence[Any]] | None) -> bool:
     """Whether there is anything to choose on other queries."""
-    from marginrank.presets import parse_preset  # noqa: PLC0415
+    from marginrank.methods.presets import parse_preset  # noqa: PLC0415
 
     if method.preset is None or parse_preset(method.preset).takes_C:
         return C is None

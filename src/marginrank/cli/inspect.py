@@ -44,7 +44,7 @@ def command(
 
 
 def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
-    from marginrank.estimators import load  # noqa: PLC0415
+    from marginrank.ranker import load  # noqa: PLC0415
 
     ranker = load(path)
     chosen = selection_text(ranker)
@@ -76,7 +76,7 @@ def _data(path: Path, reading: Reading, fingerprint: bool) -> tuple[dict[str, An
 
 
 def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str, Any], str]:
-    from marginrank.profiling import profile  # noqa: PLC0415
+    from marginrank.data.profiling import profile  # noqa: PLC0415
 
     found = profile(queries)
     lengths, grades = found["list_lengths"], found["grades"]
@@ -128,8 +128,8 @@ def _listed(names: list[str]) -> str:
 def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:
     import numpy as np  # noqa: PLC0415
 
+    from marginrank.data.profiling import histogram, list_lengths  # noqa: PLC0415
     from marginrank.data.trec import Run  # noqa: PLC0415
-    from marginrank.profiling import histogram, list_lengths  # noqa: PLC0415
 
     lengths = list_lengths(np.diff(found.offsets))
     per_topic = f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"

@@ -128,7 +128,7 @@ class Method:
 
     def check(self) -> None:
         """Refuse what can be refused before any data is read."""
-        from marginrank.presets import loss_for, parse_preset  # noqa: PLC0415
+        from marginrank.methods.presets import loss_for, parse_preset  # noqa: PLC0415
 
         if self.preset is not None and self.measure is not None:
             raise Misuse("give --preset or --measure, not both")

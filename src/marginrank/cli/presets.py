@@ -11,7 +11,7 @@ from marginrank.cli.completion import preset_names
 from marginrank.cli.output import Output, facts, table
 
 if TYPE_CHECKING:
-    from marginrank.presets import Preset
+    from marginrank.methods.presets import Preset
 
 EXAMPLES: Final = ("marginrank presets", "marginrank presets svmmap")
 
@@ -23,7 +23,7 @@ def command(
     ] = None,
 ) -> None:
     """List the methods that --preset takes, or describe one."""
-    from marginrank.presets import PRESETS, parse_preset  # noqa: PLC0415
+    from marginrank.methods.presets import PRESETS, parse_preset  # noqa: PLC0415
 
     if name is None:
         rows = [["preset", "kind", "measure", "what it is", "from"]]

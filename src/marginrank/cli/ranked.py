@@ -88,7 +88,7 @@ class Ranked:
         """How many documents of each query are ranked, and their rows in the file."""
         import numpy as np  # noqa: PLC0415
 
-        from marginrank.orderings import orderings  # noqa: PLC0415
+        from marginrank.evaluation.orderings import orderings  # noqa: PLC0415
 
         queries = self.queries
         scores = queries.arrange(self.scores)

@@ -16,7 +16,7 @@ from marginrank.errors import DataError
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
-    from marginrank.estimators import Ranker
+    from marginrank.ranker import Ranker
 
 _PANEL: Final = "Reading"
 _TEXT: Final = ("dtype", "missing", "first_index", "n_features", "regroup")
@@ -140,7 +140,7 @@ def is_model(path: Path) -> bool:
 
 def load_ranker(path: Path) -> Ranker:
     """Read a model that scores documents by their own features."""
-    from marginrank.estimators import load  # noqa: PLC0415
+    from marginrank.ranker import load  # noqa: PLC0415
 
     ranker = load(path)
     if "fusion" in getattr(ranker, "selection_", {}):

@@ -15,7 +15,7 @@ from marginrank.cli.output import Output, table
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
-    from marginrank.experiments.base import Experiment, Size
+    from experiments.base import Experiment, Size
 
 EXAMPLES: Final = ("marginrank reproduce --list", "marginrank reproduce yue-toys -o results")
 
@@ -42,9 +42,9 @@ def command(
     Results of finished parts are kept in the folder .kept of the results: run the same command again and it goes on
     where it was stopped. Pages of an experiment are written anew each time.
     """
-    from marginrank.experiments import all_experiments  # noqa: PLC0415
-    from marginrank.experiments.running import Runner, check_data  # noqa: PLC0415
-    from marginrank.experiments.writing import write, write_findings  # noqa: PLC0415
+    from experiments import all_experiments  # noqa: PLC0415
+    from experiments.running import Runner, check_data  # noqa: PLC0415
+    from experiments.writing import write, write_findings  # noqa: PLC0415
 
     known = all_experiments()
     if list_all:

@@ -12,8 +12,8 @@ from marginrank.errors import DataError
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
-    from marginrank.estimators import Ranker
-    from marginrank.evaluation.evaluate import Evaluation
+    from marginrank.evaluation.evaluating import Evaluation
+    from marginrank.ranker import Ranker
     from marginrank.typing import FloatArray
 
 
@@ -32,7 +32,7 @@ def system_names(paths: Sequence[Path]) -> list[str]:
 
 def judge(judged: Queries | Qrels, path: Path, measures: Sequence[str], **options: Any) -> Evaluation:
     """Evaluate what a file holds: a model scores the judged documents itself."""
-    from marginrank.reporting.systems import judge_system  # noqa: PLC0415
+    from marginrank.evaluation.systems import judge_system  # noqa: PLC0415
 
     system = read_system(path)
     try:

@@ -89,7 +89,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
     >>> parse_grid(["scaling=none,standard", "feature_map=dorm,dorm(shape=log)", "bins=8,16"])
     {'scaling': [None, 'standard'], 'feature_map': ['dorm', 'dorm(shape=log)'], 'bins': [8, 16]}
     """
-    from marginrank.estimators import Ranker  # noqa: PLC0415
+    from marginrank.ranker import Ranker  # noqa: PLC0415
 
     known = [name for name in inspect.signature(Ranker).parameters if name not in ("loss", "C")]
     grid: dict[str, list[Any]] = {}

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
-    from marginrank.estimators import Ranker
+    from marginrank.ranker import Ranker
     from marginrank.solvers.solution import Step
     from marginrank.typing import FloatArray
 
@@ -253,7 +253,7 @@ def _interrupt(*_: object) -> None:
 
 def watched(watch: Watch) -> Callable[..., Ranker]:
     """Give the class of rankers that report to a watch: `tune` takes no callback, but trains copies of its ranker."""
-    from marginrank.estimators import Ranker  # noqa: PLC0415
+    from marginrank.ranker import Ranker  # noqa: PLC0415
 
     class Watched(Ranker):
         """A ranker whose training is watched."""

@@ -1,1 +1,6 @@
-"""Evaluation of rankings, and what differences between them mean."""
+"""Evaluate rankings, and test whether differences between them are significant."""
+
+import lazy_loader
+
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluate import evaluate
+from marginrank.evaluation.evaluating import evaluate
 from marginrank.fusion.features import RRF_K, Columns
 from marginrank.typing import FloatArray
 

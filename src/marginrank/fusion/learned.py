@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Run
 from marginrank.errors import DataError
-from marginrank.estimators import Ranker, load
-from marginrank.evaluation.evaluate import evaluate
+from marginrank.evaluation.evaluating import evaluate
 from marginrank.fusion.features import column_names, fusion_features, parse_features
-from marginrank.presets import parse_mix
-from marginrank.selection import DEFAULT_CS, Rule, Selection, tune
+from marginrank.methods.presets import parse_mix
+from marginrank.ranker import Ranker, load
+from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
 from marginrank.typing import FloatArray
 
 #: What is chosen from where nothing is asked for.

@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluate import evaluate
+from marginrank.evaluation.comparing import Comparison, compare
+from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy
-from marginrank.evaluation.significance import Comparison, compare
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, FloatArray, IntArray
 

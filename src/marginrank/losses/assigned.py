@@ -12,13 +12,13 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from marginrank.errors import DataError
-from marginrank.feature_maps import FeatureMap, Positional, parse_map
-from marginrank.losses.base import Bound, BoundLoss, TwoBoundLoss
+from marginrank.losses.base import Bound, PreparedLoss, TwoBoundLoss
+from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
-class _BoundAssigned(BoundLoss):
+class _PreparedAssigned(PreparedLoss):
     """One query at a time: candidates × ranks, of which an assignment takes the largest sum."""
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
@@ -49,15 +49,15 @@ class CostLoss(TwoBoundLoss):
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Find the cheapest ranking of each query."""
         feature_map = parse_map(self.feature_map)
         if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
             raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
-        return _BoundCost(self.cost, feature_map, self.bound, grades, offsets)
+        return _PreparedCost(self.cost, feature_map, self.bound, grades, offsets)
 
 
-class _BoundCost(_BoundAssigned):
+class _PreparedCost(_PreparedAssigned):
     def __init__(
         self,
         cost: Callable[[FloatArray], npt.ArrayLike],
@@ -110,7 +110,7 @@ class GroupedLoss(TwoBoundLoss):
     shape: str | tuple[float, ...] = "sqrt"
     bound: Bound = "hinge"
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Find the groups and the ideal ranking of each query."""
         measure = parse_measure(self.measure)
         if not isinstance(measure, PositionMeasure) or measure.depth is None:
@@ -122,10 +122,10 @@ class GroupedLoss(TwoBoundLoss):
             raise ValueError(
                 f"the profile {self.shape} falls below 0, the share of what is not ranked; use sqrt or log"
             )
-        return _BoundGroups(measure, np.asarray(self.groups), feature_map, self.bound, grades, offsets)
+        return _PreparedGroups(measure, np.asarray(self.groups), feature_map, self.bound, grades, offsets)
 
 
-class _BoundGroups(_BoundAssigned):
+class _PreparedGroups(_PreparedAssigned):
     def __init__(
         self,
         measure: PositionMeasure,

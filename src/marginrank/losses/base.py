@@ -26,10 +26,10 @@ class Loss(ABC):
     """
 
     @abstractmethod
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Prepare all that depends on the grades alone; they have been checked."""
 
-    def bind(self, grades: Queries | npt.ArrayLike, offsets: npt.ArrayLike | None = None) -> BoundLoss:
+    def prepare(self, grades: Queries | npt.ArrayLike, offsets: npt.ArrayLike | None = None) -> PreparedLoss:
         """Prepare all that depends on the grades alone.
 
         Args:
@@ -41,7 +41,7 @@ class Loss(ABC):
         else:
             flat = as_grades(grades)
             bounds = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
-        bound = self._bind(flat, bounds)
+        bound = self._prepare(flat, bounds)
         bound.definition = self
         return bound
 
@@ -52,7 +52,7 @@ class Loss(ABC):
 
     @property
     def smooth(self) -> bool:
-        """Whether ξ has a gradient everywhere, and a Hessian almost everywhere that `BoundLoss.curve` knows."""
+        """Whether ξ has a gradient everywhere, and a Hessian almost everywhere that `PreparedLoss.curve` knows."""
         return False
 
     def bounded(self, bound: Bound) -> Loss:
@@ -71,7 +71,7 @@ class Loss(ABC):
             scores: One score per document.
             offsets: Where each query begins and ends; one query by default.
         """
-        return self.bind(grades, offsets)(scores)
+        return self.prepare(grades, offsets)(scores)
 
 
 class TwoBoundLoss(Loss):
@@ -89,7 +89,7 @@ class TwoBoundLoss(Loss):
         return cast("Loss", replace(cast("Any", self), bound=bound))
 
 
-class BoundLoss(ABC):
+class PreparedLoss(ABC):
     """A loss of given queries, as a function of the scores of their documents.
 
     It keeps room to work in, and the order of the documents from one evaluation to the next. Threads of one evaluation

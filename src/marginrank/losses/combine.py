@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from marginrank.losses.base import Bound, BoundLoss, Loss
+from marginrank.losses.base import Bound, Loss, PreparedLoss
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -47,10 +47,10 @@ class SumLoss(Loss):
         """Give the sum with another bound of every part."""
         return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Bind every part."""
         weights = np.ones(len(self.losses)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        return _BoundSum([loss.bind(grades, offsets) for loss in self.losses], weights)
+        return _PreparedSum([loss.prepare(grades, offsets) for loss in self.losses], weights)
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class MaxLoss(Loss):
             return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
         raise ValueError("a shared slack has no tight bound to train; use separate slacks (SumLoss), or bound='hinge'")
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Bind every part."""
-        return _BoundMax([loss.bind(grades, offsets) for loss in self.losses])
+        return _PreparedMax([loss.prepare(grades, offsets) for loss in self.losses])
 
 
 def _check_losses(losses: Sequence[Loss], name: str) -> None:
@@ -92,8 +92,8 @@ def _check_losses(losses: Sequence[Loss], name: str) -> None:
         raise ValueError(f"{name} needs at least one loss")
 
 
-class _BoundParts(BoundLoss):
-    def __init__(self, parts: list[BoundLoss]) -> None:
+class _PreparedParts(PreparedLoss):
+    def __init__(self, parts: list[PreparedLoss]) -> None:
         self.parts = parts
         self.offsets = parts[0].offsets
         self.active = np.logical_or.reduce([part.active for part in parts])
@@ -101,8 +101,8 @@ class _BoundParts(BoundLoss):
         self._gradient = np.zeros(self.offsets[-1])
 
 
-class _BoundSum(_BoundParts):
-    def __init__(self, parts: list[BoundLoss], weights: FloatArray) -> None:
+class _PreparedSum(_PreparedParts):
+    def __init__(self, parts: list[PreparedLoss], weights: FloatArray) -> None:
         super().__init__(parts)
         self.weights = weights
 
@@ -122,7 +122,7 @@ class _BoundSum(_BoundParts):
             product[documents] += weight * self._gradient[documents]
 
 
-class _BoundMax(_BoundParts):
+class _PreparedMax(_PreparedParts):
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         documents = slice(self.offsets[first], self.offsets[end])
         sizes = np.diff(self.offsets[first : end + 1])

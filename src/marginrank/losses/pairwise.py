@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.errors import DataError
-from marginrank.feature_maps import PartialOrder, Scale
-from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.feature_maps import PartialOrder, Scale
+from marginrank.losses.oracles.levels import Levels, arrange
+from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import exp2, log2
-from marginrank.oracles.levels import Levels, arrange
-from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
 
 Normalize: TypeAlias = Literal["pairs", "none", "largest"]
@@ -98,13 +98,13 @@ class PairwiseHinge(Loss):
         """The squared hinge is."""
         return self.power == 2
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Arrange the documents by grade and look up the weights."""
         levels = _by_grade(grades, offsets)
         kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), _NO_WEIGHTS
         if self.rank_weights is not None:
             kinds, weights = _weight_table(self.rank_weights, levels)
-        return _BoundPairs(
+        return _PreparedPairs(
             levels, np.zeros(len(levels.gains)), self.margin, self.power == 2, self.normalize, kinds, weights
         )
 
@@ -144,9 +144,9 @@ class NDCGPairwiseHinge(Loss):
     [0.4345]
     """
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Find the weights."""
-        return PairwiseHinge(rank_weights=ndcg_weights(grades, offsets))._bind(grades, offsets)
+        return PairwiseHinge(rank_weights=ndcg_weights(grades, offsets))._prepare(grades, offsets)
 
 
 def ndcg_weights(grades: FloatArray, offsets: IntArray) -> dict[tuple[float, float], float]:
@@ -205,17 +205,17 @@ class PositionHinge(Loss):
         if self.m not in ("levels", "documents", "bound"):
             raise ValueError(f"m is {self.m!r}; choose 'levels', 'documents' or 'bound'")
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Arrange the documents by grade and work out the margins."""
         levels = _by_grade(grades, offsets)
         counts = levels.counts
         m = {"levels": counts, "documents": levels.lengths, "bound": counts * (counts - 1)}[self.m]
         label = 1.0 + np.arange(len(levels.gains)) - np.repeat(levels.of_query[:-1], counts)
         kinds = np.zeros(len(label), dtype=np.int64)
-        return _BoundPairs(levels, np.repeat(m, counts) / label, 0.0, False, self.normalize, kinds, _NO_WEIGHTS)
+        return _PreparedPairs(levels, np.repeat(m, counts) / label, 0.0, False, self.normalize, kinds, _NO_WEIGHTS)
 
 
-class _BoundPairs(BoundLoss):
+class _PreparedPairs(PreparedLoss):
     def __init__(
         self,
         levels: Levels,
@@ -281,7 +281,7 @@ class ListHinge(Loss):
         parse_measure(self.measure)
         PartialOrder(self.scale)
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Go through all rankings of each pattern of grades that occurs."""
         measure = parse_measure(self.measure)
         lengths = np.diff(offsets)
@@ -291,10 +291,10 @@ class ListHinge(Loss):
                 f"query {query} has {lengths[query]} documents; a sum over all rankings is for lists of at most "
                 f"{LONGEST_LIST}; use StructuredLoss, which takes the largest term, or shorter lists"
             )
-        return _BoundList(measure, arrange(measure, grades, offsets), grades, PartialOrder(self.scale))
+        return _PreparedList(measure, arrange(measure, grades, offsets), grades, PartialOrder(self.scale))
 
 
-class _BoundList(BoundLoss):
+class _PreparedList(PreparedLoss):
     def __init__(self, measure: Measure, levels: Levels, grades: FloatArray, feature_map: PartialOrder) -> None:
         self.offsets = levels.queries
         self.active = levels.ordered

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
-from marginrank.feature_maps import FeatureMap
-from marginrank.losses.base import Bound, BoundLoss, Loss, TwoBoundLoss
+from marginrank.losses.base import Bound, Loss, PreparedLoss, TwoBoundLoss
+from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.typing import FloatArray, IntArray
@@ -45,27 +45,27 @@ class ModifiedWTA(TwoBoundLoss):
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Put queries with the same cutoff together."""
         cutoffs = mwta_cutoffs(grades, offsets)
         kinds = [
             (np.flatnonzero(cutoffs == k), StructuredLoss(NDCG(k=int(k)), self.feature_map, self.bound))
             for k in np.unique(cutoffs).tolist()
         ]
-        return _BoundPerQuery(kinds, grades, offsets)
+        return _PreparedPerQuery(kinds, grades, offsets)
 
 
-class _BoundPerQuery(BoundLoss):
+class _PreparedPerQuery(PreparedLoss):
     def __init__(self, kinds: Sequence[tuple[IntArray, Loss]], grades: FloatArray, offsets: IntArray) -> None:
         self.offsets = offsets
         self.active = np.zeros(len(offsets) - 1, dtype=np.bool_)
-        self._parts: list[tuple[IntArray, IntArray, BoundLoss, FloatArray, FloatArray, FloatArray]] = []
+        self._parts: list[tuple[IntArray, IntArray, PreparedLoss, FloatArray, FloatArray, FloatArray]] = []
         lengths = np.diff(offsets)
         for queries, loss in kinds:
             own = offsets_from_sizes(lengths[queries])
             within = np.arange(own[-1]) - np.repeat(own[:-1], lengths[queries])
             documents = np.repeat(offsets[queries], lengths[queries]) + within
-            part = loss.bind(grades[documents], own)
+            part = loss.prepare(grades[documents], own)
             self.active[queries] = part.active
             self._parts.append((queries, documents, part, np.empty(own[-1]), np.zeros(len(queries)), np.empty(own[-1])))
 

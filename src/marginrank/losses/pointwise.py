@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.base import Loss, PreparedLoss
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -27,12 +27,12 @@ class SquaredError(Loss):
         """A square is."""
         return True
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Keep the grades."""
-        return _BoundSquares(grades, offsets)
+        return _PreparedSquares(grades, offsets)
 
 
-class _BoundSquares(BoundLoss):
+class _PreparedSquares(PreparedLoss):
     def __init__(self, grades: FloatArray, offsets: IntArray) -> None:
         lengths = np.diff(offsets)
         self.offsets = offsets

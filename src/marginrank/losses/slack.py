@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from marginrank.feature_maps import FeatureMap, FirstRelevant, parse_map
-from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.oracles.choice import oracle_for
+from marginrank.losses.oracles.levels import arrange
+from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.sorting import Sorter
 from marginrank.losses.structured import ideal_ranks
 from marginrank.measures import Measure, PositionMeasure, parse_measure
 from marginrank.measures.rr import RR
-from marginrank.oracles.choice import oracle_for
-from marginrank.oracles.levels import arrange
-from marginrank.oracles.problem import Problem
-from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
 
 #: Logarithms of the smallest and largest weight of the loss that the search tries, and how often it halves them.
@@ -46,11 +46,11 @@ class SlackLoss(Loss):
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("slack rescaling is there for the feature maps po and dorm, not for mrr")
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Arrange the documents by level and choose between exact clusters and the search."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         problem = Problem(measure, feature_map, arrange(measure, grades, offsets))
-        return _BoundClusters(problem) if _has_few_values(problem) else _BoundSearch(problem)
+        return _PreparedClusters(problem) if _has_few_values(problem) else _PreparedSearch(problem)
 
 
 def _has_few_values(problem: Problem) -> bool:
@@ -63,7 +63,7 @@ def _has_few_values(problem: Problem) -> bool:
     return flat and int(problem.levels.counts.max(initial=0)) <= 2
 
 
-class _BoundRescaled(BoundLoss):
+class _PreparedRescaled(PreparedLoss):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.offsets = problem.levels.queries
@@ -73,7 +73,7 @@ class _BoundRescaled(BoundLoss):
         self._ranks = np.empty(len(problem.levels.documents), dtype=np.int64)
 
 
-class _BoundClusters(_BoundRescaled):
+class _PreparedClusters(_PreparedRescaled):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         levels = problem.levels
@@ -83,7 +83,7 @@ class _BoundClusters(_BoundRescaled):
         self._cutoff = problem.measure.depth or int(levels.lengths.max(initial=0)) + 1
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        from marginrank.oracles.first_relevant_kernel import rescaled_clusters  # noqa: PLC0415
+        from marginrank.losses.oracles.first_relevant_kernel import rescaled_clusters  # noqa: PLC0415
 
         problem, levels = self.problem, self.problem.levels
         ordered = self._sorter.sort(scores, first, end)
@@ -94,12 +94,12 @@ class _BoundClusters(_BoundRescaled):
         )  # fmt: skip
 
 
-class _BoundSearch(_BoundRescaled):
+class _PreparedSearch(_PreparedRescaled):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         levels = problem.levels
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
-        self._rank = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest).bind(
+        self._rank = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest).prepare(
             problem
         )
         self._weights, self._deltas = np.ones(len(self.active)), np.zeros(len(self.active))

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.base import Loss, PreparedLoss
 from marginrank.measures.gains import GAINS
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
@@ -52,15 +52,15 @@ class SoftmaxCrossEntropy(Loss):
         """It is analytic."""
         return True
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Work out the distribution that the grades give."""
         gains = GAINS[self.gain](grades)
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         log_target = _TARGETS[self.target](gains, query, offsets)
-        return _BoundSoftmax(log_target, _varied(gains, offsets), query, offsets, self.divergence)
+        return _PreparedSoftmax(log_target, _varied(gains, offsets), query, offsets, self.divergence)
 
 
-class _BoundSoftmax(BoundLoss):
+class _PreparedSoftmax(PreparedLoss):
     def __init__(
         self, log_target: FloatArray, active: BoolArray, query: IntArray, offsets: IntArray, divergence: bool
     ) -> None:

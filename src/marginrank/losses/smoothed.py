@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from marginrank.feature_maps import FeatureMap, FirstRelevant, parse_map
-from marginrank.losses.base import BoundLoss, Loss
+from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.oracles.choice import oracle_for
+from marginrank.losses.oracles.grade_lattice import tabulate_credits
+from marginrank.losses.oracles.levels import arrange
+from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.sorting import Sorter
 from marginrank.losses.structured import ideal_ranks
 from marginrank.measures import Measure, parse_measure
-from marginrank.oracles.choice import oracle_for
-from marginrank.oracles.grade_lattice import tabulate_credits
-from marginrank.oracles.levels import arrange
-from marginrank.oracles.problem import Problem
-from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -41,16 +41,16 @@ class SmoothedHinge(Loss):
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("the smoothed hinge is there for the feature maps po and dorm, not for mrr")
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Arrange the documents by level and tabulate the credits."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         problem = Problem(measure, feature_map, arrange(measure, grades, offsets))
         if problem.levels.counts.max(initial=0) > 2:
             raise ValueError(f"{measure} tells more than two levels apart in some query; the smoothed hinge takes two")
-        return _BoundSmoothed(problem, self.temperature)
+        return _PreparedSmoothed(problem, self.temperature)
 
 
-class _BoundSmoothed(BoundLoss):
+class _PreparedSmoothed(PreparedLoss):
     def __init__(self, problem: Problem, temperature: float) -> None:
         self.problem = problem
         self.temperature = temperature
@@ -61,7 +61,7 @@ class _BoundSmoothed(BoundLoss):
         self._credit, self._starts = tabulate_credits(problem)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        from marginrank.oracles.smooth_kernel import smoothed_paths  # noqa: PLC0415
+        from marginrank.losses.oracles.smooth_kernel import smoothed_paths  # noqa: PLC0415
 
         levels, ordered = self.problem.levels, self._sorter.sort(scores, first, end)
         smoothed_paths(

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.feature_maps import FeatureMap, FirstRelevant, parse_map
-from marginrank.losses.base import Bound, BoundLoss, TwoBoundLoss
+from marginrank.losses.base import Bound, PreparedLoss, TwoBoundLoss
+from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.oracles.choice import oracle_for
+from marginrank.losses.oracles.levels import Levels, arrange
+from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, parse_measure
-from marginrank.oracles.choice import oracle_for
-from marginrank.oracles.levels import Levels, arrange
-from marginrank.oracles.problem import Problem
-from marginrank.oracles.sorting import Sorter
 from marginrank.typing import FloatArray, IntArray
 
 NO_REFERENCE = np.zeros(0, dtype=np.int64)
@@ -44,13 +44,13 @@ class StructuredLoss(TwoBoundLoss):
             raise ValueError(f"bound is {self.bound!r}; choose 'hinge' or 'tight'")
         oracle_for(self.measure, self.feature_map)
 
-    def _bind(self, grades: FloatArray, offsets: IntArray) -> BoundLoss:
+    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Arrange the documents by level and choose the oracle."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         problem = Problem(measure, feature_map, arrange(measure, grades, offsets))
         if isinstance(feature_map, FirstRelevant):
-            return _BoundFirstRelevant(problem, self.bound)
-        return _BoundStructured(problem, self.bound)
+            return _PreparedFirstRelevant(problem, self.bound)
+        return _PreparedStructured(problem, self.bound)
 
 
 def ideal_ranks(levels: Levels, feature_map: FeatureMap) -> IntArray:
@@ -62,7 +62,7 @@ def ideal_ranks(levels: Levels, feature_map: FeatureMap) -> IntArray:
     return ranks
 
 
-class _BoundStructured(BoundLoss):
+class _PreparedStructured(PreparedLoss):
     def __init__(self, problem: Problem, bound: Bound) -> None:
         levels = problem.levels
         self.problem = problem
@@ -71,14 +71,14 @@ class _BoundStructured(BoundLoss):
         self.active = problem.active
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
         self.oracle = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest)
-        self._rank = self.oracle.bind(problem)
+        self._rank = self.oracle.prepare(problem)
         self._sorter = Sorter(levels)
         self._ideal = ideal_ranks(levels, problem.feature_map)
         self._weights, self._deltas = np.ones(len(self.active)), np.zeros(len(self.active))
         self._ranks = np.empty(len(levels.documents), dtype=np.int64)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        from marginrank.oracles.sorting_kernel import finish  # noqa: PLC0415
+        from marginrank.losses.oracles.sorting_kernel import finish  # noqa: PLC0415
 
         problem, tight = self.problem, self.bound == "tight"
         ordered = self._sorter.sort(scores, first, end)
@@ -90,7 +90,7 @@ class _BoundStructured(BoundLoss):
         )  # fmt: skip
 
 
-class _BoundFirstRelevant(BoundLoss):
+class _PreparedFirstRelevant(PreparedLoss):
     """Reciprocal rank under φmrr: Chakrabarti et al. (KDD 2008) Fig. 3, by prefix sums."""
 
     def __init__(self, problem: Problem, bound: Bound) -> None:
@@ -102,7 +102,7 @@ class _BoundFirstRelevant(BoundLoss):
         self._cutoff = problem.measure.depth or int(problem.levels.lengths.max(initial=0)) + 1
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        from marginrank.oracles.first_relevant_kernel import first_relevant_loss  # noqa: PLC0415
+        from marginrank.losses.oracles.first_relevant_kernel import first_relevant_loss  # noqa: PLC0415
 
         levels = self.problem.levels
         ordered = self._sorter.sort(scores, first, end)

@@ -1,1 +1,6 @@
-"""A page about systems on judged queries: `gathering` finds the facts, `charts` and `page` show them."""
+"""Reports: HTML pages about models and where they differ."""
+
+import lazy_loader
+
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

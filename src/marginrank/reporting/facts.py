@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from marginrank.evaluation.evaluate import MissingTopics
-from marginrank.evaluation.significance import Comparison
+from marginrank.evaluation.comparing import Comparison
+from marginrank.evaluation.evaluating import MissingTopics
 from marginrank.reporting.commands import Commands
 
 

@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from marginrank.data.profiling import histogram, list_lengths, profile
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
-from marginrank.estimators import Ranker
-from marginrank.evaluation.evaluate import Evaluation, MissingTopics
+from marginrank.evaluation.comparing import compare, mean_interval
+from marginrank.evaluation.evaluating import Evaluation, MissingTopics
 from marginrank.evaluation.policies import Policy, parse_policy
-from marginrank.evaluation.significance import compare, mean_interval
-from marginrank.profiling import histogram, list_lengths, profile
+from marginrank.evaluation.systems import Document, Lists, Scored, System, judge_system, score_documents
+from marginrank.ranker import Ranker
 from marginrank.reporting.commands import Commands, Sources
 from marginrank.reporting.facts import (
     Bar,
@@ -33,7 +34,6 @@ from marginrank.reporting.facts import (
     SystemFacts,
 )
 from marginrank.reporting.rankers import ranker_record, trace, weights
-from marginrank.reporting.systems import Document, Lists, Scored, System, judge_system, score_documents
 from marginrank.typing import FloatArray
 
 CONFIDENCE: Final = 0.95

@@ -8,7 +8,7 @@ from importlib import resources
 from string import Template
 from typing import Any, Final
 
-from marginrank.evaluation.significance import PairedComparison
+from marginrank.evaluation.comparing import PairedComparison
 from marginrank.reporting import charts
 from marginrank.reporting.commands import Commands
 from marginrank.reporting.facts import Facts, Mean

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from marginrank.estimators import Ranker
+    from marginrank.ranker import Ranker
 
 
 def ranker_record(ranker: Ranker) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def ranker_record(ranker: Ranker) -> dict[str, Any]:
 
 def preset_of(ranker: Ranker) -> str | None:
     """The preset that was asked for, or that nothing asked for stands for; None for a measure or a loss."""
-    from marginrank.estimators import DEFAULT_PRESET  # noqa: PLC0415
+    from marginrank.ranker import DEFAULT_PRESET  # noqa: PLC0415
 
     return ranker.preset or (DEFAULT_PRESET if ranker.measure is None and ranker.loss is None else None)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels
-from marginrank.evaluation.evaluate import MissingTopics
+from marginrank.evaluation.evaluating import MissingTopics
 from marginrank.evaluation.policies import Policy
+from marginrank.evaluation.systems import System
 from marginrank.reporting.commands import Sources
 from marginrank.reporting.facts import Facts
 from marginrank.reporting.gathering import gather
 from marginrank.reporting.page import library, render
-from marginrank.reporting.systems import System
 
 
 def write_report(

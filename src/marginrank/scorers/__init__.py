@@ -1,1 +1,6 @@
-"""From parameters and features to scores, and from slopes of scores back to slopes of parameters."""
+"""Scorers: how parameters and features give scores, and the way back."""
+
+import lazy_loader
+
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

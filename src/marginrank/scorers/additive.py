@@ -10,9 +10,9 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
+from marginrank.risk import RankingRisk
 from marginrank.scorers.base import Scorer
 from marginrank.scorers.bins import Bins
-from marginrank.scorers.risk import RankingRisk
 from marginrank.typing import AnyArray, ByteArray, FloatArray, IntArray
 
 

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
+from marginrank.risk import RankingRisk
 from marginrank.scorers.base import Scorer
 from marginrank.scorers.forms import Form
-from marginrank.scorers.risk import RankingRisk
 from marginrank.threads import CHUNKS, for_each
 from marginrank.typing import AnyArray, Features, FloatArray
 

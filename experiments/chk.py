@@ -1,0 +1,205 @@
+"""What the experiments of Chakrabarti et al. (KDD 2008) share: data, methods, and paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+
+from experiments.base import Verdict
+from experiments.letor import FOLDS, SETS, Fold, parts
+from marginrank.data.queries import Queries
+from marginrank.evaluation.paired_tests import bca_interval, holm, p_wilcoxon
+from marginrank.losses.base import Bound, Loss
+from marginrank.losses.combine import MaxLoss, SumLoss
+from marginrank.losses.structured import StructuredLoss
+from marginrank.preparation.cleaning import clean
+from marginrank.preparation.per_query import QueryMinMax
+from marginrank.ranker import Ranker
+from marginrank.typing import BoolArray, FloatArray
+
+#: §2.2 of the paper: binary relevance, cutoff 10, and the discount 1, 1, 1/log2(1 + r).
+MEASURES: Final = {"MRR10": "rr@10", "NDCG10": "ndcg@10(discount=letor)", "MAP": "ap"}
+NDCG_NC: Final = "ndcg(discount=letor)"
+#: One model has to do for all three columns, so all three choose C.
+CRITERION: Final = " + ".join(MEASURES.values())
+DATA: Final = ("ohsumed2", "mq2008")
+FOLDERS: Final = tuple(SETS[name].folder for name in DATA)
+CLEANINGS: Final = ("as published", "cleaned")
+#: The other reading of §4.1: of a good and a bad document that are alike, only the bad one goes.
+ONLY_BAD: Final = "cleaned of bad documents"
+SIGNIFICANT: Final = 0.05
+#: Differences on a query up to this size are taken as none: values are kept with three digits.
+_ROUNDING: Final = 1e-3
+_RESAMPLES: Final = 1999
+
+
+def mrr_loss(feature_map: str, k: int = 10) -> StructuredLoss:
+    """Reciprocal rank under a feature map."""
+    return StructuredLoss(f"rr@{k}", feature_map)
+
+
+def _combined(feature_map: str) -> tuple[Loss, ...]:
+    return StructuredLoss(MEASURES["MAP"]), StructuredLoss(NDCG_NC), mrr_loss(feature_map)
+
+
+#: The losses by the names of Figure 9, and those that tell its ambiguities apart.
+LOSSES: Final[Mapping[str, Loss]] = {
+    "AUC": StructuredLoss("auc"),
+    "MAP": StructuredLoss(MEASURES["MAP"]),
+    "NDCG": StructuredLoss(MEASURES["NDCG10"]),
+    "NDCG-NC": StructuredLoss(NDCG_NC),
+    "MRR": mrr_loss("mrr"),
+    "MRR φpo": mrr_loss("po"),
+    "COMBO": SumLoss(_combined("mrr")),
+    "COMBO shared": MaxLoss(_combined("mrr")),
+    "COMBO φpo": SumLoss(_combined("po")),
+    "COMBO φpo shared": MaxLoss(_combined("po")),
+    "DORM": StructuredLoss(MEASURES["NDCG10"], "dorm"),
+}
+
+
+def ranker(method: str) -> Ranker:
+    """Give an untrained ranker by the name of its row; a loss has the hinge unless ``tight`` is said.
+
+    >>> ranker("DORM tight").bound
+    'tight'
+    """
+    if method in ("McRank", "RankSVM"):
+        return Ranker(method.lower(), n_jobs=1, random_state=0)
+    bound: Bound = "tight" if method.endswith(" tight") else "hinge"
+    return Ranker(loss=LOSSES[method.removesuffix(" tight")], bound=bound, tol=1e-3, n_jobs=1)
+
+
+def title(name: str, cleaning: str) -> str:
+    """Name a set the way tables do."""
+    return f"{SETS[name].title}, {cleaning}"
+
+
+def binary(queries: Queries) -> Queries:
+    """Scale features to [0, 1] within each query, and call every grade from 1 on good, as §4.1 of the paper does."""
+    good = (queries.grades >= 1).astype(np.float64)
+    return cast("Queries", QueryMinMax().fit_transform(replace(queries, grades=good)))
+
+
+@cache
+def prepared(data: Path, name: str, cleaning: str, most: int | None = None) -> tuple[Queries, ...]:
+    """Give the five parts of a set with binary grades, as published or cleaned one way or the other."""
+    own = [binary(part) for part in parts(data, name, most)]
+    if cleaning == ONLY_BAD:
+        return tuple(map(drop_bad_alike, own))
+    return tuple(clean(part)[0] if cleaning == "cleaned" else part for part in own)
+
+
+def drop_bad_alike(queries: Queries, cosine: float = 0.99) -> Queries:
+    """Drop all-zero documents, and bad ones that point the same way as a good one of their query.
+
+    >>> queries = Queries.from_arrays([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1, 0, 0], group=[3])
+    >>> drop_bad_alike(queries).X.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    X, good = np.asarray(queries.X), queries.grades >= 1
+    norms = np.linalg.norm(X, axis=1)
+    units = X / np.maximum(norms, 1e-300)[:, None]
+    keep = norms > 0
+    for start, end in pairwise(queries.offsets.tolist()):
+        own, own_good = units[start:end], good[start:end]
+        alike = (own @ own[own_good].T > cosine).any(axis=1)
+        keep[start:end] &= own_good | ~alike
+    return documents(queries, keep)
+
+
+def documents(queries: Queries, keep: BoolArray) -> Queries:
+    """Keep some documents; queries may be left without any."""
+    return replace(
+        queries,
+        X=queries.X[keep],
+        grades=queries.grades[keep],
+        offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
+        document_ids=None,
+        rows=None,
+    )
+
+
+def fold(data: Path, name: str, cleaning: str, number: int, most: int | None = None) -> Fold:
+    """Give a fold of the publisher, prepared."""
+    own = prepared(data, name, cleaning, most)
+    at = [own[(number - 1 + step) % len(FOLDS)] for step in range(len(FOLDS))]
+    return Fold(Queries.concatenate(at[:3]), at[3], at[4])
+
+
+def pack(values: Iterable[float]) -> str:
+    """Write the values of queries in thousandths, leaving out queries that do not count.
+
+    >>> pack([0.5, float("nan"), 1 / 3])
+    '500 333'
+    """
+    return " ".join(f"{1000 * value:.0f}" for value in values if value == value)  # noqa: PLR0124
+
+
+def unpack(text: str) -> FloatArray:
+    """Read what `pack` wrote.
+
+    >>> unpack("500 333").tolist()
+    [0.5, 0.333]
+    """
+    return np.array(text.split(), dtype=np.float64) / 1000
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One system minus another on the same queries: mean, 95 % interval, and Wilcoxon's p, adjusted by `holm`."""
+
+    label: str
+    mean: float
+    interval: tuple[float, float]
+    p: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether it is not by chance, by ranks and by the mean alike."""
+        low, high = self.interval
+        return self.p < SIGNIFICANT and not low <= 0 <= high
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        p = "p < 0.0001" if self.p < 1e-4 else f"p = {self.p:.4f}"
+        return f"{self.label} {self.mean:+.4f} [{low:+.4f}, {high:+.4f}], {p}"
+
+
+def differences(pairs: Mapping[str, tuple[FloatArray, FloatArray]]) -> list[Difference]:
+    """Test several pairs of systems at once, each on its own queries."""
+    gaps = {label: np.where(np.abs(a - b) < _ROUNDING, 0.0, a - b) for label, (a, b) in pairs.items()}
+    adjusted = holm([p_wilcoxon(d, _ROUNDING) for d in gaps.values()]).tolist()
+    return [
+        Difference(label, float(d.mean()), bca_interval(d, 0.95, _RESAMPLES, 0), p)
+        for (label, d), p in zip(gaps.items(), adjusted, strict=True)
+    ]
+
+
+def shown(found: Sequence[Difference], most: int = 4) -> str:
+    """Spell out the largest differences, and all that go the other way for certain."""
+    largest = sorted(found, key=lambda one: -abs(one.mean))
+    other_way = [one for one in largest[most:] if one.significant and one.mean * largest[0].mean < 0]
+    left = len(largest) - min(most, len(largest)) - len(other_way)
+    more = f"; and {left} smaller" if left > 0 else ""
+    return "; ".join(map(str, largest[:most] + other_way)) + more
+
+
+def consistent(found: Sequence[Difference]) -> Verdict:
+    """Whether all differences are above 0: one has to be significant, and none may be below 0.
+
+    >>> better, worse = Difference("", 0.1, (0.01, 0.2), 0.01), Difference("", -0.1, (-0.2, 0.0), 0.6)
+    >>> consistent([better]), consistent([better, worse]), consistent([worse])
+    ('holds', 'undecided', 'undecided')
+    """
+    if all(one.mean > 0 for one in found) and any(one.significant for one in found):
+        return "holds"
+    if any(one.significant and one.mean < 0 for one in found):
+        return "does not hold"
+    return "undecided"

@@ -1,0 +1,187 @@
+"""Tables, pictures and findings on time: Chakrabarti et al. (KDD 2008), Figures 8 and 10."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from experiments.base import Finding, Picture, Table, Verdict
+from experiments.letor import SETS
+from marginrank.plots import new_figure
+
+#: Queries, documents and good documents of each: a fifth of the queries of the three sets, whose sizes are 1 : 3 : 4.6.
+SHAPES: Final = {"OHSUMED": (21, 152, 46), "TD2003": (10, 983, 10), "TD2004": (15, 989, 6)}
+#: Figure 10 in seconds, and the seconds of §4.4 for DORM on TD2004.
+PAPER_FITS: Final = {
+    "OHSUMED": {"McRank": 1102.0, "NDCG": 4.8, "MRR": 30.6},
+    "TD2003": {"McRank": 10113.0, "NDCG": 14.9, "MRR": 125.0},
+    "TD2004": {"McRank": 9308.0, "NDCG": 19.1, "MRR": 148.0},
+}
+PAPER_DORM: Final = 283 / 19
+#: The larger part of the time, for a part that is said to be barely visible.
+_BARELY: Final = 0.1
+
+
+def _grown(results: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """Results of one kind by what varies."""
+    return {name.split("/")[1]: found for name, found in results.items() if name.startswith(f"{kind}/")}
+
+
+def _whole(found: Mapping[str, float]) -> float:
+    return found["argmax"] + found["solver"]
+
+
+def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """Give the power of the size with which time grows: the slope of a line through the logarithms.
+
+    >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+
+
+def tables(results: Mapping[str, Any]) -> list[Table]:
+    """Argmax and solver by size, and training as a whole."""
+    return [
+        _split_table(_grown(results, "letor"), "Shapes of the sets of Figure 8", "shape"),
+        _split_table(_grown(results, "documents"), "Growth with the documents of a query (20 queries)", "documents"),
+        _split_table(_grown(results, "queries"), "Growth with the queries (100 documents each)", "queries"),
+        _fit_table(_grown(results, "sets")),
+    ]
+
+
+def _split_table(grown: Mapping[str, Any], caption: str, first: str) -> Table:
+    """Times of an evaluation as multiples of the argmax of SVMndcg in the same row."""
+    rows = []
+    for name, found in grown.items():
+        unit = found["SVMndcg"]["argmax"]
+        cells = [own[part] / unit for own in found.values() for part in ("argmax", "solver")]
+        rows.append((name, *cells))
+    methods = next(iter(grown.values()))
+    columns = (first, *(f"{method}, {part}" for method in methods for part in ("argmax", "solver")))
+    return Table(f"{caption}: time per evaluation, argmax of SVMndcg = 1", columns, rows)
+
+
+def _fit_table(grown: Mapping[str, Mapping[str, float]]) -> Table:
+    """Times of training as multiples of SVMndcg's, ours and the paper's."""
+    ours = {SETS[name].title: found for name, found in grown.items()}
+    theirs = {f"{name} (paper)": found for name, found in PAPER_FITS.items()}
+    rows = []
+    for method in next(iter(grown.values())):
+        cells = [(found[method] / found["NDCG"] if method in found else None) for found in (ours | theirs).values()]
+        rows.append((method, *cells))
+    return Table("Time of training, SVMndcg = 1", ("trained for", *ours, *theirs), rows)
+
+
+def pictures(results: Mapping[str, Any]) -> list[Picture]:
+    """Draw growth, and the split of Figure 8."""
+    figure = new_figure(10.0, 3.8)
+    panels = figure.subplots(1, 2)
+    for axes, kind in zip(panels, ("documents", "queries"), strict=True):
+        grown = _grown(results, kind)
+        sizes = [int(size) for size in grown]
+        unit = next(iter(grown.values()))["SVMndcg"]["argmax"]
+        for marker, method in zip("os^", next(iter(grown.values())), strict=True):
+            axes.loglog(sizes, [one[method]["argmax"] / unit for one in grown.values()], marker=marker, label=method)
+        axes.set(xlabel=f"{kind}{' of a query' if kind == 'documents' else ''}", ylabel="time of an argmax")
+        axes.set_xticks(sizes, map(str, sizes))
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    growth = Picture("growth", "Time of the argmax of all queries, SVMndcg at the smallest size = 1.", figure)
+    return [growth, _bars(_grown(results, "letor"))]
+
+
+def _bars(grown: Mapping[str, Any]) -> Picture:
+    figure = new_figure(9.6, 3.6)
+    axes = figure.subplots()
+    unit = _whole(next(iter(grown.values()))["SVMndcg"])
+    labels = [f"{name}\n{method}".replace(" by", "\nby") for method in next(iter(grown.values())) for name in grown]
+    cells = [grown[name][method] for method in next(iter(grown.values())) for name in grown]
+    argmax = np.array([cell["argmax"] for cell in cells]) / unit
+    solver = np.array([cell["solver"] for cell in cells]) / unit
+    places = np.arange(len(labels))
+    axes.bar(places - 0.2, argmax, 0.4, label="argmax")
+    axes.bar(places + 0.2, solver, 0.4, label="solver")
+    axes.set(ylabel="time per evaluation", yscale="log")
+    axes.set_xticks(places, labels, fontsize="x-small")
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    caption = "Time per evaluation in argmax and solver, SVMndcg on OHSUMED's shape = 1: Figure 8 of the paper."
+    return Picture("split", caption, figure)
+
+
+def findings(results: Mapping[str, Any]) -> list[Finding]:
+    """Test what §4.4, §2.3 and §4.6 say about time."""
+    return [
+        _dorm(results, "DORM by assignment"),
+        _dorm(results, "DORM"),
+        *(_solver_share(results, method) for method in ("SVMndcg", "DORM by assignment")),
+        _linear(results),
+        *(_mcrank(results, method) for method in ("NDCG", "NDCG tight", "MRR", "MRR tight")),
+    ]
+
+
+def _dorm(results: Mapping[str, Any], row: str) -> Finding:
+    letor, grown = _grown(results, "letor"), _grown(results, "documents")
+    ratios = {name: found[row]["argmax"] / found["SVMndcg"]["argmax"] for name, found in letor.items()}
+    sizes = [float(size) for size in grown]
+    own, other = (exponent(sizes, [one[method]["argmax"] for one in grown.values()]) for method in (row, "SVMndcg"))
+    slower = [ratio > 2 for ratio in ratios.values()]
+    verdict: Verdict = "holds" if all(slower) and own > other else "undecided" if any(slower) else "does not hold"
+    shown = ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
+    return Finding(
+        f"{row} takes substantially longer than SVMndcg and grows more steeply with the documents",
+        "Chakrabarti et al. (2008), §4.4 and Figure 8",
+        verdict,
+        f"argmax of {row} over that of SVMndcg: {shown} (paper, TD2004, in all: {PAPER_DORM:.1f}); "
+        f"time grows as documents to the power {own:.2f}, SVMndcg {other:.2f}",
+    )
+
+
+def _solver_share(results: Mapping[str, Any], method: str) -> Finding:
+    shares = {name: found[method]["solver"] / _whole(found[method]) for name, found in _grown(results, "letor").items()}
+    small = [share < _BARELY for share in shares.values()]
+    verdict: Verdict = "holds" if all(small) else "undecided" if any(small) else "does not hold"
+    return Finding(
+        f"The quadratic program takes a very small part of the time of {method}",
+        "Chakrabarti et al. (2008), §4.4 and Figure 8",
+        verdict,
+        "share of the solver: " + ", ".join(f"{name} {share:.3f}" for name, share in shares.items()),
+    )
+
+
+def _linear(results: Mapping[str, Any]) -> Finding:
+    grown = _grown(results, "queries")
+    sizes = [float(size) for size in grown]
+    powers = {
+        method: exponent(sizes, [one[method]["argmax"] for one in grown.values()])
+        for method in next(iter(grown.values()))
+    }
+    counts = [int(one["SVMndcg"]["evaluations"]) for one in grown.values()]
+    steady = max(counts) <= 2 * min(counts)
+    return Finding(
+        "A constant number of violated rankings is looked at, so that training takes linear time",
+        "Chakrabarti et al. (2008), §2.3",
+        "holds" if powers["SVMndcg"] < 1.2 and steady else "does not hold",
+        "time of the argmax grows as queries to the power "
+        + ", ".join(f"{power:.2f} ({method})" for method, power in powers.items())
+        + f"; evaluations of SVMndcg from the fewest queries to the most: {', '.join(map(str, counts))}",
+    )
+
+
+def _mcrank(results: Mapping[str, Any], method: str) -> Finding:
+    ratios = {SETS[name].title: found["McRank"] / found[method] for name, found in _grown(results, "sets").items()}
+    largest = max(ratios.values())
+    verdict: Verdict = "holds" if largest >= 100 else "does not hold" if largest < 10 else "undecided"
+    base = method.removesuffix(" tight")
+    paper = ", ".join(f"{name} {found['McRank'] / found[base]:.0f}" for name, found in PAPER_FITS.items())
+    return Finding(
+        f"McRank can take two orders of magnitude more time than a structured learner ({method})",
+        "Chakrabarti et al. (2008), §4.6 and Figure 10",
+        verdict,
+        f"McRank over {method}: "
+        + ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
+        + f" (paper, {base}: {paper})",
+    )

@@ -1,0 +1,153 @@
+"""Write what an experiment found: JSON for machines, Markdown and pictures for readers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from experiments.base import Experiment, Finding, Report, Size, Verdict
+from experiments.running import Kept
+from marginrank.atomic import atomic_write
+from marginrank.version import __version__
+
+_PACKAGES: Final = ("numpy", "scipy", "numba", "scikit-learn")
+
+
+def setting(command: str) -> dict[str, str]:
+    """Say by which command, when, with which versions and on what machine."""
+    versions = ", ".join([f"marginrank {__version__}", *(f"{name} {version(name)}" for name in _PACKAGES)])
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30 if hasattr(os, "sysconf") else math.nan
+    return {
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": f"{versions}, Python {platform.python_version()}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}",
+    }
+
+
+def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, command: str, size: Size = "full") -> list[Path]:
+    """Write ``NAME.md``, ``NAME.json`` and ``NAME-PICTURE.svg`` into a folder, and give their paths."""
+    out.mkdir(parents=True, exist_ok=True)
+    report = experiment.report({name: one.result for name, one in kept.items()})
+    seconds = sum(one.seconds for one in kept.values())
+    facts = {**setting(command), "size": size, "seconds of computing": f"{seconds:.0f}"}
+    pictures = [out / f"{experiment.name}-{picture.name}.svg" for picture in report.pictures]
+    for place, picture in zip(pictures, report.pictures, strict=True):
+        _draw(picture.figure, place)
+    document = {
+        "experiment": experiment.name,
+        "source": experiment.source,
+        **facts,
+        "tables": [dataclasses.asdict(table) for table in report.tables],
+        "findings": [dataclasses.asdict(finding) for finding in report.findings],
+        "results": {name: one.result for name, one in kept.items()},
+    }
+    record, page = out / f"{experiment.name}.json", out / f"{experiment.name}.md"
+    _text(record, _json(_plain(document)))
+    _text(page, _page(experiment, report, facts))
+    return [page, record, *pictures]
+
+
+def write_findings(experiments: Sequence[Experiment], out: Path) -> Path:
+    """Write ``findings.md``: claims and verdicts of all experiments whose results lie in a folder."""
+    found = {one: _findings_of(out / f"{one.name}.json") for one in experiments}
+    sections = []
+    for experiment, findings in found.items():
+        if findings:
+            sections += [f"## {experiment.title}", f"[{experiment.source}]({experiment.name}.md)", _findings(findings)]
+    everything = [one for findings in found.values() for one in findings]
+    hold, not_, open_ = _counts(everything).values()
+    counts = f"{hold} hold, {not_} do not, {open_} are undecided"
+    introduction = f"{len(everything)} claims of the papers were put to the test: {counts}. Numbers stand beside each."
+    place = out / "findings.md"
+    _text(place, "\n\n".join(["# What holds", introduction, *sections]) + "\n")
+    return place
+
+
+def _findings_of(record: Path) -> list[Finding]:
+    if not record.exists():
+        return []
+    written = json.loads(record.read_text(encoding="utf-8"))
+    # The numbers of a miniature mean nothing.
+    return [Finding(**one) for one in written["findings"]] if written["size"] == "full" else []
+
+
+def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+    """How often each verdict comes, in the order of the verdicts.
+
+    >>> _counts([Finding("", "", "undecided", ""), Finding("", "", "holds", "")])
+    {'holds': 1, 'does not hold': 0, 'undecided': 1}
+    """
+    return {verdict: sum(one.verdict == verdict for one in findings) for verdict in get_args(Verdict)}
+
+
+def _page(experiment: Experiment, report: Report, facts: Mapping[str, str]) -> str:
+    blocks = [f"# {experiment.title}", f"Rebuilt: {experiment.source}.", experiment.about.strip()]
+    if facts["size"] == "miniature":
+        blocks.append("**A miniature: a run through everything on a few queries, whose numbers mean nothing.**")
+    if report.findings:
+        blocks += ["## What holds", _findings(report.findings)]
+    if report.tables:
+        blocks += ["## Tables", *(table.markdown() for table in report.tables)]
+    if report.pictures:
+        blocks.append("## Pictures")
+        for picture in report.pictures:
+            blocks.append(f"![{picture.caption}]({experiment.name}-{picture.name}.svg)\n\n{picture.caption}")
+    if report.notes:
+        blocks += ["## What differs from the paper", "\n".join(f"- {note}" for note in report.notes)]
+    blocks += ["## How this was made", f"```console\n$ {facts['command']}\n```"]
+    blocks.append("\n".join(f"- {name}: {text}" for name, text in facts.items() if name not in ("command", "size")))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    lines = ["| claim | where | here | numbers |", "| :--- | :--- | :--- | :--- |"]
+    for one in findings:
+        cells = (one.claim, one.source, f"**{one.verdict}**", one.evidence)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def _draw(figure: Any, place: Path) -> None:
+    import matplotlib as mpl  # noqa: PLC0415
+
+    # The same numbers give the same file: no date, and no random names of shapes. Text stays text, which is shorter.
+    with mpl.rc_context({"svg.hashsalt": place.stem, "svg.fonttype": "none"}), atomic_write(place) as file:
+        figure.savefig(file, format="svg", metadata={"Date": None})
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    """JSON with a line for each entry and for each entry of those: short, and still to be compared line by line."""
+    lines = []
+    for name, entry in document.items():
+        if isinstance(entry, dict) and entry:
+            inner = ",\n".join(f" {json.dumps(key)}: {_compact(value)}" for key, value in entry.items())
+            lines.append(f"{json.dumps(name)}: {{\n{inner}\n}}")
+        else:
+            lines.append(f"{json.dumps(name)}: {_compact(entry)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(place: Path, text: str) -> None:
+    with atomic_write(place) as file:
+        file.write(text.encode())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

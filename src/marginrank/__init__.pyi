@@ -1,0 +1,16 @@
+from .data.formats import convert as convert
+from .data.formats import read as read
+from .data.queries import Queries as Queries
+from .data.tables import from_frame as from_frame
+from .data.trec import read_qrels as read_qrels
+from .data.trec import read_run as read_run
+from .errors import DataError as DataError
+from .evaluation.comparing import compare as compare
+from .evaluation.evaluating import evaluate as evaluate
+from .fusion import Fusion as Fusion
+from .measures import parse_measure as parse_measure
+from .ranker import Ranker as Ranker
+from .ranker import load as load
+from .reporting.report import write_report as write_report
+from .tuning import tune as tune
+from .version import __version__ as __version__

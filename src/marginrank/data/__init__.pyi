@@ -1,0 +1,17 @@
+from .formats import convert as convert
+from .formats import read as read
+from .formats import read_queries as read_queries
+from .letor import read_letor as read_letor
+from .letor_writer import write_letor as write_letor
+from .queries import Queries as Queries
+from .storage import read_binary as read_binary
+from .storage import read_npz as read_npz
+from .storage import write_binary as write_binary
+from .tables import from_frame as from_frame
+from .tables import read_table as read_table
+from .tables import write_parquet as write_parquet
+from .trec import Qrels as Qrels
+from .trec import Run as Run
+from .trec import read_qrels as read_qrels
+from .trec import read_run as read_run
+from .trec import write_run as write_run

@@ -1,0 +1,261 @@
+"""Is one ranker better than another, or were the queries kind to it? Tests paired by query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.errors import DataError
+from marginrank.evaluation.evaluating import Evaluation
+from marginrank.evaluation.paired_tests import bca_interval, holm, p_randomization, p_t, p_wilcoxon
+from marginrank.typing import AnyArray, BoolArray, FloatArray
+
+_TESTS = ("t", "wilcoxon", "randomization")
+_MARKED_BELOW = 0.05
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """One system against another, query by query: ``system`` minus ``other``."""
+
+    system: str
+    other: str
+    #: Mean over queries of the value of ``system`` minus that of ``other``, weighted if weights were given.
+    difference: float
+    #: BCa bootstrap interval of the difference over samples of queries; unbounded for a single query.
+    interval: tuple[float, float]
+    #: Queries on which ``system`` is better, worse and as good.
+    wins: int
+    losses: int
+    ties: int
+    #: Two-sided p-values of Student's paired t, Wilcoxon's signed-rank and the sign-flip randomization test.
+    p_t: float
+    p_wilcoxon: float
+    p_randomization: float
+    #: The same, adjusted for the number of rows by `holm`.
+    holm_t: float
+    holm_wilcoxon: float
+    holm_randomization: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All pairs that were compared; ``str`` gives a table, `to_dicts` one flat record per pair."""
+
+    rows: tuple[PairedComparison, ...]
+    n_queries: int
+    confidence: float
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Give one flat record per row, fit for JSON or a data frame; an unbounded interval is None.
+
+        >>> record = compare({"a": [0.5, 1.0, 0.2], "b": [0.4, 0.4, 0.2]}).to_dicts()[0]
+        >>> record["system"], record["wins"], record["ties"], record["p_randomization"]
+        ('a', 2, 1, 0.5)
+        """
+        records = [asdict(row) for row in self.rows]
+        for record in records:
+            ends = [end if np.isfinite(end) else None for end in record.pop("interval")]
+            record["interval_low"], record["interval_high"] = ends
+        return records
+
+    def __str__(self) -> str:
+        interval = f"{100 * self.confidence:g}% interval"
+        tests = ["p t-test ", "p Wilcoxon ", "p randomization "]
+        header = ["system", "other", "difference", interval, "W/L/T", *tests]
+        table = [header, *map(_cells, self.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(_align, range(len(row)), row, widths)).rstrip() for row in table]
+        queries = f"{self.n_queries:,} {'query' if self.n_queries == 1 else 'queries'}"
+        pairs = f" over {len(self.rows)} comparisons" if len(self.rows) > 1 else ""
+        return "\n".join([*lines, f"{queries}; * Holm-adjusted p < {_MARKED_BELOW:g}{pairs}"])
+
+
+def compare(
+    systems: Mapping[str, npt.ArrayLike | Evaluation],
+    *,
+    measure: str | None = None,
+    baseline: str | None = None,
+    weights: npt.ArrayLike | None = None,
+    query_ids: Sequence[object] | AnyArray | None = None,
+    confidence: float = 0.95,
+    resamples: int = 9999,
+    random_state: int | None = 0,
+    tie_tolerance: float = 1e-9,
+) -> Comparison:
+    """Test the differences between systems that ranked the same queries.
+
+    Every number is about the differences ``d_q = value of system on q - value of other on q``. The t-test and
+    the randomization test ask whether their mean is zero, Wilcoxon's test whether they are symmetric about
+    zero, leaving zeros out; for means, Smucker, Allan and Carterette (CIKM 2007) advise the first two. The
+    randomization test flips signs: in all ``2^n`` ways if they are at most ``resamples``, or else in
+    ``resamples`` random ways, ``b`` of them at least as extreme, for ``p = (b + 1) / (resamples + 1)``.
+
+    >>> row = compare({"new": [0.9, 0.7, 0.8, 0.6], "old": [0.6, 0.5, 0.7, 0.6]}).rows[0]
+    >>> round(row.difference, 6), (row.wins, row.losses, row.ties)          # (0.3 + 0.2 + 0.1 + 0.0) / 4
+    (0.15, (3, 0, 1))
+    >>> row.p_randomization                          # 2 of the 2³ flips of 0.3, 0.2, 0.1 reach a sum of ±0.6
+    0.25
+
+    Args:
+        systems: Name of each system and its per-query values, all in the same order of queries, or what
+            `evaluate` gave for it. NaN marks a query that was skipped; it must be NaN for every system and is
+            left out.
+        measure: Which measure of evaluations to compare; may be left out where they have only one.
+        baseline: Compare every other system with this one; without it, every pair is compared.
+        weights: One weight per query, by default those of the evaluations; zero leaves the query out. The tests see
+            ``d_q w_q / mean(w)``, whose mean is the weighted mean difference. Wins, losses and ties are counts.
+        query_ids: Names of the queries, for error messages; positions otherwise.
+        confidence: Probability with which the interval is to cover the difference.
+        resamples: Samples of queries for the interval and of sign flips for the test, at least 99.
+        random_state: Seed of both. Each pair starts from it, so no row depends on which others there are.
+        tie_tolerance: Differences up to this size are roundoff: taken as zero everywhere.
+    """
+    if not (0 < confidence < 1 and resamples >= 99 and 0 <= tie_tolerance < np.inf):
+        raise ValueError(
+            "expected 0 < confidence < 1, resamples >= 99 and a finite tie_tolerance >= 0, "
+            f"not confidence={confidence}, resamples={resamples}, tie_tolerance={tie_tolerance}"
+        )
+    if not isinstance(systems, Mapping):
+        raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
+    if any(isinstance(system, Evaluation) for system in systems.values()):
+        systems, own_weights, query_ids = _from_evaluations(systems, measure)
+        weights = own_weights if weights is None else weights
+    values, w = _common_queries(cast("Mapping[str, npt.ArrayLike]", systems), weights, query_ids)
+    rows = []
+    for system, other in _pairs(list(values), baseline):
+        d = values[system] - values[other]
+        d[np.abs(d) <= tie_tolerance] = 0.0
+        difference = float(np.mean(w * d))
+        # Resampling w·d would add the spread of the weights to that of the differences; this has the same
+        # mean and moves, as it should, with a constant added to one system.
+        interval = bca_interval(difference + w * (d - difference), confidence, resamples, random_state)
+        counts = (int(np.sum(d > 0)), int(np.sum(d < 0)), int(np.sum(d == 0)))
+        p = p_t(w * d), p_wilcoxon(w * d, tie_tolerance), p_randomization(w * d, resamples, random_state)
+        rows.append(PairedComparison(system, other, difference, interval, *counts, *p, *p))
+    return Comparison(_adjusted(rows), len(w), confidence)
+
+
+def mean_interval(
+    evaluation: Evaluation,
+    measure: str,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 9999,
+    random_state: int | None = 0,
+) -> tuple[float, float]:
+    """BCa bootstrap interval of a mean over samples of queries; unbounded where fewer than two queries count.
+
+    It says how far the mean would move on other queries. Two systems on the same queries move together, so whether
+    they differ is a question for `compare`.
+
+    >>> alike = Evaluation("standard", np.arange(3), {"ap": np.array([0.5, 0.5, 0.5])})
+    >>> mean_interval(alike, "ap")
+    (0.5, 0.5)
+
+    Args:
+        evaluation: What `marginrank.evaluate` gave.
+        measure: Which of its measures.
+        confidence: Probability with which the interval is to cover the mean.
+        resamples: Samples of queries.
+        random_state: Seed of the samples.
+    """
+    values = evaluation[measure]
+    weights = np.ones(len(values)) if evaluation.weights is None else evaluation.weights
+    counted = ~np.isnan(values) & (weights > 0)
+    if not counted.any():
+        return -np.inf, np.inf
+    w = weights[counted] / weights[counted].mean()
+    mean = float(np.mean(w * values[counted]))
+    return bca_interval(mean + w * (values[counted] - mean), confidence, resamples, random_state)
+
+
+def _from_evaluations(
+    systems: Mapping[str, npt.ArrayLike | Evaluation], measure: str | None
+) -> tuple[dict[str, FloatArray], FloatArray | None, AnyArray]:
+    """Values of one measure, query weights and ids, of evaluations of the same queries under the same policy."""
+    found = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
+    if len(found) < len(systems):
+        raise TypeError("compare takes evaluations or arrays, not some of each")
+    (first, one), *others = found.items()
+    for name, other in others:
+        if other.policy != one.policy:
+            raise DataError(f"{name!r} was evaluated under policy {other.policy}, {first!r} under {one.policy}")
+        if not np.array_equal(other.query_ids, one.query_ids):
+            raise DataError(f"{name!r} was evaluated on other queries than {first!r}")
+    if measure is None:
+        if len(one.values) > 1:
+            raise ValueError(f"name the measure to compare: {' or '.join(one.values)}")
+        measure = next(iter(one.values))
+    return {name: system[measure] for name, system in found.items()}, one.weights, one.query_ids
+
+
+def _adjusted(rows: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:
+    by_test = {f"holm_{test}": holm([getattr(row, f"p_{test}") for row in rows]).tolist() for test in _TESTS}
+    return tuple(replace(row, **{name: p[at] for name, p in by_test.items()}) for at, row in enumerate(rows))
+
+
+def _pairs(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
+    if baseline is None:
+        return list(combinations(names, 2))
+    if baseline not in names:
+        raise ValueError(f"unknown baseline {baseline!r}; known: {', '.join(names)}")
+    return [(name, baseline) for name in names if name != baseline]
+
+
+def _common_queries(
+    systems: Mapping[str, npt.ArrayLike],
+    weights: npt.ArrayLike | None,
+    query_ids: Sequence[object] | AnyArray | None,
+) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Values of every system, and weights of mean 1, on the queries that count."""
+    if len(systems) < 2:
+        raise ValueError(f"a comparison takes at least two systems; given: {', '.join(systems) or 'none'}")
+    values = {name: np.asarray(column, dtype=np.float64) for name, column in systems.items()}
+    first, n = next((name, column.size) for name, column in values.items())
+    for name, column in values.items():
+        _expect_one_per_query(f"system {name!r}", column, n)
+    w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    _expect_one_per_query("weights", w, n)
+    ids = np.arange(n) if query_ids is None else np.asarray(query_ids)
+    _expect_one_per_query("query_ids", ids, n)
+    skipped = np.isnan(values[first])
+    for name, column in values.items():
+        _refuse(np.isinf(column), ids, f"is infinite for {name!r}; values are finite, or NaN where skipped")
+        odd = np.isnan(column) != skipped
+        _refuse(odd, ids, f"is skipped (NaN) for only one of {first!r} and {name!r}; evaluate both alike")
+    _refuse(~(np.isfinite(w) & (w >= 0)), ids, "has a weight that is negative or not finite")
+    counted = ~skipped & (w > 0)
+    if not counted.any():
+        raise DataError("no query is left to compare: each is skipped (NaN) or has weight zero")
+    return {name: column[counted] for name, column in values.items()}, w[counted] / w[counted].mean()
+
+
+def _expect_one_per_query(name: str, array: AnyArray, n: int) -> None:
+    if array.shape != (n,):
+        raise DataError(f"{name} has shape {array.shape} for {n} queries; give one value per query, in order")
+
+
+def _refuse(bad: BoolArray, ids: AnyArray, problem: str) -> None:
+    if bad.any():
+        raise DataError(f"query {ids[np.argmax(bad)]} {problem}")
+
+
+def _cells(row: PairedComparison) -> list[str]:
+    interval = "[{:+.4f}, {:+.4f}]".format(*row.interval)
+    counts = f"{row.wins}/{row.losses}/{row.ties}"
+    tests = [_p_cell(getattr(row, f"p_{test}"), getattr(row, f"holm_{test}")) for test in _TESTS]
+    return [row.system, row.other, f"{row.difference:+.4f}", interval, counts, *tests]
+
+
+def _p_cell(p: float, adjusted: float) -> str:
+    return ("<0.0001" if p < 0.0001 else f"{p:.4f}") + ("*" if adjusted < _MARKED_BELOW else " ")
+
+
+def _align(column: int, cell: str, width: int) -> str:
+    return cell.ljust(width) if column < 2 else cell.rjust(width)

@@ -1,0 +1,49 @@
+"""The best single feature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.evaluation.evaluating import evaluate
+from marginrank.methods.baselines.base import Baseline, Setting, Stage
+from marginrank.scorers.linear import Linear
+from marginrank.typing import FloatArray
+
+
+@dataclass(frozen=True)
+class BestFeature(Baseline):
+    """Ranks by one feature, up or down: the one with the highest mean of a measure on the training queries.
+
+    Stands for BM25 and the like where one of the features is such a score, and for the best base function of Yue et al.
+    (SIGIR 2007) §5.1. The weights are 0 but for one, which is 1 or −1. Of equally good ones the first is taken, and up
+    before down. The objective is 1 − the mean.
+
+    Args:
+        measure: The measure.
+    """
+
+    takes_weights: ClassVar[bool] = True
+    measure: str = "ap"
+
+    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+        """Try all features in both directions."""
+        signed = [sign * column for column in np.asarray(queries.dense()).T for sign in (1.0, -1.0)]
+        means = np.array([self._mean(queries, scores, setting) for scores in signed])
+        best = int(np.argmax(means))
+        theta = np.zeros(queries.n_features)
+        theta[best // 2] = 1.0 if best % 2 == 0 else -1.0
+        yield Stage(Linear(queries.n_features), theta, 1.0 - float(means[best]))
+
+    def _mean(self, queries: Queries, scores: FloatArray, setting: Setting) -> float:
+        found = evaluate(queries, queries.restore(scores), self.measure, n_jobs=setting.n_jobs)[self.measure]
+        weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
+        counted = ~np.isnan(found) & (weights > 0)
+        if not counted.any():
+            raise DataError(f"no query has a value of {self.measure}; give queries with relevant documents")
+        return float(np.average(found[counted], weights=weights[counted]))

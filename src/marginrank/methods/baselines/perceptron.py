@@ -1,0 +1,69 @@
+"""Perceptrons that learn one direction and the thresholds between grades."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from marginrank.data.queries import Queries
+from marginrank.methods.baselines.base import LinearBaseline, Setting, grade_classes
+from marginrank.typing import Features, FloatArray
+
+
+@dataclass(frozen=True)
+class PRank(LinearBaseline):
+    """PRank of Crammer and Singer (NIPS 2001): weights w and thresholds b_1, ..., b_{k−1} between the k grades.
+
+    A document x of the y-th grade should have w·x above b_r for r < y and below it for the others. For every r where it
+    has not, with the side y_r = ±1 that it should be on, w moves by y_r·x and b_r by −y_r.
+
+    Documents come in a new random order in every epoch. The result is the mean of w over all documents seen, which
+    wavers less than the last w. The objective is the mean number of thresholds on the wrong side during an epoch; where
+    a document stands exactly on a threshold, that counts as wrong.
+
+    Args:
+        epochs: Passes over all documents.
+    """
+
+    epochs: int = 30
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"{self.epochs} epochs; give at least 1")
+
+    def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
+        """Train, an epoch at a time."""
+        from marginrank.methods.baselines.perceptron_kernel import perceptron_epoch  # noqa: PLC0415
+
+        grades, classes = grade_classes(queries)
+        rows, rng = sp.csr_array(X), np.random.default_rng(setting.random_state)
+        n, width = rows.shape
+        w, late, b = np.zeros(width), np.zeros(width), np.zeros(len(grades) - 1)
+        own = np.zeros((self._own(queries), width))
+        query, clock = np.repeat(np.arange(len(queries)), queries.lengths), 1
+        for _ in range(self.epochs):
+            missed, clock = perceptron_epoch(
+                rows.data, rows.indices, rows.indptr, classes, query, rng.permutation(n), w, own, b, late, clock
+            )
+            yield w - late / clock, missed / n
+
+    def _own(self, queries: Queries) -> int:  # noqa: ARG002
+        """How many queries have weights of their own."""
+        return 0
+
+
+@dataclass(frozen=True)
+class JRank(PRank):
+    """The perceptron of JRank, Basilico and Hofmann (ICML 2004), with linear kernels.
+
+    JRank is PRank with a joint kernel over pairs of a user and an item, here of a query and a document:
+    K((q, x), (q', x')) = K_Q(q, q') · x·x', with the thresholds shared by all. Queries here have no features, so K_Q is
+    1 + [q = q'], a constant and the identity: the score in training is (w + w_q)·x, and every step moves both. What is
+    peculiar to a training query goes to its w_q, and other queries are ranked by w. With K_Q = 1 it is `PRank`.
+    """
+
+    def _own(self, queries: Queries) -> int:
+        return len(queries)

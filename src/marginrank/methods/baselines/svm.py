@@ -1,0 +1,105 @@
+"""Classification SVMs whose scores rank: documents on their own, by liblinear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.methods.baselines.base import LinearBaseline, Setting, document_weights, grade_classes
+from marginrank.scorers.bins import Bins
+from marginrank.typing import Features, FloatArray
+
+#: liblinear regularises the intercept; the larger the constant feature behind it, the less.
+_INTERCEPT: Final = 10.0
+_THRESHOLDS: Final = np.arange(1, 51) / 51
+
+
+@dataclass(frozen=True)
+class AccuracySVM(LinearBaseline):
+    """SVM_acc and its variants, Yue et al. (SIGIR 2007) §5.2.1: relevant or not, ranked by the distance to the plane.
+
+    Minimises ½‖w‖² + C · Σ c_i max(0, 1 − y_i (w·x_i + b))² with y = 1 for grades above 0, else −1, and the costs c_i
+    together 1. The paper has the hinge of SVM-light; the squared hinge is what liblinear finds the optimum of for any
+    scale of the features. All documents cost the same, and in a weighted query as much as the query weighs.
+
+    Args:
+        balanced: SVM_acc2: what a relevant document costs, over what another costs, is the number of the others over
+            the number of the relevant.
+        relative: ``query-percentile`` for SVM_acc3, ``query-minmax`` for SVM_acc4: features relative to the query, of
+            which 50 thresholds evenly spaced between 0 and 1 are learned.
+    """
+
+    takes_C: ClassVar[bool] = True  # noqa: N815
+    takes_weights: ClassVar[bool] = True
+    balanced: bool = False
+    relative: str | None = None
+
+    @property
+    def scaling(self) -> str | None:
+        """Percentiles for SVM_acc3, the range of the query for SVM_acc4."""
+        return self.relative
+
+    @property
+    def takes_nan(self) -> bool:
+        """A missing value exceeds none of the thresholds."""
+        return self.relative is not None
+
+    def bins(self, n_features: int) -> Bins | None:
+        """50 thresholds between 0 and 1 where the features lie there."""
+        if self.relative is None:
+            return None
+        return Bins((_THRESHOLDS,) * n_features, np.zeros(n_features, dtype=np.bool_))
+
+    def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
+        """Train once."""
+        sides = np.where(queries.grades > 0, 1.0, -1.0)
+        if sides.min() == sides.max():
+            raise DataError("all documents are relevant, or none is; a classifier needs both")
+        costs = self._costs(sides, document_weights(queries))
+        fitted = _liblinear(X, sides, costs, setting)
+        short = np.maximum(0.0, 1.0 - sides * fitted.decision_function(X))
+        theta = fitted.coef_[0].copy()
+        yield theta, 0.5 * float(theta @ theta) + setting.C * float(costs @ short**2)
+
+    def _costs(self, sides: FloatArray, costs: FloatArray) -> FloatArray:
+        if not self.balanced:
+            return costs
+        relevant = sides > 0
+        shares = np.where(relevant, costs[~relevant].sum(), costs[relevant].sum())
+        return np.asarray(costs * shares / (costs @ shares))
+
+
+@dataclass(frozen=True)
+class MulticlassSVM(LinearBaseline):
+    """The multiclass SVM of Le and Smola (2008) §6.3: one class per grade, one against the rest.
+
+    Each grade g has weights w_g, which minimise the objective of `AccuracySVM` for that grade against all others. The
+    paper does not say how classes rank; here the score is Σ_g g · w_g·x, with the grades counted 0, 1, ... upwards.
+    """
+
+    takes_C: ClassVar[bool] = True  # noqa: N815
+    takes_weights: ClassVar[bool] = True
+
+    def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
+        """Train once for each grade."""
+        grades, classes = grade_classes(queries)
+        costs = document_weights(queries)
+        theta, errors = np.zeros(X.shape[1]), 0.0
+        for place in range(len(grades)):
+            sides = np.where(classes == place, 1.0, -1.0)
+            fitted = _liblinear(X, sides, costs, setting)
+            theta += place * fitted.coef_[0]
+            errors += float(costs @ np.maximum(0.0, 1.0 - sides * fitted.decision_function(X)) ** 2)
+        yield theta, errors
+
+
+def _liblinear(X: Features, sides: FloatArray, costs: FloatArray, setting: Setting) -> Any:
+    from sklearn.svm import LinearSVC  # noqa: PLC0415
+
+    svm = LinearSVC(C=setting.C, dual=False, intercept_scaling=_INTERCEPT, max_iter=10_000)
+    return svm.fit(X, sides, sample_weight=costs)

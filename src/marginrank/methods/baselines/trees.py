@@ -1,0 +1,175 @@
+"""Sums of trees, and expected grades by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from marginrank.errors import DataError
+from marginrank.scorers.forms import Form
+from marginrank.threads import for_each
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+
+#: Rows that are scored together.
+_ROWS: Final = 1 << 12
+
+
+class Tree(NamedTuple):
+    """One tree, node after node, children after their parent: features are −1 at leaves, which have values."""
+
+    feature: AnyArray
+    threshold: AnyArray
+    left: AnyArray
+    right: AnyArray
+    value: AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class Trees(Form):
+    """Trees that add up to some outputs; θ has the values of all leaves, tree after tree.
+
+    A row goes left where its feature is at most the threshold. With ``grades`` there is one output for each, and the
+    score is the expected grade Σ_z z · softmax(outputs)_z; without, there is one output, and it is the score.
+
+    >>> stump = Tree(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
+    ...     np.array([0, 0.25, 2.0]))
+    >>> form, theta = Trees.collect([stump, stump], [0, 0], n_features=1)
+    >>> theta.tolist(), form.score(theta, np.array([[1.5], [2.0]])).tolist()
+    ([0.25, 2.0, 0.25, 2.0], [0.5, 4.0])
+
+    Args:
+        n_features: Number of features.
+        feature: The feature that each node asks for, or −1 for a leaf.
+        threshold: What it is compared with.
+        left: Where to go if it is not larger; of a leaf, its number in θ.
+        right: Where to go if it is larger.
+        roots: The first node of each tree.
+        outputs: The output that each tree adds to.
+        grades: The grade of each output; empty where the output is the score.
+        single: Whether features are rounded to float32 before they are compared.
+    """
+
+    kind: ClassVar[str] = "trees"
+    sized_by: ClassVar[str] = "splits"
+    n_features: int
+    feature: IntArray
+    threshold: FloatArray
+    left: IntArray
+    right: IntArray
+    roots: IntArray
+    outputs: IntArray
+    grades: FloatArray
+    single: bool = False
+
+    def __post_init__(self) -> None:
+        # The kernel follows these numbers without looking.
+        if not self._fits():
+            raise ValueError("the nodes of the trees do not fit together")
+
+    def _fits(self) -> bool:
+        n, numbers = len(self.feature), np.arange(len(self.feature))
+        if {len(self.threshold), len(self.left), len(self.right)} != {n}:
+            return False
+        inner = self.feature >= 0
+        leaves, children = self.left[~inner], np.stack([self.left[inner], self.right[inner]])
+        return bool(
+            ((self.feature >= -1) & (self.feature < self.n_features)).all()
+            and (children > numbers[inner]).all()
+            and (children < n).all()
+            and np.array_equal(leaves, np.arange(len(leaves)))
+            and len(self.roots) == len(self.outputs)
+            and np.isin(self.roots, numbers).all()
+            and ((self.outputs >= 0) & (self.outputs < max(1, len(self.grades)))).all()
+        )
+
+    @classmethod
+    def collect(
+        cls, trees: Sequence[Tree], outputs: Sequence[int], n_features: int, grades: FloatArray | None = None
+    ) -> tuple[Trees, FloatArray]:
+        """Put trees together; give the form and the values of the leaves."""
+        sizes = np.array([len(tree.feature) for tree in trees], dtype=np.int64)
+        roots = np.cumsum(sizes) - sizes
+        feature, threshold, left, right, value = (
+            np.concatenate([np.zeros(0), *(np.asarray(part, dtype=np.float64) for part in parts)])
+            for parts in zip(*trees, strict=True)
+        )
+        leaf, shift = feature < 0, np.repeat(roots, sizes)
+        left = np.where(leaf, np.cumsum(leaf) - 1, left + shift).astype(np.int64)
+        right = np.where(leaf, 0, right + shift).astype(np.int64)
+        own = np.zeros(0) if grades is None else grades
+        numbers = np.maximum(feature, -1).astype(np.int64)
+        form = cls(n_features, numbers, threshold, left, right, roots, np.array(outputs, dtype=np.int64), own)
+        return form, value[leaf]
+
+    @property
+    def n_parameters(self) -> int:
+        """Leaves of all trees."""
+        return int(np.count_nonzero(self.feature < 0))
+
+    def first(self, n_trees: int) -> Trees:
+        """Give the form of the first trees, whose leaves are the first of θ."""
+        end = int(self.roots[n_trees]) if n_trees < len(self.roots) else len(self.feature)
+        return replace(
+            self,
+            feature=self.feature[:end],
+            threshold=self.threshold[:end],
+            left=self.left[:end],
+            right=self.right[:end],
+            roots=self.roots[:n_trees],
+            outputs=self.outputs[:n_trees],
+        )
+
+    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
+        """Score documents, a block at a time."""
+        from marginrank.methods.baselines.trees_kernel import add_trees  # noqa: PLC0415
+
+        if sp.issparse(X):
+            raise DataError("trees take no sparse X; pass X.toarray()")
+        scores = np.empty(X.shape[0])
+        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.outputs
+
+        def work(start: int) -> None:
+            rows = np.ascontiguousarray(X[start : start + _ROWS])
+            raw = np.zeros((len(rows), max(1, len(self.grades))))
+            add_trees(rows, *nodes, theta, self.single, raw)
+            scores[start : start + len(rows)] = raw[:, 0] if not len(self.grades) else _softmax(raw) @ self.grades
+
+        for_each(work, [(start,) for start in range(0, len(scores), _ROWS)], n_jobs)
+        return scores
+
+    def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
+        """How often each feature is asked for."""
+        return np.bincount(self.feature[self.feature >= 0], minlength=self.n_features).astype(np.float64)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """The nodes."""
+        names = ("feature", "threshold", "left", "right", "roots", "outputs", "grades")
+        return {f"trees.{name}": getattr(self, name) for name in names} | {"trees.single": np.array(self.single)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
+        """Make trees of what `arrays` gave, and refuse what does not fit together."""
+        whole = [
+            np.asarray(arrays[f"trees.{name}"], dtype=np.int64)
+            for name in ("feature", "left", "right", "roots", "outputs")
+        ]
+        threshold, grades = (np.asarray(arrays[f"trees.{name}"], dtype=np.float64) for name in ("threshold", "grades"))
+        if any(array.ndim != 1 for array in (*whole, threshold, grades)):
+            raise ValueError("the nodes of the trees are no lists")
+        feature, left, right, roots, outputs = whole
+        single = bool(arrays["trees.single"].any())
+        return cls(n_features, feature, threshold, left, right, roots, outputs, grades, single)
+
+
+def _softmax(raw: FloatArray) -> FloatArray:
+    """Shares of outputs.
+
+    >>> _softmax(np.array([[0.0, np.log(3.0)]])).round(10).tolist()
+    [[0.25, 0.75]]
+    """
+    shares = np.exp(raw - raw.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

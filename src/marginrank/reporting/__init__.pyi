@@ -1,0 +1,1 @@
+from .report import write_report as write_report

@@ -1,0 +1,144 @@
+"""The risk of a loss as a function of the parameters of a scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from marginrank.errors import DataError
+from marginrank.losses.base import Loss
+from marginrank.scorers.base import Scorer
+from marginrank.threads import chunk_bounds, for_each, thread_count
+from marginrank.typing import FloatArray, IntArray
+
+#: Features that are read together: few enough to stay in a core's cache between scores and gradient.
+CACHED_BYTES: Final = 1 << 21
+#: Most parts that the risk is given in, for solvers that make use of them.
+PARTS: Final = 32
+
+
+class RankingRisk:
+    """Mean loss over the queries that carry an order, and its gradient, as a function of parameters θ.
+
+    The features are read once: a few queries at a time are scored, their losses taken, and the slopes brought back to
+    the parameters while the features are still in the cache. Results do not depend on the number of threads.
+    """
+
+    def __init__(self, scorer: Scorer, loss: Loss, n_jobs: int | None = None) -> None:
+        queries = scorer.queries
+        self.queries = queries
+        self.scorer = scorer
+        self.loss = loss.prepare(queries)
+        weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
+        counted = np.where(self.loss.active, weights, 0.0)
+        self.weights = counted / counted.sum() if counted.any() else counted
+        self.n_parameters = scorer.n_parameters
+        self.n_blocks = len(queries)
+        self._n_jobs = thread_count(n_jobs)
+        self._chunks, self._part_starts = _cut(scorer)
+        self._scores, self._slopes = np.empty(queries.n_documents), np.empty(queries.n_documents)
+        self._xi, self._moves = np.zeros(len(queries)), np.empty(queries.n_documents)
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Risk and gradient at θ."""
+        cells = self._evaluate(theta)
+        return float(self.weights @ self._xi), self.scorer.gradient(cells.sum(axis=0))
+
+    def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Risk and gradient at θ in a fixed number of parts, which add up to them."""
+        cells = self._evaluate(theta)
+        first_queries = np.array([self._chunks[start][0] for start in self._part_starts])
+        values = np.add.reduceat(self.weights * self._xi, first_queries)
+        return values, self.scorer.gradient(np.add.reduceat(cells, self._part_starts, axis=0))
+
+    def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Share of one query in the risk and in its gradient."""
+        table = self.scorer.table(self._check(theta))
+        cells = np.zeros_like(table)
+        self._work(table, cells, number, number + 1)
+        return float(self.weights[number] * self._xi[number]), self.scorer.gradient(cells)
+
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Generalised Hessian of the risk at θ, times a direction; for losses that have one."""
+        table, moves = self.scorer.table(self._check(theta)), self.scorer.table(self._check(direction))
+        cells = self._add_up(lambda cells, first, end: self._curve(table, moves, cells, first, end), len(table))
+        return self.scorer.gradient(cells.sum(axis=0))
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Scores in the order of the rows that the queries were made from, as `evaluate` takes them."""
+        table = self.scorer.table(self._check(theta))
+        scores = np.empty(self.queries.n_documents)
+        for_each(
+            lambda first, end: self.scorer.score(table, scores, *self._rows(first, end)), self._chunks, self._n_jobs
+        )
+        return np.asarray(self.queries.restore(scores))
+
+    def _evaluate(self, theta: FloatArray) -> FloatArray:
+        table = self.scorer.table(self._check(theta))
+        return self._add_up(lambda cells, first, end: self._work(table, cells, first, end), len(table))
+
+    def _add_up(self, work: Callable[[FloatArray, int, int], None], n_cells: int) -> FloatArray:
+        """Let each run of queries add to cells of its own, so that the sum does not depend on who comes first."""
+        cells = np.zeros((len(self._chunks), n_cells))
+        tasks = [(number, first, end) for number, (first, end) in enumerate(self._chunks)]
+        for_each(lambda number, first, end: work(cells[number], first, end), tasks, self._n_jobs)
+        return cells
+
+    def _rows(self, first: int, end: int) -> tuple[int, int]:
+        return int(self.queries.offsets[first]), int(self.queries.offsets[end])
+
+    def _check(self, theta: FloatArray) -> FloatArray:
+        parameters = np.asarray(theta, dtype=np.float64)
+        if parameters.shape != (self.n_parameters,):
+            raise DataError(
+                f"w has shape {parameters.shape} for {self.n_parameters} features; give one weight per feature"
+            )
+        if not np.isfinite(parameters).all():
+            raise DataError(f"w[{int(np.argmin(np.isfinite(parameters)))}] is not finite")
+        return np.ascontiguousarray(parameters)
+
+    def _work(self, table: FloatArray, cells: FloatArray, first: int, end: int) -> None:
+        self._score(table, first, end)
+        self.loss.evaluate(self._scores, self._xi, self._slopes, first, end)
+        self._pull_back(cells, first, end)
+
+    def _curve(self, table: FloatArray, moves: FloatArray, cells: FloatArray, first: int, end: int) -> None:
+        self._score(table, first, end)
+        self.scorer.score(moves, self._moves, *self._rows(first, end))
+        self.loss.curve(self._scores, self._moves, self._slopes, first, end)
+        self._pull_back(cells, first, end)
+
+    def _score(self, table: FloatArray, first: int, end: int) -> None:
+        start, stop = self._rows(first, end)
+        self.scorer.score(table, self._scores, start, stop)
+        if not np.isfinite(self._scores[start:stop]).all():
+            at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
+            raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")
+
+    def _pull_back(self, cells: FloatArray, first: int, end: int) -> None:
+        start, stop = self._rows(first, end)
+        lengths = np.diff(self.queries.offsets[first : end + 1])
+        self._slopes[start:stop] *= np.repeat(self.weights[first:end], lengths)
+        self.scorer.pull_back(self._slopes, cells, start, stop)
+
+
+def _cut(scorer: Scorer) -> tuple[list[tuple[int, int]], IntArray]:
+    """Runs of queries that are worked on together, and the first run of each part."""
+    queries, cell_bytes = scorer.queries, 8 * max(1, scorer.n_parameters)
+    # A solver keeps some forty planes of each part, and works on them between evaluations: neither their room nor the
+    # work may outgrow what an evaluation needs. Each run has cells of its own until the end of an evaluation.
+    room = max(1 << 24, scorer.n_bytes // 4) // (40 * cell_bytes)
+    work = int(2048 / max(1, scorer.n_parameters) * max(1.0, (scorer.n_bytes / (1 << 24)) ** 0.5))
+    n_parts = max(1, min(PARTS, room, max(4, work)))
+    most = max(8, scorer.n_bytes // cell_bytes)
+    n_runs = max(n_parts, min(scorer.n_bytes // CACHED_BYTES, most))
+    bounds, starts = [0], []
+    part_bounds = chunk_bounds(queries.offsets, n_parts)
+    for first, end in pairwise(part_bounds.tolist()):
+        starts.append(len(bounds) - 1)
+        inside = chunk_bounds(queries.offsets[first : end + 1], -(-n_runs // n_parts))
+        bounds.extend((first + inside[1:]).tolist())
+    return list(pairwise(bounds)), np.array(starts, dtype=np.int64)

@@ -1,0 +1,214 @@
+"""What all baselines have in common: the same contract as every method, and no certificate."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from marginrank import DataError, Ranker, evaluate, load, tune
+from marginrank.methods import PRESETS, parse_preset
+from marginrank.methods.baselines.trees import Trees
+
+BASELINES = [name for name, preset in PRESETS.items() if preset.kind == "baseline"]
+SHORT = {"rankboost": "rankboost@20", "mcrank": "mcrank@5", "lambdarank": "lambdarank@5"}
+
+
+@pytest.fixture(params=BASELINES)
+def name(request):
+    """Each baseline, with few rounds."""
+    if request.param == "lambdarank":
+        pytest.importorskip("lightgbm", reason="LightGBM is an extra")
+    return SHORT.get(request.param, request.param)
+
+
+def test_every_baseline_learns_and_is_the_same_after_a_file(name, judged, tmp_path):
+    queries = judged(feature_names=["bm25", "age", "noise", "one"])
+    ranker = Ranker(name, C=10.0, random_state=0, n_jobs=1).fit(queries)
+    scores = ranker.predict(queries)
+    by_noise = evaluate(queries, queries.X[:, 2], "ndcg").mean["ndcg"]
+    assert evaluate(queries, scores, "ndcg").mean["ndcg"] > by_noise + 0.1
+    assert (ranker.gap_, ranker.bound_, ranker.solver_, ranker.health_) == (np.inf, None, None, None)
+    assert np.isfinite(ranker.objective_)
+    assert ranker.coef_.shape == (ranker.form_.n_parameters,)
+    by_rows = np.random.default_rng(0).permutation(len(scores))
+    qid = np.repeat(np.arange(30), 8)[by_rows]
+    X = queries.X[by_rows]
+    ranker.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert np.array_equal(again.predict(queries), scores)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        assert again.predict(X, qid=qid) == pytest.approx(scores[by_rows], abs=1e-12)
+    for attribute in ("gap_", "objective_", "n_iter_", "measure_", "loss_", "scaling_", "trained_on_", "health_"):
+        assert getattr(again, attribute) == getattr(ranker, attribute), attribute
+    assert again.form_.kind == ranker.form_.kind
+    assert np.array_equal(again.fit(queries).predict(queries), scores)
+
+
+def test_what_says_how_a_loss_is_minimised_is_refused(name, judged):
+    queries = judged()
+    for option in (
+        {"bound": "tight"},
+        {"solver": "bundle"},
+        {"nonnegative": True},
+        {"anneal": 3},
+        {"start": np.ones(4)},
+    ):
+        key = next(iter(option))
+        with pytest.raises(ValueError, match=f"{key} is for methods with a loss, and preset '{name}' is a baseline"):
+            Ranker(name, **option).fit(queries)
+    with pytest.raises(ValueError, match="feature_map goes with measure"):
+        Ranker(name, feature_map="dorm").fit(queries)
+    with pytest.raises(DataError, match="no query carries an order"):
+        Ranker(name).fit(queries.X, np.ones(240), group=[8] * 30)
+
+
+def test_forms_of_their_own_and_inputs_that_are_refused(name, judged):
+    queries, baseline = judged(), parse_preset(name).baseline
+    if not baseline.linear or baseline.scaling is not None:
+        with pytest.raises(ValueError, match="has a form of its own; leave out scorer='additive'"):
+            Ranker(name, scorer="additive").fit(queries)
+    if baseline.scaling is not None:
+        with pytest.raises(ValueError, match=f"has a scaling of its own, '{baseline.scaling}'"):
+            Ranker(name, scaling="standard").fit(queries)
+    elif baseline.takes_sparse:
+        dense = Ranker(name, random_state=0, n_jobs=1).fit(queries)
+        sparse = Ranker(name, random_state=0, n_jobs=1).fit(sp.csr_array(queries.X), queries.grades, group=[8] * 30)
+        assert sparse.predict(sp.csr_array(queries.X)) == pytest.approx(dense.predict(queries), abs=1e-6)
+    else:
+        with pytest.raises(DataError, match=r"takes no sparse X; pass X.toarray\(\)"):
+            Ranker(name).fit(sp.csr_array(queries.X), queries.grades, group=[8] * 30)
+    if not baseline.takes_weights:
+        with pytest.raises(DataError, match="knows no weights of queries"):
+            Ranker(name, weighting="pairs").fit(queries)
+    elif name != "best-feature":  # whose choice takes more than that to change
+        plain, weighted = (Ranker(name, weighting=w, random_state=0, n_jobs=1).fit(queries) for w in (None, "pairs"))
+        assert not np.array_equal(weighted.predict(queries), plain.predict(queries))
+
+
+def test_a_path_and_a_choice_train_what_differs(name, judged):
+    queries, takes_C = judged(), parse_preset(name).takes_C
+    path = Ranker(name, random_state=0, n_jobs=1).fit_path(queries, Cs=[1.0, 100.0])
+    assert [one.C for one in path] == [1.0, 100.0]
+    assert np.array_equal(path[0].coef_, path[1].coef_) == (not takes_C)
+    chosen = tune(Ranker(name, random_state=0, n_jobs=1), queries, folds=2, Cs=[1.0, 100.0], n_jobs=1)
+    assert len(chosen.candidates) == (2 if takes_C else 1)
+    assert chosen.ranker.selection_["chosen"] == chosen.chosen
+
+
+@pytest.mark.parametrize("preset", ["rankboost@60", "mcrank@40", "prank@15"])
+def test_validation_queries_choose_the_round(preset, judged):
+    train, valid = judged(n_queries=10), judged(n_queries=40, seed=9)
+    ranker = Ranker(preset, random_state=0, patience=1000).fit(train, validation=valid)
+    stages = list(parse_preset(preset).baseline.stages(train, _setting()))
+    values = [
+        evaluate(valid, stage.form.score(stage.theta, valid.X), ranker.measure_).mean[ranker.measure_]
+        for stage in stages
+    ]
+    assert 0 < int(np.argmax(values)) < len(values) - 1
+    assert ranker.score(valid) == max(values)
+    assert np.array_equal(ranker.coef_, stages[int(np.argmax(values))].theta)
+    hasty = Ranker(preset, random_state=0, patience=1).fit(train, validation=valid)
+    assert hasty.solution_.reason == "callback"
+    assert hasty.n_iter_ < len(stages)
+
+
+def _setting():
+    from marginrank.methods.baselines.base import Setting
+
+    return Setting(random_state=0)
+
+
+def test_budgets_and_interrupts_give_the_rounds_so_far(judged):
+    def press(step, theta):
+        if step.passes == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    ranker = Ranker("rankboost").fit(judged(), callback=press)
+    assert (ranker.solution_.reason, ranker.n_iter_) == ("interrupted", 3)
+    assert Ranker("rankboost", time_limit=1e-9).fit(judged()).solution_.reason == "time_limit"
+    three = Ranker("rankboost").fit(judged(), callback=lambda step, _: step.passes == 4)
+    assert (three.solution_.reason, three.n_iter_) == ("callback", 4)
+
+
+def test_rounds_are_checked():
+    for name in ("rankboost@0", "mcrank@0", "lambdarank@0", "prank@0"):
+        with pytest.raises(ValueError, match="give at least 1"):
+            parse_preset(name)
+    with pytest.raises(ValueError, match="preset 'svmacc' has no cutoff; leave out '@3'"):
+        parse_preset("svmacc@3")
+    with pytest.raises(DataError, match="100 different grades; a class for each is for at most 64"):
+        Ranker("prank").fit(np.zeros((100, 1)), np.arange(100), group=[100])
+
+
+@pytest.mark.parametrize("name", ["mcrank@40", "lambdarank@40"])
+def test_a_time_limit_ends_boosting_and_keeps_what_it_has(name, judged, monkeypatch):
+    if name.startswith("lambdarank"):
+        pytest.importorskip("lightgbm")
+    clock = iter(range(10_000))
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    ranker = Ranker(name, time_limit=20.0, n_jobs=1).fit(judged())
+    assert ranker.solution_.reason == "time_limit"
+    assert 1 < ranker.n_iter_ < 40
+
+
+def test_missing_values_are_refused_or_known(judged):
+    queries = judged()
+    broken = replace(queries, X=np.where(np.arange(len(queries.X))[:, None] == 5, np.nan, queries.X))
+    for name in BASELINES:
+        ranker = Ranker(name)
+        if ranker._takes_nan():
+            assert np.isfinite(ranker.fit(broken).predict(broken)).all()
+            continue
+        with pytest.raises(DataError, match=r"X\[5, 0\] is nan"):
+            ranker.fit(broken)
+        if name != "lambdarank" or lightgbm_is_there():
+            with pytest.raises(DataError, match=r"X\[5, 0\] is nan"):
+                ranker.fit(queries).predict(broken)
+
+
+def lightgbm_is_there():
+    return importlib.util.find_spec("lightgbm") is not None
+
+
+def test_queries_of_weight_0_teach_nothing(judged):
+    queries = judged(query_weights=np.eye(30)[0])
+    grades = queries.grades.copy()
+    grades[:8] = 1.0
+    for name in ("svmacc", "rankboost", "best-feature", "svm-multiclass"):
+        with pytest.raises(DataError, match="no query"):
+            Ranker(name).fit(replace(queries, grades=grades))
+
+
+def test_grades_without_a_relevant_document_have_no_best_feature(judged):
+    queries = judged()
+    with pytest.raises(DataError, match="no query has a value of ap"):
+        Ranker("best-feature").fit(replace(queries, grades=np.minimum(queries.grades, 1.0) / 2))
+
+
+def test_a_gaussian_process_keeps_its_own_documents(judged):
+    queries, test = judged(), judged(seed=1)
+    ranker = Ranker("gp-regression").fit(queries)
+    before = ranker.predict(test)
+    queries.X[:] = 0.0
+    assert np.array_equal(ranker.predict(test), before)
+
+
+def test_validation_without_relevant_documents_is_refused(judged):
+    valid = judged(seed=1)
+    with pytest.raises(DataError, match="no validation query"):
+        Ranker("rankboost@5").fit(judged(), validation=replace(valid, grades=np.zeros_like(valid.grades)))
+
+
+def test_trees_that_do_not_fit_together_are_refused():
+    feature = np.array([0, -1, -1])
+    left, right = np.array([1, 0, 1]), np.array([2, 0, 0])
+    parts = (np.zeros(3), left, right, np.array([0]), np.array([0]), np.zeros(0))
+    assert Trees(1, feature, *parts).n_parameters == 2
+    for n_features, wrong in ((0, parts), (1, (np.zeros(3), left[:2], *parts[2:])), (1, (np.zeros(2), *parts[1:]))):
+        with pytest.raises(ValueError, match="do not fit together"):
+            Trees(n_features, feature, *wrong)
