@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import pairwise
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
 from marginrank.errors import DataError
+from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
-from marginrank.scorers.base import Scorer
+from marginrank.scorers.base import PreparedScorer, Scorer
+from marginrank.scorers.linear import Linear
+from marginrank.solvers.problem import Offer, Problem
 from marginrank.threads import chunk_bounds, for_each, thread_count
 from marginrank.typing import FloatArray, IntArray
 
@@ -20,61 +24,97 @@ CACHED_BYTES: Final = 1 << 21
 PARTS: Final = 32
 
 
-class RankingRisk:
-    """Mean loss over the queries that carry an order, and its gradient, as a function of parameters θ.
+class RankingRisk(Problem):
+    """Mean loss over the queries that have an order, and its gradient, as a function of parameters θ.
 
     The features are read once: a few queries at a time are scored, their losses taken, and the slopes brought back to
     the parameters while the features are still in the cache. Results do not depend on the number of threads.
+
+    Args:
+        scorer: A scorer prepared for the queries.
+        loss: The loss.
+        n_jobs: Number of threads; all cores by default.
+        center: Where the regulariser is minimal; 0 by default.
+
+    >>> from marginrank.losses import StructuredLoss
+    >>> queries = Queries.from_arrays([[1.0, 0.0], [0.0, 1.0]], [1, 0], group=[2])
+    >>> value, gradient = RankingRisk.of(queries, StructuredLoss("auc", "po"))(np.array([0.25, 0.0]))
+    >>> value, gradient.tolist()
+    (0.5, [-2.0, 2.0])
     """
 
-    def __init__(self, scorer: Scorer, loss: Loss, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, scorer: PreparedScorer, loss: Loss, n_jobs: int | None = None, center: FloatArray | None = None
+    ) -> None:
         queries = scorer.queries
         self.queries = queries
         self.scorer = scorer
+        self.definition = loss
         self.loss = loss.prepare(queries)
         weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
         counted = np.where(self.loss.active, weights, 0.0)
         self.weights = counted / counted.sum() if counted.any() else counted
         self.n_parameters = scorer.n_parameters
         self.n_blocks = len(queries)
+        self.center, self.signs = center, scorer.signs
+        self.convex, self.exact = loss.convex, self.loss.exact
         self._n_jobs = thread_count(n_jobs)
         self._chunks, self._part_starts = _cut(scorer)
         self._scores, self._slopes = np.empty(queries.n_documents), np.empty(queries.n_documents)
         self._xi, self._moves = np.zeros(len(queries)), np.empty(queries.n_documents)
 
+    @classmethod
+    def of(cls, queries: Queries, loss: Loss, scorer: Scorer | None = None, n_jobs: int | None = None) -> RankingRisk:
+        """Make the risk of a loss on queries, for a linear scorer unless another is given."""
+        if not isinstance(queries, Queries) or not isinstance(loss, Loss):
+            raise TypeError("RankingRisk.of(queries, loss) takes Queries and a Loss, such as StructuredLoss('ap')")
+        return cls((scorer or Linear()).prepare(queries, n_jobs), loss, n_jobs)
+
+    @property
+    def offers(self) -> frozenset[Offer]:  # type: ignore[override]
+        """Blocks, one per query; Hessian products of smooth losses; a majorant of losses that are not convex."""
+        offered = {"blocks", *(["hessian"] if self.definition.smooth else []), *([] if self.convex else ["majorant"])}
+        return cast("frozenset[Offer]", frozenset(offered))
+
+    @cached_property
+    def majorant(self) -> Problem | None:  # type: ignore[override]
+        """The risk of the convex loss above this one; None where it is convex itself."""
+        above = self.definition.majorant
+        return None if above is None else RankingRisk(self.scorer, above, self._n_jobs, self.center)
+
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Risk and gradient at θ."""
+        """Return risk and gradient at θ."""
         cells = self._evaluate(theta)
         return float(self.weights @ self._xi), self.scorer.gradient(cells.sum(axis=0))
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Risk and gradient at θ in a fixed number of parts, which add up to them."""
+        """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
         cells = self._evaluate(theta)
         first_queries = np.array([self._chunks[start][0] for start in self._part_starts])
         values = np.add.reduceat(self.weights * self._xi, first_queries)
         return values, self.scorer.gradient(np.add.reduceat(cells, self._part_starts, axis=0))
 
     def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Share of one query in the risk and in its gradient."""
+        """Return the share of one query in the risk and in its gradient."""
         table = self.scorer.table(self._check(theta))
         cells = np.zeros_like(table)
         self._work(table, cells, number, number + 1)
         return float(self.weights[number] * self._xi[number]), self.scorer.gradient(cells)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Generalised Hessian of the risk at θ, times a direction; for losses that have one."""
+        """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
         table, moves = self.scorer.table(self._check(theta)), self.scorer.table(self._check(direction))
         cells = self._add_up(lambda cells, first, end: self._curve(table, moves, cells, first, end), len(table))
         return self.scorer.gradient(cells.sum(axis=0))
 
     def scores(self, theta: FloatArray) -> FloatArray:
-        """Scores in the order of the rows that the queries were made from, as `evaluate` takes them."""
+        """Return the scores of all documents."""
         table = self.scorer.table(self._check(theta))
         scores = np.empty(self.queries.n_documents)
         for_each(
             lambda first, end: self.scorer.score(table, scores, *self._rows(first, end)), self._chunks, self._n_jobs
         )
-        return np.asarray(self.queries.restore(scores))
+        return scores
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         table = self.scorer.table(self._check(theta))
@@ -125,7 +165,7 @@ class RankingRisk:
         self.scorer.pull_back(self._slopes, cells, start, stop)
 
 
-def _cut(scorer: Scorer) -> tuple[list[tuple[int, int]], IntArray]:
+def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
     """Runs of queries that are worked on together, and the first run of each part."""
     queries, cell_bytes = scorer.queries, 8 * max(1, scorer.n_parameters)
     # A solver keeps some forty planes of each part, and works on them between evaluations: neither their room nor the

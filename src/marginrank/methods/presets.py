@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
+import importlib
+import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from functools import cache
+from typing import Final
 
-from marginrank.losses.base import Bound, Loss
+from marginrank.components import did_you_mean, members, parse_component
+from marginrank.estimator import BaseRanker
+from marginrank.losses.base import Loss
 from marginrank.losses.combine import MaxLoss, SumLoss
 from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.pairwise import NDCGPairwiseHinge, PairwiseHinge, PositionHinge
@@ -17,17 +20,13 @@ from marginrank.losses.per_query import ModifiedWTA
 from marginrank.losses.pointwise import SquaredError
 from marginrank.losses.smooth import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
-from marginrank.measures import Measure, parse_measure
-
-if TYPE_CHECKING:
-    from marginrank.methods.baselines.base import Baseline
-
-#: Where training under the tight bound begins, and what it stays near.
-Start: TypeAlias = Literal["ranksvm", "regression"]
+from marginrank.measures import Measure
+from marginrank.measures.mixes import parse_mix
+from marginrank.methods.tight import BoundChoice, Tight
 
 _CUT: Final = re.compile(r"@(?P<k>[0-9]+)\Z")
-_PLUS: Final = re.compile(r"\+(?![^(]*\))")
-_WEIGHTED: Final = re.compile(r"\s*(?:(?P<weight>[0-9.]+)\s*\*)?\s*(?P<measure>.*?)\s*\Z")
+#: What is trained where nothing is asked for.
+DEFAULT: Final = "svmmap"
 
 
 @dataclass(frozen=True)
@@ -38,23 +37,19 @@ class Preset:
         name: How it is asked for; one with a cutoff, or with rounds, takes ``@k`` after its name.
         summary: What it is, in a line.
         paper: Where it is from.
-        make: The loss or the baseline, given the cutoff or the number of rounds.
-        measure: The measure that it is for, ``@k`` left open as ``@{k}``.
-        cut: The cutoff, or number of rounds, where none is asked for; None for a method without.
-        bound: The bound that is trained; ``auto`` takes the hinge unless it collapses.
-        start: Where training under the tight bound begins.
-        kind: Whether a loss is minimised, or a baseline trained in its own way.
+        make: Makes the loss or the baseline, given the cutoff or the number of rounds.
+        cut: The default cutoff or number of rounds; None for a method without.
+        bound: The bound that is minimised.
+        kind: Whether a ``loss`` is minimised, or a ``baseline`` trained in its own way.
     """
 
     name: str
     summary: str
     paper: str
-    make: Callable[[int], Loss | Baseline]
-    measure: str
+    make: Callable[[int], Loss | BaseRanker]
     cut: int | None = None
-    bound: Bound | Literal["auto"] = "auto"
-    start: Start = "ranksvm"
-    kind: Literal["loss", "baseline"] = "loss"
+    bound: BoundChoice = "auto"
+    kind: str = "loss"
 
 
 _YUE = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
@@ -69,18 +64,17 @@ def _combo(k: int) -> tuple[Loss, ...]:
 
 
 _LOSSES: Final = (
-    Preset("svmmap", "average precision, φpo", _YUE, lambda _: StructuredLoss("ap"), "ap"),
-    Preset("svmauc", "ROCArea, φpo", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc"), "auc"),
-    Preset("svmprec", "precision@k, φpo", "Joachims (ICML 2005)", lambda k: StructuredLoss(f"p@{k}"), "p@{k}", 10),
-    Preset("svmndcg", "NDCG@k, φpo", _CHK, lambda k: StructuredLoss(f"ndcg@{k}"), "ndcg@{k}", 10),
-    Preset("svmndcg-nc", "NDCG without a cutoff, φpo", _CHK, lambda _: StructuredLoss("ndcg"), "ndcg"),
-    Preset("svmmrr", "reciprocal rank@k, φmrr", _CHK, lambda k: StructuredLoss(f"rr@{k}", "mrr"), "rr@{k}", 10),
+    Preset("svmmap", "average precision, φpo", _YUE, lambda _: StructuredLoss("ap")),
+    Preset("svmauc", "ROCArea, φpo", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc")),
+    Preset("svmprec", "precision@k, φpo", "Joachims (ICML 2005)", lambda k: StructuredLoss(f"p@{k}"), 10),
+    Preset("svmndcg", "NDCG@k, φpo", _CHK, lambda k: StructuredLoss(f"ndcg@{k}"), 10),
+    Preset("svmndcg-nc", "NDCG without a cutoff, φpo", _CHK, lambda _: StructuredLoss("ndcg")),
+    Preset("svmmrr", "reciprocal rank@k, φmrr", _CHK, lambda k: StructuredLoss(f"rr@{k}", "mrr"), 10),
     Preset(
         "svmcombo",
         "AP, NDCG@k and RR@k, each with its own slack",
         _CHK,
         lambda k: SumLoss(_combo(k)),
-        "ap+ndcg@{k}+rr@{k}",
         10,
     ),
     Preset(
@@ -88,139 +82,79 @@ _LOSSES: Final = (
         "AP, NDCG@k and RR@k with one slack for all",
         _CHK,
         lambda k: MaxLoss(_combo(k)),
-        "ap+ndcg@{k}+rr@{k}",
         10,
         "hinge",
     ),
-    Preset("dorm-ndcg", "NDCG@k, φdorm", _DORM, lambda k: StructuredLoss(f"ndcg@{k}", "dorm"), "ndcg@{k}", 10),
-    Preset("dorm-mrr", "reciprocal rank, φdorm", _DORM, lambda _: StructuredLoss("rr", "dorm"), "rr"),
-    Preset("dorm-p", "precision@k, φdorm", _DORM, lambda k: StructuredLoss(f"p@{k}", "dorm"), "p@{k}", 10),
-    Preset("dorm-eru", "expected rank utility, φdorm", _DORM, lambda _: StructuredLoss("eru", "dorm"), "eru"),
-    Preset("mwta", "modified winner takes all, φdorm", _DORM, lambda _: ModifiedWTA(), "wta"),
+    Preset("dorm-ndcg", "NDCG@k, φdorm", _DORM, lambda k: StructuredLoss(f"ndcg@{k}", "dorm"), 10),
+    Preset("dorm-mrr", "reciprocal rank, φdorm", _DORM, lambda _: StructuredLoss("rr", "dorm")),
+    Preset("dorm-p", "precision@k, φdorm", _DORM, lambda k: StructuredLoss(f"p@{k}", "dorm"), 10),
+    Preset("dorm-eru", "expected rank utility, φdorm", _DORM, lambda _: StructuredLoss("eru", "dorm")),
+    Preset("mwta", "modified winner takes all, φdorm", _DORM, lambda _: ModifiedWTA()),
     Preset(
         "chapelle-ndcg",
         "NDCG@k, φdorm, tight bound from a regression",
         _CLS,
         lambda k: StructuredLoss(f"ndcg@{k}", "dorm"),
-        "ndcg@{k}",
         10,
-        "tight",
-        "regression",
+        Tight(start="regression"),
     ),
-    Preset("ranksvm", "hinge of every pair of grades", "Joachims (KDD 2002)", lambda _: PairwiseHinge(), "auc"),
+    Preset("ranksvm", "hinge of every pair of grades", "Joachims (KDD 2002)", lambda _: PairwiseHinge()),
     Preset(
         "ranksvm-squared",
         "squared hinge of every pair of grades",
         "Lee, Lin (2014)",
         lambda _: PairwiseHinge(power=2),
-        "auc",
     ),
     Preset(
         "svm-ir-qp",
         "the same, weighted by what NDCG loses",
         "Cao et al. (SIGIR 2006)",
         lambda _: NDCGPairwiseHinge(),
-        "ndcg",
     ),
-    Preset("regression", "squared error of the grades (ridge)", f"{_CLS} §5.1", lambda _: SquaredError(), "ndcg"),
+    Preset("regression", "squared error of the grades (ridge)", f"{_CLS} §5.1", lambda _: SquaredError()),
     Preset(
         "position-hinge",
         "position-sensitive pairwise hinge",
         "Riezler, De Bona (2009)",
         lambda _: PositionHinge(normalize="pairs"),
-        "auc",
     ),
     Preset(
         "softmax",
         "cross entropy with each document's share of the grades",
         "Cao et al. (ICML 2007), with other targets",
         lambda _: SoftmaxCrossEntropy(divergence=True, target="share"),
-        "ndcg",
     ),
     Preset(
         "listnet",
         "cross entropy with the softmax of the gains, linear",
         "Cao et al. (ICML 2007)",
         lambda _: SoftmaxCrossEntropy(gain="exp2", divergence=True),
-        "ndcg",
     ),
 )
 
 
-def _baseline(
-    name: str, summary: str, paper: str, place: str, measure: str, rounds: int | None = None, **options: Any
-) -> Preset:
-    """A baseline; what it is made of takes long to import, and a list of names should not wait for it."""
-
-    def make(k: int) -> Baseline:
-        module, _, kind = place.partition(":")
-        made: Baseline = getattr(import_module(f"marginrank.methods.baselines.{module}"), kind)(
-            *(() if rounds is None else (k,)), **options
-        )
-        return made
-
-    return Preset(name, summary, paper, make, measure, rounds, kind="baseline")
+@cache
+def _baseline_presets() -> tuple[Preset, ...]:
+    """The presets that the modules of the folder ``baselines`` name, in a tuple ``PRESETS`` each."""
+    package = importlib.import_module("marginrank.methods.baselines")
+    named = []
+    for module in pkgutil.iter_modules(package.__path__):
+        named += getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "PRESETS", ())
+    return tuple(named)
 
 
-_BASELINES: Final = (
-    _baseline("best-feature", "one feature, up or down", f"{_YUE} §5.1", "best_feature:BestFeature", "ap"),
-    _baseline("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", "svm:AccuracySVM", "ap"),
-    _baseline(
-        "svmacc2", "the same, both sides at equal cost", f"{_YUE} §5.2.1", "svm:AccuracySVM", "ap", balanced=True
-    ),
-    _baseline(
-        "svmacc3",
-        "svmacc of step functions of percentiles",
-        f"{_YUE} §5.2.1",
-        "svm:AccuracySVM",
-        "ap",
-        relative="query-percentile",
-    ),
-    _baseline(
-        "svmacc4",
-        "svmacc of step functions of each query's range",
-        f"{_YUE} §5.2.1",
-        "svm:AccuracySVM",
-        "ap",
-        relative="query-minmax",
-    ),
-    _baseline("svm-multiclass", "one class per grade", f"{_DORM} §6.3", "svm:MulticlassSVM", "ndcg"),
-    _baseline("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", "perceptron:PRank", "ndcg", 30),
-    _baseline(
-        "jrank",
-        "the same, with weights of each query beside the shared ones",
-        "Basilico, Hofmann (ICML 2004)",
-        "perceptron:JRank",
-        "ndcg",
-        30,
-    ),
-    _baseline(
-        "rankboost",
-        "one threshold of a feature a round",
-        "Freund, Iyer, Schapire, Singer (JMLR 2003)",
-        "rankboost:RankBoost",
-        "ap",
-        300,
-    ),
-    _baseline("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", "mcrank:McRank", "ndcg", 30),
-    _baseline(
-        "gp-regression", "Gaussian process on the grades", f"{_DORM} §6.6", "gaussian_process:GaussianProcess", "ndcg"
-    ),
-    _baseline(
-        "lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", "lambdarank:LambdaRank", "ndcg", 100
-    ),
-)
-PRESETS: Final[Mapping[str, Preset]] = {preset.name: preset for preset in (*_LOSSES, *_BASELINES)}
+def all_presets() -> dict[str, Preset]:
+    """Return every preset by name: those of losses, then the baselines."""
+    return {preset.name: preset for preset in (*_LOSSES, *_baseline_presets())}
 
 
 @dataclass(frozen=True)
 class Method:
-    """How a ranker is trained, by a loss or as a baseline, and the measure it is judged by."""
+    """What a ranker is asked to train: a loss to minimise, or a baseline; and the preset it came from."""
 
-    trained: Loss | Baseline
-    measure: str
-    bound: Bound | Literal["auto"] = "auto"
-    start: Start = "ranksvm"
+    trained: Loss | BaseRanker
+    preset: str | None = None
+    bound: BoundChoice = "auto"
 
     @property
     def loss(self) -> Loss | None:
@@ -228,65 +162,75 @@ class Method:
         return self.trained if isinstance(self.trained, Loss) else None
 
     @property
-    def baseline(self) -> Baseline | None:
+    def baseline(self) -> BaseRanker | None:
         """The baseline; None where a loss is minimised."""
-        return None if isinstance(self.trained, Loss) else self.trained
+        return self.trained if isinstance(self.trained, BaseRanker) else None
 
     @property
-    def takes_C(self) -> bool:
-        """Whether there is a C to choose."""
-        return self.baseline is None or self.baseline.takes_C
+    def criterion(self) -> str:
+        """The measure, or mix of measures, that the method is judged by."""
+        return self.trained.criterion
 
 
 def parse_preset(name: str) -> Method:
     """Look a method up by name.
 
-    >>> parse_preset("svmndcg@5").loss
-    StructuredLoss(measure='ndcg@5', feature_map='po', bound='hinge')
-    >>> parse_preset("prank@5").baseline
-    PRank(epochs=5)
+    >>> parse_preset("svmndcg@5").criterion
+    'ndcg@5'
     >>> parse_preset("svmmpa")
     Traceback (most recent call last):
-    ValueError: unknown preset 'svmmpa'; did you mean 'svmmap'? `marginrank presets` lists them all
+    ValueError: unknown preset 'svmmpa'; did you mean 'svmmap'?
     """
     spelled = str(name).strip().lower()
     cut = _CUT.search(spelled)
     base = spelled[: cut.start()] if cut else spelled
-    if base not in PRESETS:
-        near = difflib.get_close_matches(base, PRESETS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown preset {name!r}; {hint}`marginrank presets` lists them all")
-    preset = PRESETS[base]
+    known = all_presets()
+    if base not in known:
+        raise ValueError(f"unknown preset {name!r}; {did_you_mean(base, known)}")
+    preset = known[base]
     if cut and preset.cut is None:
         raise ValueError(f"preset {base!r} has no cutoff; leave out {cut.group()!r}")
     k = int(cut["k"]) if cut else preset.cut or 0
-    return Method(preset.make(k), preset.measure.format(k=k), preset.bound, preset.start)
+    return Method(preset.make(k), spelled, preset.bound)
 
 
-def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
-    """Read one measure, or several with weights.
+def parse_method(spec: str | Measure | Loss) -> Method:
+    """Read what to train: the name of a preset, a measure or mix of measures, the name of a loss, or a `Loss`.
 
-    >>> parse_mix("ndcg@10 + 0.5*ap")
-    [(1.0, ndcg@10), (0.5, ap)]
+    >>> parse_method("ndcg@10 + 0.5*ap").criterion
+    'ndcg@10 + 0.5*ap'
+    >>> parse_method("ncdg@10")
+    Traceback (most recent call last):
+    ValueError: 'ncdg@10' is neither a preset nor a measure; did you mean 'ndcg@10'?
     """
+    if isinstance(spec, Loss):
+        return Method(spec)
     if isinstance(spec, Measure):
-        return [(1.0, spec)]
-    found = []
-    for part in _PLUS.split(spec):
-        match = _WEIGHTED.match(part)
-        if match is None or not match["measure"]:
-            raise ValueError(f"{spec!r} is no measure or mix of measures; write 'ndcg@10' or 'ndcg@10 + 0.5*ap'")
-        found.append((float(match["weight"] or 1.0), parse_measure(match["measure"])))
-    return found
+        return Method(loss_for(spec))
+    if not isinstance(spec, str):
+        raise TypeError(f"method is {spec!r}; give the name of a preset, a measure, or a Loss")
+    spelled = spec.strip().lower()
+    if _CUT.sub("", spelled) in all_presets():
+        return parse_preset(spelled)
+    if spelled.partition("(")[0] in members(Loss):
+        return Method(parse_component(Loss, spelled))
+    try:
+        return Method(loss_for(spec))
+    except ValueError as error:
+        if re.search(r"[+*(]", spec) or not str(error).startswith("unknown measure"):
+            raise
+    base, cut = _CUT.sub("", spelled), spelled[len(_CUT.sub("", spelled)) :]
+    words = {word + cut: word for word in (*all_presets(), *Measure.registry)}
+    raise ValueError(f"{spec!r} is neither a preset nor a measure; {did_you_mean(base + cut, words)}")
 
 
 def loss_for(measure: str | Measure, feature_map: str | FeatureMap | None = None) -> Loss:
-    """Give the structured loss of a measure or a mix of measures, each with its own slack.
+    """Return the structured loss of a measure or a mix of measures, each with its own slack.
 
     Without a map, reciprocal rank has φmrr and every other measure φpo.
 
-    >>> loss_for("rr@10")
-    StructuredLoss(measure=rr@10, feature_map='mrr', bound='hinge')
+    >>> loss_for("rr@10").feature_map
+    'mrr'
     """
     parts = parse_mix(measure)
     losses = [

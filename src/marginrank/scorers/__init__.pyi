@@ -1,5 +1,5 @@
-from .additive import AdditiveRisk as AdditiveRisk
-from .bins import Bins as Bins
-from .bins import Shape as Shape
+from .additive import Additive as Additive
+from .base import PreparedScorer as PreparedScorer, Scorer as Scorer, parse_scorer as parse_scorer
+from .bins import Bins as Bins, Shape as Shape
 from .forms import Form as Form
-from .linear import LinearRisk as LinearRisk
+from .linear import Linear as Linear, Weights as Weights

@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.losses.base import Loss
-from marginrank.risk import RankingRisk
-from marginrank.scorers.base import Scorer
-from marginrank.scorers.bins import Bins
+from marginrank.preparation.thresholds import Spacing
+from marginrank.scorers.base import PreparedScorer, Scorer
+from marginrank.scorers.bins import Bins, Monotone
 from marginrank.typing import AnyArray, ByteArray, FloatArray, IntArray
 
 
-class AdditiveScorer(Scorer):
+@dataclass(frozen=True)
+class Additive(Scorer):
+    """One step function per feature; see `Bins` for what θ means.
+
+    Args:
+        bins: Maximum number of bins per feature, 2 to 255.
+        spacing: How thresholds are chosen on the training data: ``quantile`` or ``even``.
+        monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
+            of them.
+    """
+
+    name = "additive"
+    takes_nan = True
+    scale_matters = False
+    bins: int = 255
+    spacing: Spacing = "quantile"
+    monotone: Monotone | None = None
+
+    def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedAdditive:
+        """Learn the bins, and prepare for scoring the documents of given queries."""
+        bins = Bins.learn(queries.X, self.bins, self.spacing, n_jobs)
+        prepared = PreparedAdditive(queries, bins, n_jobs)
+        if self.monotone is not None:
+            prepared.signs = bins.signs(self.monotone, queries.feature_names)
+        return prepared
+
+
+class PreparedAdditive(PreparedScorer):
     """Scores Σ_f T_f[code of f], with T_f the running sums of the increments of feature f.
 
     The features are read once, and only their codes kept: `queries` here have no features. A pass over the rows reads a
@@ -51,23 +78,6 @@ class AdditiveScorer(Scorer):
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Sums of the cells above each threshold."""
         return self.bins.gradient(cells)
-
-
-class AdditiveRisk(RankingRisk):
-    """Mean loss over the queries that carry an order, and its gradient, as a function of the increments θ.
-
-    >>> from marginrank.losses.structured import StructuredLoss
-    >>> queries = Queries.from_arrays([[3.0], [1.0]], [1, 0], group=[2])
-    >>> risk = AdditiveRisk(queries, StructuredLoss("auc", "po"), Bins((np.array([0.0, 2.0]),), np.array([False])))
-    >>> value, gradient = risk(np.array([1.0, 0.25]))         # scores 1.25 and 1
-    >>> value, gradient.tolist()
-    (0.5, [0.0, -2.0])
-    """
-
-    def __init__(self, queries: Queries, loss: Loss, bins: Bins, n_jobs: int | None = None) -> None:
-        if not isinstance(queries, Queries) or not isinstance(loss, Loss) or not isinstance(bins, Bins):
-            raise TypeError("AdditiveRisk(queries, loss, bins) takes Queries, a Loss and Bins, such as Bins.learn(X)")
-        super().__init__(AdditiveScorer(queries, bins, n_jobs), loss, n_jobs)
 
 
 class _Packing(NamedTuple):

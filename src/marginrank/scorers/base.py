@@ -1,17 +1,39 @@
-"""What a scorer is: scores of documents as a function of parameters, and the way back."""
+"""What a scorer is: how parameters and features give scores, and the way back."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, cast
 
 import numpy as np
 
+from marginrank.components import Component, parse_component
 from marginrank.data.queries import Queries
 from marginrank.scorers.forms import Form
-from marginrank.typing import FloatArray
+from marginrank.typing import FloatArray, IntArray
 
 
-class Scorer(ABC):
+@dataclass(frozen=True)
+class Scorer(Component, ABC):
+    """How parameters θ and features give scores.
+
+    A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
+    """
+
+    family = "scorer"
+    #: Whether features may be NaN.
+    takes_nan: ClassVar[bool] = False
+    takes_sparse: ClassVar[bool] = False
+    #: Whether scores change with the scale of the features, so that scaling them matters.
+    scale_matters: ClassVar[bool] = True
+
+    @abstractmethod
+    def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedScorer:
+        """Prepare for scoring the documents of given queries, over and over."""
+
+
+class PreparedScorer(ABC):
     """Scores of the documents of given queries as a linear function of parameters θ, some rows at a time.
 
     Rows are scored from a table, which is made of θ once per evaluation, and give their slopes back to cells of the
@@ -24,17 +46,19 @@ class Scorer(ABC):
     n_parameters: int
     #: Bytes that one pass over all rows reads.
     n_bytes: int
+    #: Signs that parameters have to keep to: 1, −1, or 0 where free; None where all are free.
+    signs: IntArray | None = None
 
     @abstractmethod
     def table(self, theta: FloatArray) -> FloatArray:
-        """What rows are scored from."""
+        """Return what rows are scored from."""
 
     @abstractmethod
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write the scores of the rows from ``start`` to ``stop``."""
 
     def scores(self, theta: FloatArray) -> FloatArray:
-        """Give the scores of all documents."""
+        """Return the scores of all documents."""
         scores = np.empty(self.queries.n_documents)
         self.score(self.table(theta), scores, 0, len(scores))
         return scores
@@ -45,4 +69,13 @@ class Scorer(ABC):
 
     @abstractmethod
     def gradient(self, cells: FloatArray) -> FloatArray:
-        """Derivatives by θ, given those by the cells, along the last axis."""
+        """Return derivatives by θ, given those by the cells, along the last axis."""
+
+
+def parse_scorer(spec: str | Scorer) -> Scorer:
+    """Read the spelling of a scorer, such as ``linear`` or ``additive(bins=64)``.
+
+    >>> parse_scorer("additive(bins=64)").bins
+    64
+    """
+    return cast("Scorer", parse_component(Scorer, spec))

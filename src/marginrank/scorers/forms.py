@@ -1,7 +1,9 @@
-"""What a trained ranker is: arrays, and a way from features to scores."""
+"""What is left of a scorer after training: arrays, and a way from features to scores."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Self
@@ -10,7 +12,7 @@ from marginrank.typing import AnyArray, Features, FloatArray
 
 
 class Form(ABC):
-    """How parameters θ score documents: weights, step functions, trees, or a sum over training documents.
+    """How parameters θ score documents: weights, curves, trees, or a sum over training documents.
 
     A form is made of arrays, so that a model file can hold it and reading one runs no code.
     """
@@ -21,6 +23,12 @@ class Form(ABC):
     takes_nan: ClassVar[bool] = False
     #: What `sizes` counts.
     sized_by: ClassVar[str]
+    registry: ClassVar[dict[str, type[Form]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in vars(cls):
+            Form.registry[cls.kind] = cls
 
     @property
     @abstractmethod
@@ -31,15 +39,28 @@ class Form(ABC):
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents."""
 
+    def contributions(self, theta: FloatArray, X: Features) -> FloatArray:  # noqa: ARG002
+        """Return what each feature adds to the score of each document; the rows sum to the scores."""
+        raise TypeError(f"the scores of a {self.kind} model are not a sum over features, so they have no contributions")
+
     @abstractmethod
     def sizes(self, theta: FloatArray) -> FloatArray:
-        """How much each feature matters, as ``sized_by`` says; empty where features cannot be told apart."""
+        """Return how much each feature matters, as ``sized_by`` says; empty where features cannot be told apart."""
 
     @abstractmethod
     def arrays(self) -> dict[str, AnyArray]:
-        """All that the form is made of, but θ."""
+        """Return all that the form is made of, but θ."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Make a form of what `arrays` gave."""
+        """Make a form of what `arrays` returned."""
+
+
+def all_forms() -> dict[str, type[Form]]:
+    """Return every form by kind, after loading every module of this folder."""
+    package = importlib.import_module(__name__.rpartition(".")[0])
+    for module in pkgutil.iter_modules(package.__path__):
+        if not module.name.endswith("kernel"):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(Form.registry)

@@ -1,8 +1,8 @@
-"""The linear scorer: scores X·w."""
+"""The linear scorer: one weight per feature."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeAlias
@@ -11,21 +11,50 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
-from marginrank.losses.base import Loss
-from marginrank.risk import RankingRisk
-from marginrank.scorers.base import Scorer
+from marginrank.scorers.base import PreparedScorer, Scorer
+from marginrank.scorers.bins import feature_number
 from marginrank.scorers.forms import Form
 from marginrank.threads import CHUNKS, for_each
-from marginrank.typing import AnyArray, Features, FloatArray
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 Rows: TypeAlias = Callable[[Any, Any, int, int], None]
 
 
 @dataclass(frozen=True)
-class Linear(Form):
-    """Weights: the score is X·θ.
+class Linear(Scorer):
+    """One weight per feature: the score is X·w, for dense or sparse features.
 
-    >>> Linear(2).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
+    Args:
+        nonnegative: True for weights that are not negative, or the features it holds for, by name or number.
+
+    >>> queries = Queries.from_arrays([[1.0, 0.5], [0.0, 2.0]], [1, 0], group=[2])
+    >>> Linear().prepare(queries).scores(np.array([2.0, -1.0])).tolist()
+    [1.5, -2.0]
+    """
+
+    name = "linear"
+    takes_sparse = True
+    nonnegative: bool | Sequence[int | str] = False
+
+    def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:  # noqa: ARG002
+        """Prepare for scoring the documents of given queries."""
+        return PreparedLinear(queries, self._signs(queries))
+
+    def _signs(self, queries: Queries) -> IntArray | None:
+        if self.nonnegative is False or self.nonnegative is None:
+            return None
+        signs = np.zeros(queries.n_features, dtype=np.int64)
+        chosen = range(queries.n_features) if self.nonnegative is True else self.nonnegative
+        for feature in chosen:
+            signs[feature_number(feature, queries.n_features, queries.feature_names)] = 1
+        return signs
+
+
+@dataclass(frozen=True)
+class Weights(Form):
+    """Weights of features: the score is X·θ.
+
+    >>> Weights(2).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
     [1.5]
     """
 
@@ -42,33 +71,38 @@ class Linear(Form):
         """Score documents."""
         return linear_scores(X, theta, n_jobs)
 
+    def contributions(self, theta: FloatArray, X: Features) -> FloatArray:
+        """Return weight times value, for each document and feature."""
+        return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64) * theta
+
     def sizes(self, theta: FloatArray) -> FloatArray:
-        """The weights."""
+        """Return the weights."""
         return theta
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Nothing but θ."""
+        """Return nothing: there is only θ."""
         return {}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:  # noqa: ARG003
-        """All that there is to know is the number of features."""
+        """Make weights for a number of features."""
         return cls(n_features)
 
 
-class LinearScorer(Scorer):
+class PreparedLinear(PreparedScorer):
     """Scores X·w of dense or sparse features."""
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: Queries, signs: IntArray | None = None) -> None:
         X = queries.X
         self.queries = queries
-        self.form = Linear(queries.n_features)
+        self.signs = signs
+        self.form = Weights(queries.n_features)
         self.n_parameters = queries.n_features
         self.n_bytes = X.data.nbytes if sp.issparse(X) else queries.n_documents * queries.n_features * X.dtype.itemsize
         self._score, self._pull_back = _row_kernels(X)
 
     def table(self, theta: FloatArray) -> FloatArray:
-        """The weights themselves."""
+        """Return the weights themselves."""
         return theta
 
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
@@ -80,25 +114,8 @@ class LinearScorer(Scorer):
         self._pull_back(slopes, cells, start, stop)
 
     def gradient(self, cells: FloatArray) -> FloatArray:
-        """The cells themselves."""
+        """Return the cells themselves."""
         return cells
-
-
-class LinearRisk(RankingRisk):
-    """Mean loss over the queries that carry an order, and its gradient, as a function of the weights w.
-
-    >>> from marginrank.losses.structured import StructuredLoss
-    >>> queries = Queries.from_arrays([[1.0, 0.0], [0.0, 1.0]], [1, 0], group=[2])
-    >>> risk = LinearRisk(queries, StructuredLoss("auc", "po"))
-    >>> value, gradient = risk(np.array([0.25, 0.0]))
-    >>> value, gradient.tolist()
-    (0.5, [-2.0, 2.0])
-    """
-
-    def __init__(self, queries: Queries, loss: Loss, n_jobs: int | None = None) -> None:
-        if not isinstance(queries, Queries) or not isinstance(loss, Loss):
-            raise TypeError("LinearRisk(queries, loss) takes Queries and a Loss, such as StructuredLoss('ap')")
-        super().__init__(LinearScorer(queries), loss, n_jobs)
 
 
 def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> FloatArray:

@@ -7,9 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from marginrank.solvers.base import Solver
 from marginrank.solvers.n_slack import WorkingSets
-from marginrank.solvers.progress import Limits, Progress, evaluate
-from marginrank.solvers.solution import BlockRisk, Solution
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.progress import Progress, evaluate
+from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray, IntArray
 
 #: Rounds of blocks drawn by their gaps between two rounds of all blocks, and the share of the gap that a round covers.
@@ -24,7 +26,7 @@ _SWEEPS: Final = 10
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Limits):
+class FrankWolfe(Solver):
     """Frank–Wolfe steps in the dual, one block at a time.
 
     Lacoste-Julien, Jaggi, Schmidt and Pletscher (2013), with the gap sampling, the cached planes and the pairwise steps
@@ -38,41 +40,37 @@ class FrankWolfe(Limits):
     the whole, so blocks without weight are asked once.
 
     Args:
-        tol: Gap at which the optimum counts as found, as a share of the objective.
-        max_iter: Most iterations, of two to four passes each.
-        time_limit: Most seconds.
+        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        max_iter: Maximum number of iterations, of two to four passes each.
+        time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
         random_state: Seed of the order of the blocks.
         idle: Iterations after which a plane that holds nothing up is dropped.
 
-    >>> class Distance:
-    ...     n_blocks = 1
+    >>> class Distance(Problem):
+    ...     n_parameters, offers = 1, frozenset({"blocks"})
     ...     def __call__(self, w): return abs(w[0] - 3.0), np.sign(w - 3.0)
     ...     def block(self, number, w): return self(w)
-    >>> solution = FrankWolfe(tol=1e-9).minimize(Distance(), n_parameters=1, C=1.0)
+    >>> solution = FrankWolfe(tol=1e-9).minimize(Distance(), C=1.0)
     >>> solution.theta.round(6).tolist(), round(solution.primal, 6), solution.converged
     ([1.0], 2.5, True)
     """
 
+    name = "frank-wolfe"
+    needs = ("blocks",)
     random_state: int | None = 0
     idle: int = 10
 
-    def minimize(self, risk: BlockRisk, n_parameters: int, C: float, *, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective.
-
-        Args:
-            risk: Risk that is a sum over blocks, none of which is ever negative.
-            n_parameters: Length of θ.
-            C: Weight of the risk.
-            start: Where the first planes are taken, 0 by default.
-        """
-        progress = Progress(self, C)
-        search = _Search(risk, WorkingSets(risk.n_blocks, n_parameters, C), np.random.default_rng(self.random_state))
+    def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        progress = Progress(self, problem, C)
+        sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
+        search = _Search(problem, sets, np.random.default_rng(self.random_state))
         with progress.interruptible():
-            theta = np.zeros(n_parameters) if start is None else np.array(start, dtype=np.float64)
+            theta = np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64)
             value = search.begin(theta)
             while True:
-                progress.offer(theta, 0.5 * float(theta @ theta) + C * value, value)
+                progress.offer(theta, value)
                 if progress.note(search.sets.dual(), search.passes):
                     break
                 if search.astray:
@@ -89,7 +87,7 @@ class FrankWolfe(Limits):
 class _Search:
     """Blocks of a risk, what is known of their planes and gaps, and what was asked of them."""
 
-    def __init__(self, risk: BlockRisk, sets: WorkingSets, rng: np.random.Generator) -> None:
+    def __init__(self, risk: Problem, sets: WorkingSets, rng: np.random.Generator) -> None:
         self.risk, self.sets, self.rng = risk, sets, rng
         self.gaps = np.zeros(risk.n_blocks)
         #: Least gap between objective and bound so far, and whether the last is more than the blocks told or expected.

@@ -9,8 +9,10 @@ from typing import Final, Literal
 import numpy as np
 
 from marginrank.solvers.plane_qp import least_of_planes
-from marginrank.solvers.progress import Limits, Progress, evaluate
-from marginrank.solvers.solution import BlockRisk, Solution
+from marginrank.solvers.base import Solver
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.progress import Progress, evaluate
+from marginrank.solvers.solution import Solution
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 #: Moves of multiplier in one visit of a block.
@@ -173,7 +175,7 @@ class WorkingSets:
 
 
 @dataclass(frozen=True)
-class NSlack(Limits):
+class NSlack(Solver):
     """Cutting planes with a slack for every block.
 
     Yue, Finley, Radlinski and Joachims (2007), Algorithm 1: go through the blocks, add the most violated constraint of
@@ -182,9 +184,9 @@ class NSlack(Limits):
     from the multipliers before, two of a block at a time, and at once where that is slow.
 
     Args:
-        tol: Gap at which the optimum counts as found, as a share of the objective.
-        max_iter: Most loops over the blocks.
-        time_limit: Most seconds.
+        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        max_iter: Maximum number of loops over the blocks.
+        time_limit: Maximum number of seconds.
         callback: Called after every loop with the `Step` and the best θ so far; True stops.
         schedule: When the program is solved: after every added ``constraint``, at the end of each ``loop``, or after so
             many constraints and at the end of the loop.
@@ -195,15 +197,17 @@ class NSlack(Limits):
             None for what the tolerance leaves to each block.
         idle: Loops after which a constraint with a multiplier of 0 is dropped.
 
-    >>> class Distance:
-    ...     n_blocks = 1
+    >>> class Distance(Problem):
+    ...     n_parameters, offers = 1, frozenset({"blocks"})
     ...     def __call__(self, w): return abs(w[0] - 3.0), np.sign(w - 3.0)
     ...     def block(self, number, w): return self(w)
-    >>> solution = NSlack(tol=1e-9).minimize(Distance(), n_parameters=1, C=1.0)
+    >>> solution = NSlack(tol=1e-9).minimize(Distance(), C=1.0)
     >>> solution.theta.round(6).tolist(), round(solution.primal, 6), solution.converged
     ([1.0], 2.5, True)
     """
 
+    name = "n-slack"
+    needs = ("blocks",)
     schedule: Literal["constraint", "loop"] | int = "loop"
     single: bool = False
     sweeps: int | None = None
@@ -219,36 +223,29 @@ class NSlack(Limits):
         if self.epsilon is not None and not self.epsilon >= 0:
             raise ValueError(f"epsilon is {self.epsilon}; give a number from 0 on")
 
-    def minimize(self, risk: BlockRisk, n_parameters: int, C: float, *, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective.
-
-        Args:
-            risk: Risk that is a sum over blocks, none of which is ever negative.
-            n_parameters: Length of θ.
-            C: Weight of the risk.
-            start: Where the first constraints are taken, 0 by default.
-        """
-        progress = Progress(self, C)
-        sets = WorkingSets(risk.n_blocks, n_parameters, C)
+    def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        progress = Progress(self, problem, C)
+        sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
         at = None if start is None else np.array(start, dtype=np.float64)
         passes, primal = 0, 0.0
         with progress.interruptible():
             while True:
-                point, value, added = self._loop(risk, sets, at, primal)
+                point, value, added = self._loop(problem, sets, at, primal)
                 self._solve(sets, max(primal, C * value), partly=added > 0 and self.schedule == "loop")
                 dual, passes = sets.dual(), passes + 1
                 if point is None:
                     point, passes = sets.point.copy(), passes + 1
-                    value = float(evaluate(risk, point)[0][0])
-                progress.offer(point, 0.5 * float(point @ point) + C * value, value)
-                if progress.note(dual, passes, converged=self.epsilon is not None and not added):
+                    value = float(evaluate(problem, point)[0][0])
+                progress.offer(point, value)
+                if progress.note(dual, passes, settled=self.epsilon is not None and not added):
                     break
                 at, primal = None, progress.primal
                 sets.prune(self.idle)
         return progress.solution()
 
     def _loop(
-        self, risk: BlockRisk, sets: WorkingSets, at: FloatArray | None, primal: float
+        self, risk: Problem, sets: WorkingSets, at: FloatArray | None, primal: float
     ) -> tuple[FloatArray | None, float, int]:
         """Add constraints of all blocks ``at`` a point, or at the solution of the program as the schedule moves it.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from marginrank.solvers.progress import Limits, Progress, along, evaluate
-from marginrank.solvers.solution import SmoothRisk, Solution
+from marginrank.solvers.base import Solver
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.progress import Progress, evaluate
+from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
 #: Share of the fall that the slope promises which a step has to bring.
@@ -17,7 +18,7 @@ DECREASE: Final = 1e-4
 
 
 @dataclass(frozen=True)
-class Newton(Limits):
+class Newton(Solver):
     """Newton steps, each solved for as far as it pays, for convex risks with a gradient and a generalised Hessian.
 
     Truncated Newton by conjugate gradients, as Lin, Weng and Keerthi (2008) use it for linear classifiers and Lee and
@@ -26,22 +27,25 @@ class Newton(Limits):
     regulariser with the plane that touches the risk at θ. The gap is a certificate.
 
     Args:
-        tol: Gap at which the optimum counts as found, as a share of the objective.
-        max_iter: Most Newton steps.
-        time_limit: Most seconds.
+        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        max_iter: Maximum number of Newton steps.
+        time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
         residual: Share of the gradient at which conjugate gradients stop.
 
-    >>> class Parabola:
+    >>> class Parabola(Problem):
+    ...     n_parameters, offers = 1, frozenset({"hessian"})
     ...     def __call__(self, theta):
     ...         return 0.5 * float((theta - 3.0) @ (theta - 3.0)), theta - 3.0
     ...     def hessian_product(self, theta, direction):
     ...         return direction
-    >>> solution = Newton().minimize(Parabola(), n_parameters=1, C=2.0)      # ½·2² + 2·½·1²
+    >>> solution = Newton().minimize(Parabola(), C=2.0)      # ½·2² + 2·½·1²
     >>> solution.theta.tolist(), solution.primal, solution.converged
     ([2.0], 3.0, True)
     """
 
+    name = "newton"
+    needs = ("hessian",)
     residual: float = 0.1
 
     def __post_init__(self) -> None:
@@ -49,31 +53,21 @@ class Newton(Limits):
         if not 0 < self.residual < 1:
             raise ValueError(f"residual is {self.residual}; give a number between 0 and 1")
 
-    def minimize(
-        self, risk: SmoothRisk, n_parameters: int, C: float, *, start: FloatArray | Solution | None = None
-    ) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective.
-
-        Args:
-            risk: Risk and gradient at θ, and products with the generalised Hessian there.
-            n_parameters: Length of θ.
-            C: Weight of the risk.
-            start: Where to begin, 0 by default.
-        """
-        progress = Progress(self, C)
-        objective = _Objective(risk, progress.C)
+    def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        progress = Progress(self, problem, C)
+        objective = _Objective(problem, progress.C)
         with progress.interruptible():
-            point = objective.at(_begin(start, n_parameters))
-            while not progress.record(point.theta, point.primal, point.risk, point.dual, objective.passes):
+            point = objective.at(np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64))
+            while True:
+                progress.offer(point.theta, point.risk)
+                if progress.note(point.dual, objective.passes):
+                    break
                 # On a quadratic the next gradient is what is left over here: less than the gap asks for is in vain.
                 last = 0.5 * np.sqrt(2.0 * self.tol * abs(point.primal))
                 enough = max(self.residual * float(np.linalg.norm(point.gradient)), float(last))
-                point = _descend(objective, point, _newton_step(objective, point, enough))
+                point = _descend(objective, point, _newton_step(objective, point, enough, progress))
         return progress.solution()
-
-    def path(self, risk: SmoothRisk, n_parameters: int, Cs: Iterable[float]) -> Sequence[Solution]:
-        """Minimise for several C, from the smallest up, each from the last; solutions come in the order given."""
-        return along(self, Cs, lambda solver, C, before: solver.minimize(risk, n_parameters, C, start=before))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +85,7 @@ class _Point:
 class _Objective:
     """F(θ) = ½‖θ‖² + C·risk(θ), with a count of what it cost."""
 
-    def __init__(self, risk: SmoothRisk, C: float) -> None:
+    def __init__(self, risk: Problem, C: float) -> None:
         self._risk, self._C = risk, C
         self.passes = 0
 
@@ -108,19 +102,13 @@ class _Objective:
         return direction + self._C * self._risk.hessian_product(point.theta, direction)
 
 
-def _begin(start: FloatArray | Solution | None, n_parameters: int) -> FloatArray:
-    if start is None:
-        return np.zeros(n_parameters)
-    return np.array(start.theta if isinstance(start, Solution) else start, dtype=np.float64)
-
-
-def _newton_step(objective: _Objective, point: _Point, enough: float) -> FloatArray:
+def _newton_step(objective: _Objective, point: _Point, enough: float, progress: Progress) -> FloatArray:
     """Solve (I + C·H)·step = −∇F by conjugate gradients, until the norm of what is left is at most ``enough``."""
     step, left = np.zeros_like(point.gradient), -point.gradient
     direction, square = left, float(left @ left)
     # In exact arithmetic one product for each parameter is the most; rounding takes a few times as many.
     for _ in range(10 * len(step)):
-        if square <= enough**2:
+        if square <= enough**2 or progress.late:
             break
         image = objective.curve(point, direction)
         length = square / float(direction @ image)

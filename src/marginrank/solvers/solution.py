@@ -1,40 +1,14 @@
-"""What a solver gives back, and what it is given."""
+"""What a solver returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from marginrank.typing import FloatArray
 
-#: Risk at θ and a subgradient there; or the parts it is a sum of, with one subgradient each.
-Risk: TypeAlias = Callable[[FloatArray], tuple[float | FloatArray, FloatArray]]
-
-#: Why a solver stopped.
-Reason: TypeAlias = Literal["converged", "max_iter", "time_limit", "callback", "interrupted"]
-
-
-class BlockRisk(Protocol):
-    """A risk that is a sum over blocks, each of which can be asked on its own."""
-
-    n_blocks: int
-
-    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Risk and subgradient of all blocks together."""
-
-    def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Share of one block in the risk, and in its subgradient."""
-
-
-class SmoothRisk(Protocol):
-    """A risk with a gradient and a generalised Hessian."""
-
-    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Risk and gradient."""
-
-    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Generalised Hessian at θ, times a direction."""
+#: Why a solver stopped: ``converged`` is proven by the gap, ``stationary`` means no further progress without a proof.
+Reason: TypeAlias = Literal["converged", "stationary", "max_iter", "time_limit", "callback", "interrupted"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +33,7 @@ class Step:
 class Solution:
     """The best θ found, with its certificate: the optimum of the objective lies between ``dual`` and ``primal``.
 
-    Where the risk is not convex there is no lower bound to be had, and ``dual`` is −inf.
+    Where the risk is not convex, or its values come from a search, there is no lower bound: ``dual`` is −inf.
     """
 
     theta: FloatArray
@@ -77,7 +51,7 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the tolerance was met."""
+        """Whether the gap proves that the tolerance was met."""
         return self.reason == "converged"
 
     @property

@@ -8,9 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from marginrank.solvers.base import Solver
 from marginrank.solvers.plane_qp import least_of_planes
-from marginrank.solvers.progress import Limits, Progress, evaluate
-from marginrank.solvers.solution import Risk, Solution
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.progress import Progress, evaluate
+from marginrank.solvers.solution import Solution
 from marginrank.typing import BoolArray, FloatArray
 
 #: Descent that a step must bring, as a share of what its direction promises at first.
@@ -24,7 +26,7 @@ _SHORTEST_STEP: Final = 1e-12
 
 
 @dataclass(frozen=True)
-class Subgradient(Limits):
+class Subgradient(Solver):
     """Steepest subgradient descent with a line search that backtracks.
 
     Chapelle, Le and Smola (2007) §3.3.1. The direction is minus the shortest vector in the hull of the subgradients
@@ -38,45 +40,41 @@ class Subgradient(Limits):
     halves the gap.
 
     Args:
-        tol: Gap at which the optimum counts as found, as a share of the objective.
-        max_iter: Most directions.
-        time_limit: Most seconds.
+        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        max_iter: Maximum number of directions.
+        time_limit: Maximum number of seconds.
         callback: Called after every direction with the `Step` and the best θ so far; True stops.
         conjugate: Whether subgradients are kept when the point moves on.
 
-    >>> solution = Subgradient(tol=1e-9).minimize(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1, C=1.0)
+    >>> from marginrank.solvers.problem import Function
+    >>> distance = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
+    >>> solution = Subgradient(tol=1e-9).minimize(distance, C=1.0)
     >>> solution.theta.round(6).tolist(), round(solution.primal, 6), solution.converged
     ([1.0], 2.5, True)
     """
 
+    name = "subgradient"
     conjugate: bool = False
 
-    def minimize(self, risk: Risk, n_parameters: int, C: float, *, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective.
-
-        Args:
-            risk: Risk at θ, which is never negative, and a subgradient there.
-            n_parameters: Length of θ.
-            C: Weight of the risk.
-            start: Where to begin, 0 by default.
-        """
-        progress = Progress(self, C)
-        planes = _Planes(n_parameters, C)
+    def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        progress = Progress(self, problem, C)
+        planes = _Planes(problem.n_parameters, C)
         passes, length = 0, np.inf
 
         def visit(theta: FloatArray) -> _Point:
             nonlocal passes
-            values, slopes = evaluate(risk, theta)
+            values, slopes = evaluate(problem, theta)
             point = _Point(theta, C, float(values.sum()), slopes.sum(axis=0))
             passes += 1
             planes.add(point)
-            progress.offer(theta, point.objective, point.risk)
+            progress.offer(theta, point.risk)
             return point
 
         with progress.interruptible():
-            here = visit(np.zeros(n_parameters) if start is None else np.array(start, dtype=np.float64))
+            here = visit(np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64))
             while True:
-                gap = here.objective - max(progress.dual, 0.0)
+                gap = here.objective - max(progress.bound, 0.0)
                 shortest, bound = planes.shortest(here, _NEAR * gap)
                 if progress.note(bound, passes):
                     break

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from marginrank import DataError, Ranker, evaluate, load, tune
 from marginrank.methods import PRESETS, parse_preset
-from marginrank.methods.baselines.trees import Trees
+from marginrank.scorers.trees import Trees
 
 BASELINES = [name for name, preset in PRESETS.items() if preset.kind == "baseline"]
 SHORT = {"rankboost": "rankboost@20", "mcrank": "mcrank@5", "lambdarank": "lambdarank@5"}

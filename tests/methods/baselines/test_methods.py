@@ -12,7 +12,7 @@ from marginrank.losses.pairwise import NDCGPairwiseHinge, ndcg_weights
 from marginrank.methods.baselines.base import Setting
 from marginrank.methods.baselines.perceptron import JRank, PRank
 from marginrank.methods.baselines.rankboost import PairWeights, RankBoost
-from marginrank.methods.baselines.trees import Tree, Trees
+from marginrank.scorers.trees import Tree, Trees
 from marginrank.preparation import QueryMinMax, QueryPercentile, ThresholdBins
 
 

@@ -1,10 +1,11 @@
-"""What a baseline is: a method that gets better by rounds, and needs nothing of the solvers."""
+"""What a baseline is: an estimator that trains by rounds, in its own way, without a loss or a solver of ours."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -12,12 +13,22 @@ import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.estimator import BaseRanker
+from marginrank.methods.early_stopping import EarlyStopping
+from marginrank.methods.scaling import Scaled, scale
+from marginrank.methods.training import NO_ORDER
+from marginrank.methods.weighting import Weighting, ordered_queries, weighted
+from marginrank.model import Method, Model
+from marginrank.scorers.additive import Additive
+from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.scorers.bins import Bins
 from marginrank.scorers.forms import Form
-from marginrank.scorers.linear import Linear
+from marginrank.scorers.linear import Weights
+from marginrank.solvers.base import Callback
+from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.typing import Features, FloatArray, IntArray
 
-#: Most grades that are taken for classes.
+#: Maximum number of grades that are taken for classes.
 _MOST_CLASSES: Final = 64
 
 
@@ -28,7 +39,7 @@ class Stage:
     Args:
         form: How documents are scored.
         theta: The parameters of the form.
-        objective: What the method itself brings down, in its own terms.
+        objective: What the method itself minimises, in its own terms.
     """
 
     form: Form
@@ -38,76 +49,229 @@ class Stage:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a baseline is told beside the queries; see `Ranker` for what each means."""
+    """What the rounds of a baseline are told beside the queries."""
 
-    C: float = 1.0
-    random_state: int | None = None
-    n_jobs: int | None = None
-    bins: Bins | None = None
+    C: float
     #: When to end, by the clock of `time.perf_counter`.
     deadline: float = np.inf
 
 
-class Baseline(ABC):
-    """A method by which rankers are trained in its own way; there is no gap, and no certificate."""
+@dataclass(eq=False, repr=False)
+class Baseline(BaseRanker):
+    """A method that is trained in its own way; there is no gap, and no certificate.
+
+    A subclass is an estimator in a module of this folder, whose ``PRESETS`` name it for `Ranker`.
+
+    Args:
+        scaling: ``auto``, ``standard``, ``query-minmax``, ``query-standard``, ``query-percentile`` or None.
+        weighting: How queries are weighted; see `Ranker`.
+        time_limit: Maximum number of seconds.
+        patience: With validation queries, rounds without an improvement after which training stops.
+        random_state: Seed of whatever is drawn at random.
+        n_jobs: Number of threads; all cores by default.
+    """
 
     #: Whether it has a C.
     takes_C: ClassVar[bool] = False  # noqa: N815
-    #: Whether it learns weights, and so step functions as well.
-    linear: ClassVar[bool] = False
+    C: ClassVar[float] = 1.0
+    #: The measure that it is judged by.
+    judged_by: ClassVar[str] = "ndcg"
     takes_sparse: ClassVar[bool] = False
+    #: Whether scores change with the scale of the features.
+    scale_matters: ClassVar[bool] = True
     #: Whether all rounds are trained before the first stage; it then looks at the deadline itself.
     at_once: ClassVar[bool] = False
-    #: Whether queries can weigh differently.
+    #: Whether queries can be weighted.
     takes_weights: ClassVar[bool] = False
 
-    @property
-    def takes_nan(self) -> bool:
-        """Whether features may be missing."""
-        return False
-
-    @property
-    def scaling(self) -> str | None:
-        """The scaling that is part of the method, by name."""
-        return None
+    scaling: str | None = field(default="auto", kw_only=True)
+    weighting: Weighting | None = field(default=None, kw_only=True)
+    time_limit: float | None = field(default=None, kw_only=True)
+    patience: int = field(default=50, kw_only=True)
+    random_state: int | None = field(default=None, kw_only=True)
+    n_jobs: int | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train, a round at a time; the last stage is the result."""
+
+    @property
+    def criterion(self) -> str:
+        """The measure that the method is judged by."""
+        return self.judged_by
+
+    @property
+    def own_scaling(self) -> str | None:
+        """The scaling that is part of the method, by name."""
+        return None
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    @property
+    def _takes_nan(self) -> bool:
+        return False
+
+    @property
+    def _path_of_C(self) -> bool:
+        return self.takes_C
 
     def check(self, queries: Queries) -> None:
         """Refuse queries that the method cannot learn from."""
         if queries.is_sparse and not self.takes_sparse:
             raise DataError(f"{type(self).__name__} takes no sparse X; pass X.toarray()")
         if queries.query_weights is not None and not self.takes_weights:
-            raise DataError(f"{type(self).__name__} knows no weights of queries; leave out weighting and query_weights")
+            raise DataError(f"{type(self).__name__} cannot weight queries; leave out weighting and query_weights")
+        if not ordered_queries(queries).any():
+            raise DataError(NO_ORDER)
+
+    def _train(
+        self,
+        queries: Queries,
+        Cs: Sequence[float],
+        validation: Queries | None,
+        callback: Callback | None,
+        start: FloatArray | None,  # noqa: ARG002
+    ) -> list[Model]:
+        scaled = self._scaled(queries)
+        ready = in_canonical_order(weighted(scaled.queries, self.weighting))
+        self.check(ready)
+        provenance, name = self._provenance(queries), type(self).__name__
+        method = Method(name, self.criterion, str(self), weighting=self.weighting, parameters=self._specs())
+        shared = {
+            "n_features": queries.n_features,
+            "method": method,
+            "provenance": provenance,
+            "feature_names": queries.feature_names,
+            "scaling": scaled.scaling,
+            "scaler": scaled.scaler,
+        }
+        models: list[Model] = []
+        for C in Cs:
+            if models and not self.takes_C:
+                models.append(replace(models[0], solution=replace(models[0].solution, C=C)))
+            else:
+                kept, solution = self._by_stages(ready, C, self._stopper(scaled, validation, callback), callback)
+                models.append(Model(kept.form, solution, **shared))  # type: ignore[arg-type]
+        return models
+
+    def _scaled(self, queries: Queries) -> Scaled:
+        if self.own_scaling is None:
+            return scale(queries, self.scaling, matters=self.scale_matters)
+        if self.scaling not in ("auto", None, self.own_scaling):
+            raise ValueError(f"{type(self).__name__} has a scaling of its own, {self.own_scaling!r}; leave out scaling")
+        return scale(queries, self.own_scaling)
+
+    def _stopper(
+        self, scaled: Scaled, validation: Queries | None, callback: Callback | None
+    ) -> tuple[EarlyStopping, Queries] | None:
+        if validation is None:
+            return None
+        ready = scaled.apply(validation)
+        return EarlyStopping(validation, self.criterion, self.patience, lambda theta: theta, callback), ready
+
+    def _by_stages(
+        self,
+        queries: Queries,
+        C: float,
+        stopping: tuple[EarlyStopping, Queries] | None,
+        callback: Callback | None,
+    ) -> tuple[Stage, Solution]:
+        """Train round by round; with validation queries keep the best stage, otherwise the last."""
+        if not (C > 0 and np.isfinite(C)):
+            raise ValueError(f"C is {C}; it must be a positive number")
+        began = time.perf_counter()
+        limit = np.inf if self.time_limit is None else self.time_limit
+        trace: list[Step] = []
+        reason: Reason = "stationary"
+        kept: Stage | None = None
+        try:
+            for number, stage in enumerate(self.stages(queries, Setting(C, began + limit)), 1):
+                trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
+                stop, keep = self._judge(trace[-1], stage, stopping, callback)
+                kept = stage if keep or kept is None else kept
+                late = trace[-1].seconds > limit
+                reason = "callback" if stop else "time_limit" if late else "stationary"
+                if stop or (late and not self.at_once):
+                    break
+        except KeyboardInterrupt:
+            if kept is None:
+                raise
+            reason = "interrupted"
+        if kept is None:
+            raise DataError(f"{self} found nothing to learn in these queries; look at them with `marginrank inspect`")
+        return kept, Solution(kept.theta, C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
+
+    def _judge(
+        self, step: Step, stage: Stage, stopping: tuple[EarlyStopping, Queries] | None, callback: Callback | None
+    ) -> tuple[bool, bool]:
+        """Return whether to stop, and whether the stage is the one to keep."""
+        if stopping is None:
+            return bool(callback is not None and callback(step, stage.theta)), True
+        stopper, ready = stopping
+        stopper.scores = lambda theta: stage.form.score(theta, ready.X, self.n_jobs)
+        stop = stopper(step, stage.theta)
+        return stop, stopper.best is not None and stopper.best[1] is stage.theta
 
 
+def in_canonical_order(queries: Queries) -> Queries:
+    """Sort queries by id and their documents by content, so that methods that draw at random ignore the row order."""
+    rank = np.argsort(np.argsort(queries.query_ids, kind="stable"))
+    query = np.repeat(np.arange(len(queries)), queries.lengths)
+    order = np.lexsort((queries.grades, queries.document_keys, rank[query]))
+    by_id = np.argsort(queries.query_ids, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
+    columns = ("X", "grades", "document_ids", "document_groups")
+    sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
+    return replace(
+        queries,
+        **sorted_columns,
+        offsets=offsets,
+        query_ids=queries.query_ids[by_id],
+        query_weights=None if queries.query_weights is None else queries.query_weights[by_id],
+        rows=None,
+    )
+
+
+@dataclass(eq=False, repr=False)
 class LinearBaseline(Baseline):
-    """A baseline that learns weights of features, or of the thresholds that they exceed."""
+    """A baseline that learns weights of features, or of the thresholds that they exceed.
 
-    linear: ClassVar[bool] = True
+    Args:
+        scorer: ``linear``, or ``additive`` for one step function per feature.
+    """
+
     takes_sparse: ClassVar[bool] = True
+    scorer: str | Scorer = field(default="linear", kw_only=True)
 
     @abstractmethod
     def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
-        """Give weights of the columns of X and the objective, a round at a time."""
+        """Return weights of the columns of X and the objective, a round at a time."""
 
-    def bins(self, n_features: int) -> Bins | None:  # noqa: ARG002
+    def own_bins(self, n_features: int) -> Bins | None:  # noqa: ARG002
         """Thresholds that are part of the method."""
         return None
 
+    @property
+    def _takes_nan(self) -> bool:
+        return parse_scorer(self.scorer).takes_nan
+
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train on the features, or on their indicators."""
-        bins = self.bins(queries.n_features) or setting.bins
-        form = Linear(queries.n_features) if bins is None else bins
-        X = queries.X if bins is None else indicators(bins, queries.X, setting.n_jobs)
+        bins = self.own_bins(queries.n_features)
+        scorer = parse_scorer(self.scorer)
+        if isinstance(scorer, Additive):
+            if bins is not None:
+                raise ValueError(f"{type(self).__name__} has thresholds of its own; leave out scorer='additive'")
+            bins = Bins.learn(queries.X, scorer.bins, scorer.spacing, self.n_jobs)
+        form = Weights(queries.n_features) if bins is None else bins
+        X = queries.X if bins is None else indicators(bins, queries.X, self.n_jobs)
         for weights, objective in self.weights(X, queries, setting):
             yield Stage(form, weights, objective)
 
 
 def indicators(bins: Bins, X: Features, n_jobs: int | None = None) -> sp.csr_array:
-    """One column per parameter of the bins: which thresholds a value exceeds, and whether it is missing.
+    """Return one column per parameter of the bins: which thresholds a value exceeds, and whether it is missing.
 
     >>> bins = Bins((np.array([1.0, 2.0]),), np.array([True]))
     >>> indicators(bins, np.array([[0.0], [1.5], [np.nan]])).toarray().tolist()
@@ -123,7 +287,7 @@ def indicators(bins: Bins, X: Features, n_jobs: int | None = None) -> sp.csr_arr
 
 
 def document_weights(queries: Queries) -> FloatArray:
-    """What each document weighs: as much as its query, together 1.
+    """Return the weight of each document: that of its query, all together 1.
 
     >>> queries = Queries.from_arrays([[0.0]] * 3, [1, 0, 0], group=[2, 1], query_weights=[1.0, 2.0])
     >>> document_weights(queries).tolist()
@@ -135,7 +299,7 @@ def document_weights(queries: Queries) -> FloatArray:
 
 
 def grade_classes(queries: Queries) -> tuple[FloatArray, IntArray]:
-    """Grades that occur, the lowest first, and which of them each document has.
+    """Return the grades that occur, the lowest first, and which of them each document has.
 
     >>> queries = Queries.from_arrays([[0.0]] * 3, [4, 0, 4], group=[3])
     >>> [part.tolist() for part in grade_classes(queries)]

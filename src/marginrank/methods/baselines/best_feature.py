@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.methods.baselines.base import Baseline, Setting, Stage
-from marginrank.scorers.linear import Linear
+from marginrank.methods.presets import Preset
+from marginrank.scorers.linear import Weights
 from marginrank.typing import FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class BestFeature(Baseline):
     """Ranks by one feature, up or down: the one with the highest mean of a measure on the training queries.
 
@@ -29,21 +30,33 @@ class BestFeature(Baseline):
     """
 
     takes_weights: ClassVar[bool] = True
+    scale_matters: ClassVar[bool] = False
     measure: str = "ap"
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    @property
+    def criterion(self) -> str:
+        """The measure that decides."""
+        return self.measure
+
+    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:  # noqa: ARG002
         """Try all features in both directions."""
         signed = [sign * column for column in np.asarray(queries.dense()).T for sign in (1.0, -1.0)]
-        means = np.array([self._mean(queries, scores, setting) for scores in signed])
+        means = np.array([self._mean(queries, scores) for scores in signed])
         best = int(np.argmax(means))
         theta = np.zeros(queries.n_features)
         theta[best // 2] = 1.0 if best % 2 == 0 else -1.0
-        yield Stage(Linear(queries.n_features), theta, 1.0 - float(means[best]))
+        yield Stage(Weights(queries.n_features), theta, 1.0 - float(means[best]))
 
-    def _mean(self, queries: Queries, scores: FloatArray, setting: Setting) -> float:
-        found = evaluate(queries, queries.restore(scores), self.measure, n_jobs=setting.n_jobs)[self.measure]
+    def _mean(self, queries: Queries, scores: FloatArray) -> float:
+        found = evaluate(queries, scores, self.measure, n_jobs=self.n_jobs)[self.measure]
         weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
         counted = ~np.isnan(found) & (weights > 0)
         if not counted.any():
             raise DataError(f"no query has a value of {self.measure}; give queries with relevant documents")
         return float(np.average(found[counted], weights=weights[counted]))
+
+
+PRESETS: Final = (
+    Preset("best-feature", "one feature, up or down", "Yue, Finley, Radlinski, Joachims (SIGIR 2007) §5.1", lambda _: BestFeature(), kind="baseline"),
+)
+

@@ -12,14 +12,15 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.measures.gains import exp2
 from marginrank.methods.baselines.base import Baseline, Setting, Stage, grade_classes
-from marginrank.methods.baselines.trees import Tree, Trees
+from marginrank.methods.presets import Preset
+from marginrank.scorers.trees import Tree, Trees
 from marginrank.threads import thread_count
 
 #: Where LightGBM cuts the NDCG that it reports.
 _CUT: Final = 10
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class LambdaRank(Baseline):
     """LightGBM's ``lambdarank``, Burges, Ragno and Le (NIPS 2006) with boosted trees: a yardstick of today.
 
@@ -35,6 +36,7 @@ class LambdaRank(Baseline):
 
     at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
+    scale_matters: ClassVar[bool] = False
     rounds: int = 100
     leaves: int = 31
     shrinkage: float = 0.1
@@ -66,8 +68,8 @@ class LambdaRank(Baseline):
             "label_gain": exp2(grades).tolist(),
             "metric": "ndcg",
             "eval_at": [_CUT],
-            "num_threads": thread_count(setting.n_jobs),
-            "seed": setting.random_state or 0,
+            "num_threads": thread_count(self.n_jobs),
+            "seed": self.random_state or 0,
             "deterministic": True,
             "force_row_wise": True,
             "verbosity": -1,
@@ -113,3 +115,9 @@ def _tree(node: dict[str, Any]) -> Tree:
 
     add(node)
     return Tree(*np.array(rows, dtype=np.float64).T)
+
+
+PRESETS: Final = (
+    Preset("lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", LambdaRank, 100, kind="baseline"),
+)
+

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, Setting, Stage, document_weights, grade_classes
-from marginrank.methods.baselines.trees import Tree, Trees
+from marginrank.methods.presets import Preset
+from marginrank.scorers.trees import Tree, Trees
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class McRank(Baseline):
     """McRank of Li, Burges and Wu (NIPS 2007) as in Chakrabarti et al. (KDD 2008) §3.8: score Σ_z z · Pr(z | x).
 
@@ -30,6 +31,7 @@ class McRank(Baseline):
 
     at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
+    scale_matters: ClassVar[bool] = False
     rounds: int = 30
     leaves: int = 10
     shrinkage: float = 0.1
@@ -42,7 +44,7 @@ class McRank(Baseline):
         """Train all rounds, and give what is reached after each."""
         grades, classes = grade_classes(queries)
         weights = queries.n_documents * document_weights(queries)
-        fitted = self._boost().set_params(random_state=setting.random_state)
+        fitted = self._boost().set_params(random_state=self.random_state)
         fitted.fit(
             np.asarray(queries.X),
             classes,
@@ -75,3 +77,9 @@ class McRank(Baseline):
         leaf = tree.children_left < 0
         left, right = np.where(leaf, 0, tree.children_left), np.where(leaf, 0, tree.children_right)
         return Tree(np.where(leaf, -1, tree.feature), tree.threshold, left, right, self.shrinkage * tree.value[:, 0, 0])
+
+
+PRESETS: Final = (
+    Preset("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", McRank, 30, kind="baseline"),
+)
+

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import LinearBaseline, Setting, grade_classes
+from marginrank.methods.presets import Preset
 from marginrank.typing import Features, FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class PRank(LinearBaseline):
     """PRank of Crammer and Singer (NIPS 2001): weights w and thresholds b_1, ..., b_{k−1} between the k grades.
 
@@ -39,7 +41,7 @@ class PRank(LinearBaseline):
         from marginrank.methods.baselines.perceptron_kernel import perceptron_epoch  # noqa: PLC0415
 
         grades, classes = grade_classes(queries)
-        rows, rng = sp.csr_array(X), np.random.default_rng(setting.random_state)
+        rows, rng = sp.csr_array(X), np.random.default_rng(self.random_state)
         n, width = rows.shape
         w, late, b = np.zeros(width), np.zeros(width), np.zeros(len(grades) - 1)
         own = np.zeros((self._own(queries), width))
@@ -55,7 +57,7 @@ class PRank(LinearBaseline):
         return 0
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class JRank(PRank):
     """The perceptron of JRank, Basilico and Hofmann (ICML 2004), with linear kernels.
 
@@ -67,3 +69,17 @@ class JRank(PRank):
 
     def _own(self, queries: Queries) -> int:
         return len(queries)
+
+
+PRESETS: Final = (
+    Preset("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", PRank, 30, kind="baseline"),
+    Preset(
+        "jrank",
+        "the same, with weights of each query beside the shared ones",
+        "Basilico, Hofmann (ICML 2004)",
+        JRank,
+        30,
+        kind="baseline",
+    ),
+)
+

@@ -10,7 +10,8 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, Setting, Stage, grade_classes
-from marginrank.scorers.additive import AdditiveScorer
+from marginrank.methods.presets import Preset
+from marginrank.scorers.additive import PreparedAdditive
 from marginrank.scorers.bins import MOST_BINS, Bins
 from marginrank.typing import FloatArray
 
@@ -19,7 +20,7 @@ from marginrank.typing import FloatArray
 _LEAST: Final = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class RankBoost(Baseline):
     """RankBoost of Freund, Iyer, Schapire and Singer (JMLR 2003), over the pairs of different grade of each query.
 
@@ -39,6 +40,8 @@ class RankBoost(Baseline):
     """
 
     takes_weights: ClassVar[bool] = True
+    scale_matters: ClassVar[bool] = False
+    judged_by: ClassVar[str] = "ap"
     rounds: int = 300
     bins: int = MOST_BINS
 
@@ -47,14 +50,14 @@ class RankBoost(Baseline):
             raise ValueError(f"{self.rounds} rounds; give at least 1")
 
     @property
-    def takes_nan(self) -> bool:
+    def _takes_nan(self) -> bool:
         """A missing value is a weak ranker of its own."""
         return True
 
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train, a weak ranker at a time."""
-        bins = Bins.learn(queries.X, self.bins, "quantile", setting.n_jobs)
-        scorer, pairs = AdditiveScorer(queries, bins, setting.n_jobs), PairWeights(queries)
+        bins = Bins.learn(queries.X, self.bins, "quantile", self.n_jobs)
+        scorer, pairs = PreparedAdditive(queries, bins, self.n_jobs), PairWeights(queries)
         theta, scores = np.zeros(bins.n_parameters), np.zeros(queries.n_documents)
         potentials, _ = pairs.at(scores)
         for _ in range(self.rounds):
@@ -121,3 +124,16 @@ def _before(sums: FloatArray) -> FloatArray:
     before = np.zeros_like(sums)
     np.cumsum(sums[:, :-1], axis=1, out=before[:, 1:])
     return before
+
+
+PRESETS: Final = (
+    Preset(
+        "rankboost",
+        "one threshold of a feature a round",
+        "Freund, Iyer, Schapire, Singer (JMLR 2003)",
+        RankBoost,
+        300,
+        kind="baseline",
+    ),
+)
+

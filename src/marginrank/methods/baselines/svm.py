@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.methods.baselines.base import LinearBaseline, Setting, document_weights, grade_classes
+from marginrank.methods.presets import Preset
 from marginrank.scorers.bins import Bins
 from marginrank.typing import Features, FloatArray
 
@@ -19,7 +20,7 @@ _INTERCEPT: Final = 10.0
 _THRESHOLDS: Final = np.arange(1, 51) / 51
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AccuracySVM(LinearBaseline):
     """SVM_acc and its variants, Yue et al. (SIGIR 2007) §5.2.1: relevant or not, ranked by the distance to the plane.
 
@@ -35,21 +36,23 @@ class AccuracySVM(LinearBaseline):
     """
 
     takes_C: ClassVar[bool] = True  # noqa: N815
+    judged_by: ClassVar[str] = "ap"
     takes_weights: ClassVar[bool] = True
     balanced: bool = False
     relative: str | None = None
+    C: float = field(default=1.0, kw_only=True)  # type: ignore[misc]
 
     @property
-    def scaling(self) -> str | None:
+    def own_scaling(self) -> str | None:
         """Percentiles for SVM_acc3, the range of the query for SVM_acc4."""
         return self.relative
 
     @property
-    def takes_nan(self) -> bool:
+    def _takes_nan(self) -> bool:
         """A missing value exceeds none of the thresholds."""
-        return self.relative is not None
+        return self.relative is not None or super()._takes_nan
 
-    def bins(self, n_features: int) -> Bins | None:
+    def own_bins(self, n_features: int) -> Bins | None:
         """50 thresholds between 0 and 1 where the features lie there."""
         if self.relative is None:
             return None
@@ -74,7 +77,7 @@ class AccuracySVM(LinearBaseline):
         return np.asarray(costs * shares / (costs @ shares))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MulticlassSVM(LinearBaseline):
     """The multiclass SVM of Le and Smola (2008) §6.3: one class per grade, one against the rest.
 
@@ -84,6 +87,7 @@ class MulticlassSVM(LinearBaseline):
 
     takes_C: ClassVar[bool] = True  # noqa: N815
     takes_weights: ClassVar[bool] = True
+    C: float = field(default=1.0, kw_only=True)  # type: ignore[misc]
 
     def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
         """Train once for each grade."""
@@ -103,3 +107,32 @@ def _liblinear(X: Features, sides: FloatArray, costs: FloatArray, setting: Setti
 
     svm = LinearSVC(C=setting.C, dual=False, intercept_scaling=_INTERCEPT, max_iter=10_000)
     return svm.fit(X, sides, sample_weight=costs)
+
+
+_YUE: Final = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
+PRESETS: Final = (
+    Preset("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", lambda _: AccuracySVM(), kind="baseline"),
+    Preset(
+        "svmacc2",
+        "the same, both sides at equal cost",
+        f"{_YUE} §5.2.1",
+        lambda _: AccuracySVM(balanced=True),
+        kind="baseline",
+    ),
+    Preset(
+        "svmacc3",
+        "svmacc of step functions of percentiles",
+        f"{_YUE} §5.2.1",
+        lambda _: AccuracySVM(relative="query-percentile"),
+        kind="baseline",
+    ),
+    Preset(
+        "svmacc4",
+        "svmacc of step functions of each query's range",
+        f"{_YUE} §5.2.1",
+        lambda _: AccuracySVM(relative="query-minmax"),
+        kind="baseline",
+    ),
+    Preset("svm-multiclass", "one class per grade", "Le, Smola (2008) §6.3", lambda _: MulticlassSVM(), kind="baseline"),
+)
+

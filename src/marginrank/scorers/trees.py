@@ -125,7 +125,7 @@ class Trees(Form):
 
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents, a block at a time."""
-        from marginrank.methods.baselines.trees_kernel import add_trees  # noqa: PLC0415
+        from marginrank.scorers.trees_kernel import add_trees  # noqa: PLC0415
 
         if sp.issparse(X):
             raise DataError("trees take no sparse X; pass X.toarray()")

@@ -1,0 +1,176 @@
+"""Option objects: frozen dataclasses that estimators take as parameters, found by their spelling."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+
+_SPELLING: Final = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:\((?P<arguments>.*)\))?\Z", re.DOTALL)
+_KIND: Final = "kind"
+
+
+class Component:
+    """A frozen dataclass whose fields are parameters, as scikit-learn's ``clone`` and names like ``scorer__bins`` want.
+
+    Subclasses that have a ``name`` are found by it, among the subclasses of the same family.
+    """
+
+    #: What a family calls its members: ``solver``, ``scorer``; None for those without spellings.
+    family: ClassVar[str | None] = None
+    name: ClassVar[str]
+    registry: ClassVar[dict[str, type[Component]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not cls.__name__.startswith("_"):
+            Component.registry[cls.__name__] = cls
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+
+    def with_params(self, **parameters: Any) -> Self:
+        """Return a copy with other parameters."""
+        known = self.get_params()
+        for name in parameters:
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; {did_you_mean(name, known)}")
+        return replace(self, **parameters)  # type: ignore[type-var]
+
+    def __sklearn_clone__(self) -> Self:
+        """Share it: it never changes."""
+        return self
+
+    def __str__(self) -> str:
+        """Spell it with the parameters that differ from their defaults."""
+        if self.family is None:
+            return repr(self)
+        chosen = [
+            f"{f.name}={_spell(getattr(self, f.name))}"
+            for f in fields(self)  # type: ignore[arg-type]
+            if f.repr and _differs(getattr(self, f.name), f.default)
+        ]
+        return f"{self.name}({','.join(chosen)})" if chosen else self.name
+
+
+def members(base: type[Component]) -> dict[str, type[Component]]:
+    """Return the members of a family by name, in alphabetical order, after loading every module of its folder."""
+    package = importlib.import_module(base.__module__.rpartition(".")[0])
+    for module in pkgutil.iter_modules(package.__path__):
+        if not module.name.endswith("kernel"):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    named = [kind for kind in Component.registry.values() if issubclass(kind, base) and "name" in vars(kind)]
+    return {kind.name: kind for kind in sorted(named, key=lambda kind: kind.name)}
+
+
+def parse_component(base: type[Component], spec: Any) -> Any:
+    """Read a spelling such as ``bundle`` or ``additive(bins=64,shape=lines)``; a member is returned as it is."""
+    if isinstance(spec, base):
+        return spec
+    if not isinstance(spec, str):
+        raise TypeError(f"{base.family} is {spec!r}; give a {base.__name__} or its spelling")
+    match = _SPELLING.match(spec.strip().lower())
+    known = members(base)
+    if match is None or match["name"] not in known:
+        hint = did_you_mean(match["name"] if match else spec, known)
+        raise ValueError(f"unknown {base.family} {spec!r}; {hint}")
+    kind = known[match["name"]]
+    arguments = _arguments(match["arguments"] or "", spec)
+    for name in arguments:
+        if name not in {f.name for f in fields(kind)}:  # type: ignore[arg-type]
+            names = ", ".join(f.name for f in fields(kind) if f.init and f.repr)  # type: ignore[arg-type]
+            raise ValueError(f"{spec!r}: {kind.name} has no parameter {name!r}; it has {names}")
+    return kind(**arguments)
+
+
+def _arguments(text: str, spec: str) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for part in filter(str.strip, text.split(",")):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not value:
+            raise ValueError(f"{spec!r}: {part.strip()!r} is not name=value")
+        arguments[name] = literal(value)
+    return arguments
+
+
+def literal(word: str) -> bool | int | float | str | None:
+    """Read the value of a parameter.
+
+    >>> [literal(word) for word in ("true", "2", "0.5", "none", "linear")]
+    [True, 2, 0.5, None, 'linear']
+    """
+    if word.lower() in ("none", "true", "false"):
+        return {"none": None, "true": True, "false": False}[word.lower()]
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
+
+
+def _spell(value: object) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def _differs(value: object, default: object) -> bool:
+    return bool(np.any(np.asarray(value, dtype=object) != np.asarray(default, dtype=object)))
+
+
+def did_you_mean(word: str, known: Mapping[str, object]) -> str:
+    """Suggest the nearest known word, or list them all."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+def to_spec(value: Any) -> Any:
+    """Describe a parameter in plain JSON values, so that `from_spec` can make it again.
+
+    Raises:
+        TypeError: It is something that only code can describe, such as a function.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {_KIND: "number", "value": str(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return to_spec(value.tolist())
+    if isinstance(value, Mapping):
+        return {_KIND: "mapping", "items": [[to_spec(key), to_spec(entry)] for key, entry in value.items()]}
+    if isinstance(value, list | tuple):
+        return [to_spec(entry) for entry in value]
+    if isinstance(value, Component):
+        if Component.registry.get(type(value).__name__) is not type(value):
+            raise TypeError(f"{type(value).__qualname__} is not a class of its own name")
+        own = {f.name: to_spec(getattr(value, f.name)) for f in fields(value) if f.init and f.repr}  # type: ignore[arg-type]
+        return {_KIND: type(value).__name__, **own}
+    if is_dataclass(value) and hasattr(value, "name"):
+        return repr(value)
+    raise TypeError(f"a {type(value).__name__} cannot be written to a file")
+
+
+def from_spec(spec: Any) -> Any:
+    """Make what `to_spec` described, of registered classes alone.
+
+    >>> from_spec([1, {"kind": "mapping", "items": [["bm25", "increasing"]]}])
+    (1, {'bm25': 'increasing'})
+    """
+    if isinstance(spec, list):
+        return tuple(from_spec(entry) for entry in spec)
+    if not isinstance(spec, dict):
+        return spec
+    kind = spec[_KIND]
+    if kind == "number":
+        return float(spec["value"])
+    if kind == "mapping":
+        return {from_spec(key): from_spec(entry) for key, entry in spec["items"]}
+    if kind not in Component.registry:
+        raise LookupError(f"{kind} is not a class of this package; import the module that defines it before loading")
+    return Component.registry[kind](**{name: from_spec(entry) for name, entry in spec.items() if name != _KIND})

@@ -1,0 +1,385 @@
+"""What every estimator of rankers shares: judged queries in, a model, and what a model is asked."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marginrank.components import to_spec
+from marginrank.data.fingerprint import fingerprint
+from marginrank.data.grouping import group_rows
+from marginrank.data.inputs import Validation, as_queries, validation_parts
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.orderings import orderings
+from marginrank.measures.mixes import parse_mix
+from marginrank.model import Health, Model, Provenance
+from marginrank.preparation.base import learn_columns
+from marginrank.scorers.bins import Bins, Shape
+from marginrank.scorers.forms import Form
+from marginrank.solvers.base import Callback
+from marginrank.solvers.solution import Solution
+from marginrank.typing import AnyArray, Features, FloatArray
+
+
+class BaseRanker(BaseEstimator):  # type: ignore[misc]
+    """An estimator that learns to rank documents, with a scikit-learn API.
+
+    Attributes:
+        model_: What training left; everything below is read from it.
+        coef_: One weight per feature; for the additive scorer, the parameters of the curves; for trees, the values of
+            all leaves; for a Gaussian process, one weight per training document.
+        objective_: The objective reached; of a baseline, what it minimises in its own terms.
+        gap_: How far the objective can be from the optimum; inf where there is no certificate.
+        n_iter_: Iterations, or rounds.
+        solution_: All that the solver reported, with the trace.
+        health_: Average slack, objective over objective at 0, ‖w‖, and whether the hinge collapsed; None for a
+            baseline, which has no slack.
+        measure_: The measure that the ranker is judged by.
+        trained_on_: Counts and fingerprint of the training data.
+        form_: How ``coef_`` scores documents.
+        n_features_in_: Number of features seen in training.
+        feature_names_in_: Their names, where they had any.
+    """
+
+    model_: Model
+    n_features_in_: int
+    feature_names_in_: AnyArray
+    #: Parameters that every estimator has.
+    n_jobs: int | None
+
+    @abstractmethod
+    def _train(
+        self,
+        queries: Queries,
+        Cs: Sequence[float],
+        validation: Queries | None,
+        callback: Callback | None,
+        start: FloatArray | None,
+    ) -> list[Model]:
+        """Train on checked queries, for each C."""
+
+    @property
+    @abstractmethod
+    def _takes_nan(self) -> bool:
+        """Whether features may be missing."""
+
+    @property
+    def _path_of_C(self) -> bool:
+        """Whether there is a C to choose."""
+        return True
+
+    @property
+    @abstractmethod
+    def criterion(self) -> str:
+        """The measure, or mix of measures, that the ranker is judged by."""
+
+    def fit(
+        self,
+        X: Queries | npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        query_weights: npt.ArrayLike | None = None,
+        validation: Validation | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Train on judged queries.
+
+        Ctrl-C, an exhausted budget or a callback that returns True ends training with the best weights so far and
+        their gap.
+
+        Args:
+            X: Queries, or features with one row per document.
+            y: Grades of the rows.
+            qid: The query of each row, in any order.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            query_weights: One weight per query, in order of first appearance.
+            validation: Validation queries, or (X, y, qid): the weights of the best iteration on them, or the best
+                round of a baseline, are kept.
+            callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
+        """
+        start = self.coef_ if getattr(self, "warm_start", False) and hasattr(self, "model_") else None
+        queries = self._training_queries(X, y, qid, group, query_weights)
+        held_out = None
+        if validation is not None:
+            held_out = as_queries(*validation_parts(validation), None, None, allow_nan=self._takes_nan)
+            _check_same_features(queries, held_out)
+        self.model_ = self._train(queries, [self.C], held_out, callback, start)[0]
+        return self
+
+    def fit_path(
+        self,
+        X: Queries | npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        Cs: Iterable[float],
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        query_weights: npt.ArrayLike | None = None,
+        callback: Callback | None = None,
+    ) -> list[Self]:
+        """Train for several C with one set of cutting planes; return one fitted ranker for each, in the order given."""
+        values = [float(C) for C in Cs]
+        if not values:
+            raise ValueError("Cs is empty; give at least one C")
+        first = clone(self)
+        queries = first._training_queries(X, y, qid, group, query_weights)
+        models = first._train(queries, values, None, callback, None)
+        return [first._with_model(C, model) for C, model in zip(values, models, strict=True)]
+
+    def _with_model(self, C: float, model: Model) -> Self:
+        other = clone(self).set_params(C=C)
+        other._adopt(model)
+        return cast("Self", other)
+
+    def _adopt(self, model: Model) -> None:
+        """Take a model for one's own."""
+        self.model_, self.n_features_in_ = model, model.n_features
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+
+    def predict(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """Score documents, in the order of the queries or rows given; higher is better, and only within a query.
+
+        Args:
+            X: Queries, or features with one row per document.
+            qid: The query of each row; only scalings by query need it.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+        """
+        check_is_fitted(self)
+        return self.model_.score(self._features(X), qid=qid, group=group, n_jobs=self.n_jobs)
+
+    def explain(
+        self, X: Queries | npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None
+    ) -> FloatArray:
+        """Return what each feature adds to the score of each document: documents × features, rows sum to the scores."""
+        check_is_fitted(self)
+        return self.model_.explain(self._features(X), qid=qid, group=group)
+
+    def rank(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        k: int | None = None,
+        document_groups: npt.ArrayLike | None = None,
+        ids: bool = False,
+    ) -> list[AnyArray]:
+        """Order the documents of each query, best first; queries come by first appearance.
+
+        Args:
+            X: Queries, or features with one row per document.
+            qid: The query of each row.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            k: Number of documents per query; all by default.
+            document_groups: A label per document; of each label only the best document of a query is ranked. `Queries`
+                may carry their own.
+            ids: Return document ids instead of the positions of documents in the queries or rows; for `Queries` that
+                have them.
+        """
+        scores = self.predict(X, qid=qid, group=group)
+        labels = None if document_groups is None else np.asarray(document_groups)
+        if labels is not None and labels.shape != scores.shape:
+            raise DataError(f"document_groups have shape {labels.shape} for {len(scores)} documents; give one for each")
+        if isinstance(X, Queries):
+            orders = orderings(scores, X.offsets, None, k, X.document_groups if labels is None else labels)
+            return _ids_of(X, orders) if ids else list(orders)
+        if ids:
+            raise DataError("ids=True needs Queries with document_ids; rows of an array have none")
+        if qid is None and group is None:
+            raise DataError("rank needs the queries: give qid or group")
+        _, offsets, rows = group_rows(len(scores), qid, group)
+        if rows is not None:
+            scores, labels = scores[rows], None if labels is None else labels[rows]
+        return list(orderings(scores, offsets, rows, k, labels))
+
+    def score(
+        self,
+        X: Queries | npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        sample_weight: None = None,
+    ) -> float:
+        """Return the mean of the ranker's own measure, policy ``standard``; of a mix, the weighted mean.
+
+        Args:
+            X: Queries, or features with one row per document.
+            y: Grades of the rows.
+            qid: The query of each row.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            sample_weight: Accepted for scikit-learn's pipelines, which name it; measures do not weight documents.
+        """
+        if sample_weight is not None:
+            raise ValueError("measures do not weight documents; leave sample_weight out")
+        check_is_fitted(self)
+        queries = as_queries(X, y, qid, group, None, allow_nan=True)
+        mix = parse_mix(self.measure_)
+        means = evaluate(queries, self.predict(queries), [str(m) for _, m in mix], n_jobs=self.n_jobs).mean
+        total = sum(weight for weight, _ in mix)
+        return float(sum(weight * means[str(measure)] for weight, measure in mix) / total)
+
+    def shapes(self) -> list[Shape]:
+        """Return the learned curve of each feature of an additive ranker."""
+        check_is_fitted(self)
+        return self.model_.shapes()
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the ranker to a file that `load` reads; see `marginrank.model_file` for the format."""
+        check_is_fitted(self)
+        self.model_.save(path, overwrite=overwrite)
+
+    @property
+    def coef_(self) -> FloatArray:
+        """The learned parameters."""
+        return self._fitted.theta
+
+    @property
+    def solution_(self) -> Solution:
+        """All that the solver reported."""
+        return self._fitted.solution
+
+    @property
+    def gap_(self) -> float:
+        """How far the objective can be from the optimum; inf where there is no certificate."""
+        return self.solution_.gap
+
+    @property
+    def objective_(self) -> float:
+        """The objective reached."""
+        return self.solution_.primal
+
+    @property
+    def n_iter_(self) -> int:
+        """Iterations of the solver, or rounds of a baseline."""
+        return self.solution_.n_iter
+
+    @property
+    def health_(self) -> Health | None:
+        """How well loss and data got along."""
+        return self._fitted.health
+
+    @property
+    def measure_(self) -> str:
+        """The measure, or mix, that the ranker is judged by."""
+        return self._fitted.method.criterion
+
+    @property
+    def trained_on_(self) -> dict[str, Any]:
+        """Counts and fingerprint of the training data."""
+        return vars(self._fitted.provenance)
+
+    @property
+    def form_(self) -> Form:
+        """How the parameters score documents."""
+        return self._fitted.form
+
+    @property
+    def bins_(self) -> Bins | None:
+        """Thresholds of the curves; None where there are none."""
+        return self.form_ if isinstance(self.form_, Bins) else None
+
+    @property
+    def _fitted(self) -> Model:
+        # scikit-learn asks for attributes that end with _ before fitting, and expects AttributeError.
+        if "model_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self.model_
+
+    def _specs(self) -> dict[str, Any]:
+        """Describe the parameters for a file; what only code can describe is left out."""
+        specs = {}
+        for name, value in self.get_params(deep=False).items():
+            try:
+                specs[name] = to_spec(value)
+            except TypeError as error:
+                specs[name] = {"kind": "unknown", "reason": f"{name}: {error}"}
+        return specs
+
+    def _provenance(self, queries: Queries) -> Provenance:
+        return Provenance(len(queries), queries.n_documents, queries.n_features, fingerprint(queries))
+
+    def _training_queries(
+        self,
+        X: Queries | npt.ArrayLike,
+        y: npt.ArrayLike | None,
+        qid: npt.ArrayLike | None,
+        group: npt.ArrayLike | None,
+        query_weights: npt.ArrayLike | None,
+    ) -> Queries:
+        if isinstance(X, Queries):
+            learn_columns(self, X)
+            return as_queries(X, y, qid, group, query_weights, allow_nan=self._takes_nan)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
+        if qid is None and group is None:
+            raise DataError("training needs the queries: give qid, the query of each row, or group, the rows of each")
+        features, grades = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite="allow-nan" if self._takes_nan else True,
+            y_numeric=True,
+        )
+        return Queries.from_arrays(
+            features,
+            grades,
+            qid=qid,
+            group=group,
+            query_weights=query_weights,
+            feature_names=getattr(self, "feature_names_in_", None),
+            allow_nan=self._takes_nan,
+        )
+
+    def _features(self, X: Queries | npt.ArrayLike) -> Queries | Features:
+        if isinstance(X, Queries):
+            return X
+        return cast(
+            "Features",
+            validate_data(
+                self,
+                X,
+                reset=False,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                ensure_all_finite="allow-nan" if self.form_.takes_nan else True,
+            ),
+        )
+
+
+def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[AnyArray]:
+    if queries.document_ids is None:
+        raise DataError("these queries have no document_ids; give them when making the Queries, or rank without ids")
+    return [queries.document_ids[order] for order in orders]
+
+
+def _check_same_features(queries: Queries, held_out: Queries) -> None:
+    if held_out.n_features != queries.n_features:
+        raise DataError(
+            f"the validation queries have {held_out.n_features} features and the training queries "
+            f"{queries.n_features}; give the same columns to both"
+        )
+    if None not in (queries.feature_names, held_out.feature_names) and queries.feature_names != held_out.feature_names:
+        raise DataError("feature_names of validation and training queries differ; rename or reorder them")

@@ -1,0 +1,73 @@
+"""The tight bound: where its training begins, and what it stays near."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from marginrank.components import Component
+from marginrank.errors import DataError
+from marginrank.losses.base import Loss
+from marginrank.losses.pairwise import PairwiseHinge
+from marginrank.losses.pointwise import SquaredError
+from marginrank.risk import RankingRisk
+from marginrank.scorers.base import PreparedScorer
+from marginrank.solvers.auto import Auto
+from marginrank.typing import FloatArray
+
+_STARTS: Final[Mapping[str, Loss]] = {"ranksvm": PairwiseHinge(power=2), "regression": SquaredError()}
+
+
+@dataclass(frozen=True)
+class Tight(Component):
+    """Train under the tight bound, which is closer to the measure than the hinge, and not convex.
+
+    The regulariser is ½‖w − w0‖², and training begins at w0; Chapelle, Le and Smola (2007) §4.
+
+    Args:
+        start: w0: ``ranksvm`` or ``regression``, which are trained first, or the weights themselves.
+        start_C: C of the method that w0 comes from.
+        anneal: Iterations over which the tight bound takes the place of the hinge; 0 for at once.
+    """
+
+    start: Literal["ranksvm", "regression"] | Sequence[float] | FloatArray = "ranksvm"
+    start_C: float = 100.0  # noqa: N815
+    anneal: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.start, str) and self.start not in _STARTS:
+            raise ValueError(f"start is {self.start!r}; choose {', '.join(_STARTS)}, or give the weights")
+        if not self.start_C > 0:
+            raise ValueError(f"start_C is {self.start_C}; it must be positive")
+
+    def center(self, scorer: PreparedScorer, n_jobs: int | None = None) -> FloatArray:
+        """Return w0 for given queries."""
+        if isinstance(self.start, str):
+            risk = RankingRisk(scorer, _STARTS[self.start], n_jobs)
+            return Auto(tol=1e-3).minimize(risk, self.start_C).theta
+        weights = np.asarray(self.start, dtype=np.float64)
+        if weights.shape != (scorer.n_parameters,):
+            raise DataError(
+                f"start has shape {weights.shape} for {scorer.n_parameters} parameters; give one number each"
+            )
+        return weights
+
+
+#: What is minimised: the hinge, the tight bound, or the hinge unless it turns out to be minimal at 0.
+BoundChoice: TypeAlias = Literal["auto", "hinge"] | Tight
+
+
+def parse_bound(spec: str | Tight) -> BoundChoice:
+    """Read ``auto``, ``hinge``, ``tight`` or a `Tight`."""
+    if isinstance(spec, Tight):
+        return spec
+    if spec == "tight":
+        return Tight()
+    if spec == "auto":
+        return "auto"
+    if spec == "hinge":
+        return "hinge"
+    raise ValueError(f"bound is {spec!r}; choose 'auto', 'hinge', 'tight' or a Tight")

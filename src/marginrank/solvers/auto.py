@@ -1,0 +1,51 @@
+"""The solver that fits the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from marginrank.solvers.base import Solver
+from marginrank.solvers.bundle import Bundle
+from marginrank.solvers.concave_convex import ConcaveConvex
+from marginrank.solvers.newton import Newton
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.solution import Solution
+from marginrank.typing import FloatArray
+
+
+@dataclass(frozen=True)
+class Auto(Solver):
+    """Newton for smooth risks, the concave-convex procedure for risks that are not convex, else the bundle.
+
+    Args:
+        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        max_iter: Maximum number of iterations.
+        time_limit: Maximum number of seconds.
+        callback: Called after every iteration with the `Step` and the best θ so far; True stops.
+    """
+
+    name = "auto"
+    supports = ("signs", "center")
+    tol: float = 1e-4
+
+    def choose(self, problem: Problem) -> Solver:
+        """Return the solver for a problem, with the limits of this one."""
+        limits = {"tol": self.tol, "time_limit": self.time_limit, "callback": self.callback}
+        if not problem.convex:
+            return ConcaveConvex(**limits, max_iter=min(self.max_iter, ConcaveConvex.max_iter))  # type: ignore[arg-type]
+        free = problem.signs is None and problem.center is None
+        kind = Newton if "hessian" in problem.offers and free else Bundle
+        return kind(**limits, max_iter=self.max_iter)  # type: ignore[arg-type]
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a problem that no solver takes."""
+        self.choose(problem).check(problem)
+
+    def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
+        """Minimise with the solver that fits."""
+        return self.choose(problem).minimize(problem, C, start)
+
+    def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
+        """Minimise for several C with the solver that fits."""
+        return self.choose(problem).path(problem, Cs, start)

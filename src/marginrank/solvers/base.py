@@ -1,0 +1,96 @@
+"""What a solver is: options, limits, and a way from a problem to a solution."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeAlias, cast
+
+import numpy as np
+
+from marginrank.components import Component, parse_component
+from marginrank.solvers.problem import Offer, Problem
+from marginrank.solvers.progress import along
+from marginrank.solvers.solution import Solution, Step
+from marginrank.typing import FloatArray
+
+#: Called after every iteration with what it reached and the best θ so far; True stops the solver.
+Callback: TypeAlias = Callable[[Step, FloatArray], bool | None]
+_NEEDS: dict[Offer, str] = {
+    "blocks": "a risk that is a sum over blocks",
+    "hessian": "a smooth risk",
+    "majorant": "a risk with a convex majorant",
+}
+
+
+@dataclass(frozen=True)
+class Solver(Component, ABC):
+    """Minimise ½‖θ − center‖² + C·risk(θ).
+
+    A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
+
+    Args:
+        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        max_iter: Maximum number of iterations.
+        time_limit: Maximum number of seconds; an iteration that has begun is finished.
+        callback: Called after every iteration with the `Step` and the best θ so far; True stops.
+    """
+
+    family = "solver"
+    #: What the solver needs of a problem beyond its risk.
+    needs: ClassVar[tuple[Offer, ...]] = ()
+    #: What it can take into account.
+    supports: ClassVar[tuple[Literal["signs", "center"], ...]] = ()
+
+    tol: float = 1e-6
+    max_iter: int = 1000
+    time_limit: float = np.inf
+    callback: Callback | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise ValueError(f"tol is {self.tol}; it must not be negative")
+        if not self.max_iter >= 1:
+            raise ValueError(f"max_iter is {self.max_iter}; at least one iteration is needed")
+        if not self.time_limit > 0:
+            raise ValueError(f"time_limit is {self.time_limit}; it must be positive")
+
+    @abstractmethod
+    def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
+        """Minimise the objective for one C.
+
+        Args:
+            problem: The risk and what θ has to keep to.
+            C: Weight of the risk.
+            start: Where to begin; at the centre by default.
+        """
+
+    def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
+        """Minimise for several C, from the smallest up, each from the solution before; results in the order given."""
+
+        def solve(solver: Solver, C: float, before: Solution | None) -> Solution:
+            return solver.minimize(problem, C, start if before is None else before.theta)
+
+        return along(self, Cs, solve)
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a problem that the solver cannot take."""
+        for need in self.needs:
+            if need not in problem.offers:
+                raise ValueError(f"solver {self.name!r} needs {_NEEDS[need]}, which this loss does not give; use 'auto'")
+        if not problem.convex and "majorant" not in self.needs:
+            raise ValueError(f"solver {self.name!r} needs a convex risk; use 'cccp' or 'auto'")
+        if problem.signs is not None and "signs" not in self.supports:
+            raise ValueError(f"solver {self.name!r} does not support signs of weights; use 'bundle' or 'auto'")
+        if problem.center is not None and "center" not in self.supports:
+            raise ValueError(f"solver {self.name!r} does not support a centre; use 'bundle' or 'auto'")
+
+
+def parse_solver(spec: str | Solver) -> Solver:
+    """Read the spelling of a solver, such as ``bundle`` or ``newton(tol=1e-8)``.
+
+    >>> parse_solver("bundle(tol=1e-8)").tol
+    1e-08
+    """
+    return cast("Solver", parse_component(Solver, spec))

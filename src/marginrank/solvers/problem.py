@@ -1,0 +1,103 @@
+"""What a solver is given: a risk as a function of θ, and what θ has to keep to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from marginrank.typing import FloatArray, IntArray
+
+#: What a problem may offer beyond its risk: single blocks, products with the Hessian, a convex risk above its own.
+Offer: TypeAlias = Literal["blocks", "hessian", "majorant"]
+
+
+class Problem(ABC):
+    """Minimise ½‖θ − center‖² + C·risk(θ) over θ with given signs, for a risk that is never negative.
+
+    Calling the problem returns the risk at θ and a subgradient. ``parts`` returns the same as a sum of parts, which
+    tells a solver more for one evaluation; ``block`` evaluates one of ``n_blocks`` terms of the sum on its own.
+    """
+
+    n_parameters: int
+    n_blocks: int = 1
+    #: Where the regulariser is minimal; 0 where None.
+    center: FloatArray | None = None
+    #: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free; all free where None.
+    signs: IntArray | None = None
+    #: Whether the risk is convex.
+    convex: bool = True
+    #: Whether the risk is computed exactly, not by a search that may miss part of it.
+    exact: bool = True
+    #: A convex problem whose risk is never below this one, with a convex difference; None where there is none.
+    majorant: Problem | None = None
+    #: What the problem offers.
+    offers: frozenset[Offer] = frozenset()
+
+    @abstractmethod
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk at θ and a subgradient."""
+
+    def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the parts that the risk is a sum of, and a subgradient of each, one row per part."""
+        value, slope = self(theta)
+        return np.array([value]), slope[None, :]
+
+    def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the share of one block in the risk, and in its subgradient."""
+        raise NotImplementedError
+
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the generalised Hessian of the risk at θ times a direction."""
+        raise NotImplementedError
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether planes that touch the risk are lower bounds of it, and its values are its values."""
+        return self.convex and self.exact
+
+    @property
+    def origin(self) -> FloatArray:
+        """Where the regulariser is minimal."""
+        return np.zeros(self.n_parameters) if self.center is None else self.center
+
+    def objective(self, theta: FloatArray, risk: float, C: float) -> float:
+        """Return ½‖θ − center‖² + C·risk."""
+        away = theta if self.center is None else theta - self.center
+        return 0.5 * float(away @ away) + C * risk
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Problem):
+    """A problem made of a function that returns the risk and a subgradient, or parts with one subgradient each.
+
+    >>> distance = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
+    >>> distance(np.array([1.0]))
+    (2.0, array([-1.]))
+    """
+
+    function: Callable[[FloatArray], tuple[float | FloatArray, FloatArray]]
+    n_parameters: int
+    center: FloatArray | None = None
+    signs: IntArray | None = None
+    convex: bool = True
+    exact: bool = True
+    majorant: Problem | None = None
+
+    @property
+    def offers(self) -> frozenset[Offer]:  # type: ignore[override]
+        """A majorant, where it has one."""
+        return frozenset() if self.majorant is None else frozenset({"majorant"})
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk at θ and a subgradient."""
+        values, slopes = self.parts(theta)
+        return float(values.sum()), slopes.sum(axis=0)
+
+    def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what the function returns, as parts."""
+        value, slope = self.function(theta)
+        return np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(slope)
