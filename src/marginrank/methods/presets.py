@@ -242,7 +242,7 @@ def parse_preset(name: str) -> Method:
     """Look a method up by name.
 
     >>> parse_preset("svmndcg@5").loss
-    StructuredLoss(measure='ndcg@5', feature_map='po', bound='hinge')
+    StructuredLoss(measure='ndcg@5')
     >>> parse_preset("prank@5").baseline
     PRank(epochs=5)
     >>> parse_preset("svmmpa")
@@ -286,7 +286,7 @@ def loss_for(measure: str | Measure, feature_map: str | FeatureMap | None = None
     Without a map, reciprocal rank has φmrr and every other measure φpo.
 
     >>> loss_for("rr@10")
-    StructuredLoss(measure=rr@10, feature_map='mrr', bound='hinge')
+    StructuredLoss(measure=rr@10, feature_map='mrr')
     """
     parts = parse_mix(measure)
     losses = [
