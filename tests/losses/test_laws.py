@@ -159,7 +159,7 @@ def test_groups_may_take_one_rank_each():
         n, k = int(rng.integers(2, 6)), int(rng.integers(1, 4))
         grades, scores = rng.integers(0, 3, n).astype(float), rng.standard_normal(n)
         groups = rng.integers(0, 3, n)
-        found = GroupedLoss(f"dcg@{k}", groups)(grades, scores)[0][0]
+        found = GroupedLoss(f"dcg@{k}")(grades, scores, groups=groups)[0][0]
         profile, discount, gains = 1 / np.sqrt(np.arange(1, k + 1)), 1 / np.log2(np.arange(2, k + 2)), 2**grades - 1
         size = min(k, len(set(groups.tolist())))
         fills = [list(p) for p in permutations(range(n), size) if len(set(groups[list(p)].tolist())) == size]
@@ -172,7 +172,8 @@ def test_groups_may_take_one_rank_each():
         if np.ptp(gains) == 0:
             expected, tight = {0.0}, 0.0
         assert min(abs(found - e) for e in expected) < 1e-9
-        assert GroupedLoss(f"dcg@{k}", groups, bound="tight")(grades, scores)[0][0] == pytest.approx(tight, abs=1e-9)
+        found = GroupedLoss(f"dcg@{k}", bound="tight")(grades, scores, groups=groups)[0][0]
+        assert found == pytest.approx(tight, abs=1e-9)
 
 
 def test_smoothing_goes_to_the_hinge():

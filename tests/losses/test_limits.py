@@ -72,20 +72,22 @@ def test_batches_of_mixed_and_empty_queries():
         StructuredLoss("ndcg@10", "dorm"), StructuredLoss("ap"), StructuredLoss("ndcg", "po"),
         PairwiseHinge(), SlackLoss("ap"), SmoothedHinge("ap"), ModifiedWTA(), SquaredError(),
         SoftmaxCrossEntropy(),
-        CostLoss(lambda g: np.outer(g, np.arange(len(g)))), GroupedLoss("dcg@3", np.arange(offsets[-1]) % 4),
+        CostLoss(lambda g: np.outer(g, np.arange(len(g)))), GroupedLoss("dcg@3"),
     ]  # fmt: skip
     for loss in losses:
-        xi, gradient = loss(grades, scores, offsets)
+        groups = np.arange(offsets[-1]) % 4 if isinstance(loss, GroupedLoss) else None
+        xi, gradient = loss(grades, scores, offsets, groups)
         for q, (a, b) in enumerate(pairwise(offsets)):
-            alone = GroupedLoss("dcg@3", np.arange(offsets[-1])[a:b] % 4) if isinstance(loss, GroupedLoss) else loss
-            own_xi, own_gradient = alone(grades[a:b], scores[a:b])
+            own_xi, own_gradient = loss(grades[a:b], scores[a:b], groups=None if groups is None else groups[a:b])
             assert xi[q] == pytest.approx(own_xi[0], abs=1e-9), loss
             np.testing.assert_allclose(gradient[a:b], own_gradient, atol=1e-9)
 
 
 def test_groups_need_a_profile_that_stays_above_zero():
     with pytest.raises(ValueError, match="falls below 0"):
-        GroupedLoss("dcg@2", np.arange(4), shape="linear")([0, 0, 1, 1], [0.0, 0, 1, 1])
+        GroupedLoss("dcg@2", shape="linear")
+    with pytest.raises(ValueError, match=r"groups need a sum over the first k ranks, such as ndcg@10, not ap"):
+        GroupedLoss("ap")
 
 
 def test_a_cost_that_no_ranking_changes_carries_no_order():

@@ -54,6 +54,8 @@ def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
 def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
     if not loss.convex:
         raise ValueError(f"{loss} is not convex, and its slope is another one; take bound='hinge'")
+    if loss.uses_groups(queries.document_groups):
+        raise ValueError(f"no Lipschitz constant is known for {loss} of documents in groups; take groups='ignore'")
     measure, feature_map = parse_measure(loss.measure), parse_map(loss.feature_map)
     problem = Problem(measure, feature_map, arrange(measure, queries.grades, queries.offsets))
     return _of_map(feature_map, problem, queries)

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from marginrank.errors import DataError
-from marginrank.losses.base import Bound, PreparedLoss, TwoBoundLoss
+from marginrank.losses.base import Bound, Judgements, PreparedLoss, TwoBoundLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
-from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.typing import FloatArray, IntArray
 
 
 class _PreparedAssigned(PreparedLoss):
@@ -33,12 +33,12 @@ class _PreparedAssigned(PreparedLoss):
         """Slack of one query and its gradient."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CostLoss(TwoBoundLoss):
     """A bound of any position-dependent loss Σ_i C(i, rank of i), Le and Smola (2008) eq. (19).
 
     ``cost`` gives the matrix of documents × ranks for the grades of a query; Δ is what a ranking costs more than the
-    cheapest, y*. The feature map is positional.
+    cheapest, y*. The feature map is positional; ``measure`` is the one to judge rankers by.
 
     >>> inversions = CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))), "dorm(shape=linear)")
     >>> inversions([1, 0], [0.0, 0.0])[0].tolist()                            # rank 1 instead of 0
@@ -48,13 +48,19 @@ class CostLoss(TwoBoundLoss):
     cost: Callable[[FloatArray], npt.ArrayLike]
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
+    measure: str | Measure = "ndcg"
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """The measure given; a cost does not name one."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Find the cheapest ranking of each query."""
         feature_map = parse_map(self.feature_map)
         if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
             raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
-        return _PreparedCost(self.cost, feature_map, self.bound, grades, offsets)
+        return _PreparedCost(self.cost, feature_map, self.bound, judged.grades, judged.offsets)
 
 
 class _PreparedCost(_PreparedAssigned):
@@ -92,49 +98,66 @@ class _PreparedCost(_PreparedAssigned):
         return max(float(cost[np.arange(n), ranks].sum() + slopes @ scores), 0.0), slopes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class GroupedLoss(TwoBoundLoss):
     """A bound of a sum over the first k ranks, where each group of documents may take only one of them.
 
     The diversity constraint of Le and Smola (2008) §5.1: rankings of the first k ranks with at most one document of a
     group. Each group is worth its best document at each rank, so the argmax is an assignment of groups to ranks. y*
-    takes the best document of each group, best first. The profile counts only the first k ranks, too.
+    takes the best document of each group, best first. The profile counts only the first k ranks, too. Groups are those
+    of the queries, ``Queries.document_groups``; a `StructuredLoss` under φdorm uses them where queries have them.
 
-    >>> loss = GroupedLoss("p@1", groups=np.array(["a", "a", "b"]), shape="sqrt")
-    >>> loss([1, 1, 0], [0.0, 0.0, 0.5])[0].tolist()                          # Δ = 1, and s_b − s_a = 0.5
+    >>> loss = GroupedLoss("p@1")
+    >>> loss([1, 1, 0], [0.0, 0.0, 0.5], groups=["a", "a", "b"])[0].tolist()  # Δ = 1, and s_b − s_a = 0.5
     [1.5]
     """
 
     measure: str | Measure
-    groups: AnyArray
     shape: str | tuple[float, ...] = "sqrt"
     bound: Bound = "hinge"
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
-        """Find the groups and the ideal ranking of each query."""
-        measure = parse_measure(self.measure)
+    def __post_init__(self) -> None:
+        measure, feature_map = parse_measure(self.measure), Positional(self.shape)
         if not isinstance(measure, PositionMeasure) or measure.depth is None:
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
-        if len(self.groups) != len(grades):
-            raise DataError(f"{len(self.groups)} groups for {len(grades)} documents; give one per document")
-        feature_map = Positional(self.shape)
-        if feature_map.profile(measure.depth, measure)[-1] < 0:
+        if not takes_groups(measure, feature_map):
             raise ValueError(
                 f"the profile {self.shape} falls below 0, the share of what is not ranked; use sqrt or log"
             )
-        return _PreparedGroups(measure, np.asarray(self.groups), feature_map, self.bound, grades, offsets)
+
+    @property
+    def criterion(self) -> str:
+        """The measure of Δ."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Find the groups and the ideal ranking of each query."""
+        return PreparedGroups(parse_measure(self.measure), Positional(self.shape), self.bound, judged)
 
 
-class _PreparedGroups(_PreparedAssigned):
-    def __init__(
-        self,
-        measure: PositionMeasure,
-        groups: AnyArray,
-        feature_map: Positional,
-        bound: Bound,
-        grades: FloatArray,
-        offsets: IntArray,
-    ) -> None:
+def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
+    """Whether a measure and a feature map can be restricted to one document of each group.
+
+    That takes a sum over the first k ranks, and a positional map whose profile is not negative there: documents that
+    are not ranked have the coefficient 0.
+
+    >>> takes_groups(parse_measure("ndcg@10"), Positional()), takes_groups(parse_measure("ndcg"), Positional())
+    (True, False)
+    """
+    if not isinstance(measure, PositionMeasure) or measure.depth is None or not isinstance(feature_map, Positional):
+        return False
+    return bool(feature_map.profile(measure.depth, measure)[-1] >= 0)
+
+
+class PreparedGroups(_PreparedAssigned):
+    """A sum over the first k ranks, of which each group takes at most one."""
+
+    def __init__(self, measure: Measure, feature_map: FeatureMap, bound: Bound, judged: Judgements) -> None:
+        grades, offsets, groups = judged
+        if groups is None:
+            raise DataError("these queries have no document_groups; give Queries with them, or groups with the grades")
+        if not isinstance(measure, PositionMeasure):
+            raise TypeError(f"{measure} is not a sum over ranks")
         self.offsets = offsets
         self._tight = bound == "tight"
         depth = measure.depth or 0

@@ -3,47 +3,89 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import Any, Literal, TypeAlias, cast
+from dataclasses import fields, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.grouping import check_offsets
+from marginrank.data.grouping import check_offsets, offsets_from_sizes
 from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 #: ``hinge`` is convex; ``tight`` is not, and lies between it and the loss of the measure.
 Bound: TypeAlias = Literal["hinge", "tight"]
 
 
+class Judgements(NamedTuple):
+    """What a loss is prepared from: judged documents, those of one query next to each other."""
+
+    grades: FloatArray
+    #: Where each query begins and the last ends.
+    offsets: IntArray
+    #: Group label of each document; None where documents have none.
+    groups: AnyArray | None = None
+
+    def select(self, queries: IntArray) -> tuple[IntArray, Judgements]:
+        """Return the documents of some queries, and their judgements.
+
+        >>> judged = Judgements(np.array([1.0, 0.0, 2.0]), np.array([0, 1, 3]))
+        >>> documents, part = judged.select(np.array([1]))
+        >>> documents.tolist(), part.grades.tolist(), part.offsets.tolist()
+        ([1, 2], [0.0, 2.0], [0, 2])
+        """
+        lengths = np.diff(self.offsets)[queries]
+        offsets = offsets_from_sizes(lengths)
+        documents = np.arange(offsets[-1]) + np.repeat(self.offsets[queries] - offsets[:-1], lengths)
+        groups = None if self.groups is None else self.groups[documents]
+        return documents, Judgements(self.grades[documents], offsets, groups)
+
+
 class Loss(ABC):
     """ξ and ∂ξ/∂s of rankings by score, for every query on its own.
 
-    A loss is bound to judged queries once, and then evaluated at any number of scores.
+    A loss is prepared for judged queries once, and then evaluated at any number of scores.
     """
 
     @abstractmethod
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
-        """Prepare all that depends on the grades alone; they have been checked."""
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Prepare all that depends on the judgements alone; they have been checked."""
 
-    def prepare(self, grades: Queries | npt.ArrayLike, offsets: npt.ArrayLike | None = None) -> PreparedLoss:
-        """Prepare all that depends on the grades alone.
+    def prepare(
+        self,
+        grades: Queries | npt.ArrayLike,
+        offsets: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> PreparedLoss:
+        """Prepare all that depends on the judgements alone.
 
         Args:
-            grades: Judged queries, or one grade per document.
+            grades: Judged queries, which bring their offsets and groups, or one grade per document.
             offsets: With grades, where each query begins and the last ends; one query by default.
+            groups: With grades, one group label per document.
         """
         if isinstance(grades, Queries):
-            flat, bounds = grades.grades, grades.offsets
-        else:
-            flat = as_grades(grades)
-            bounds = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
-        bound = self._prepare(flat, bounds)
-        bound.definition = self
-        return bound
+            if offsets is not None or groups is not None:
+                raise TypeError("queries have their own offsets and document_groups; give only the queries")
+            return self._of(Judgements(grades.grades, grades.offsets, grades.document_groups))
+        flat = as_grades(grades)
+        starts = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
+        labels = None if groups is None else np.asarray(groups)
+        if labels is not None and labels.shape != flat.shape:
+            raise DataError(f"groups have shape {labels.shape} for {len(flat)} documents; give one label per document")
+        return self._of(Judgements(flat, starts, labels))
+
+    def _of(self, judged: Judgements) -> PreparedLoss:
+        prepared = self._prepare(judged)
+        prepared.definition = self
+        return prepared
+
+    @property
+    @abstractmethod
+    def criterion(self) -> str:
+        """The measure, or mix of measures, that a ranker trained with this loss is judged by."""
 
     @property
     def convex(self) -> bool:
@@ -55,14 +97,33 @@ class Loss(ABC):
         """Whether ξ has a gradient everywhere, and a Hessian almost everywhere that `PreparedLoss.curve` knows."""
         return False
 
+    @property
+    def exact(self) -> bool:
+        """Whether ξ is computed exactly for lists of any length; `PreparedLoss.exact` tells for those at hand."""
+        return True
+
+    @property
+    def majorant(self) -> Loss | None:
+        """A convex loss, never below this one, whose difference to it is convex; None where this one is convex.
+
+        What the concave-convex procedure minimises, with the difference linearised.
+        """
+        if self.convex:
+            return None
+        raise ValueError(f"{self} has no convex majorant; use a convex loss, or a StructuredLoss")
+
     def bounded(self, bound: Bound) -> Loss:
-        """Give the same loss with another bound, ``hinge`` (convex) or ``tight``."""
+        """Return the same loss with another bound, ``hinge`` (convex) or ``tight``."""
         if bound == "hinge":
             return self
         raise ValueError(f"{self} has no tight bound; use bound='hinge', or a StructuredLoss")
 
     def __call__(
-        self, grades: npt.ArrayLike, scores: npt.ArrayLike, offsets: npt.ArrayLike | None = None
+        self,
+        grades: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        offsets: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Slack of each query and its derivative by the score of each document.
 
@@ -70,8 +131,15 @@ class Loss(ABC):
             grades: One grade per document.
             scores: One score per document.
             offsets: Where each query begins and ends; one query by default.
+            groups: One group label per document, for losses that use groups.
         """
-        return self.prepare(grades, offsets)(scores)
+        return self.prepare(grades, offsets, groups)(scores)
+
+    def __repr__(self) -> str:
+        """Name the parameters that differ from their defaults."""
+        chosen = [(f.name, getattr(self, f.name), f.default) for f in fields(cast("Any", self)) if f.repr]
+        changed = (f"{name}={value!r}" for name, value, default in chosen if repr(value) != repr(default))
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 class TwoBoundLoss(Loss):
@@ -85,8 +153,13 @@ class TwoBoundLoss(Loss):
         return self.bound == "hinge"
 
     def bounded(self, bound: Bound) -> Loss:
-        """Give the same loss with another bound."""
+        """Return the same loss with another bound."""
         return cast("Loss", replace(cast("Any", self), bound=bound))
+
+    @property
+    def majorant(self) -> Loss | None:
+        """The hinge: less the tight bound it leaves max_y a(y)·s − a(y*)·s, which is convex."""
+        return None if self.convex else self.bounded("hinge")
 
 
 class PreparedLoss(ABC):
@@ -96,8 +169,10 @@ class PreparedLoss(ABC):
     share it; two evaluations at the same time may not.
     """
 
-    #: The loss that was bound.
+    #: The loss that was prepared.
     definition: Loss
+    #: Whether ξ is computed exactly for these queries; where it is searched for, ξ is a lower bound of the loss.
+    exact: bool = True
     offsets: IntArray
     #: Queries whose documents carry an order; the others have ξ = 0, and means run over these.
     active: BoolArray

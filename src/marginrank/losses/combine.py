@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
-from marginrank.losses.base import Bound, Loss, PreparedLoss
-from marginrank.typing import FloatArray, IntArray
+from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
+from marginrank.typing import FloatArray
+
+_NO_SHARED_TIGHT: Final = "a shared slack has no tight bound to train; use separate slacks (SumLoss), or bound='hinge'"
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,29 @@ class SumLoss(Loss):
         """Where every part is."""
         return all(loss.smooth for loss in self.losses)
 
+    @property
+    def exact(self) -> bool:
+        """Where every part is."""
+        return all(loss.exact for loss in self.losses)
+
+    @property
+    def criterion(self) -> str:
+        """The measures of the parts with the same weights."""
+        return _spell_mix(_terms(self))
+
+    @property
+    def majorant(self) -> Loss | None:
+        """The sum of the majorants of the parts; a convex part is its own."""
+        return None if self.convex else replace(self, losses=tuple(loss.majorant or loss for loss in self.losses))
+
     def bounded(self, bound: Bound) -> Loss:
-        """Give the sum with another bound of every part."""
+        """Return the sum with another bound of every part."""
         return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
-        """Bind every part."""
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Prepare every part."""
         weights = np.ones(len(self.losses)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        return _PreparedSum([loss.prepare(grades, offsets) for loss in self.losses], weights)
+        return _PreparedSum([loss._of(judged) for loss in self.losses], weights)
 
 
 @dataclass(frozen=True)
@@ -74,15 +92,61 @@ class MaxLoss(Loss):
         """Where every part is."""
         return all(loss.convex for loss in self.losses)
 
+    @property
+    def exact(self) -> bool:
+        """Where every part is."""
+        return all(loss.exact for loss in self.losses)
+
+    @property
+    def criterion(self) -> str:
+        """The measures of the parts, each once."""
+        return _spell_mix(_terms(self))
+
+    @property
+    def majorant(self) -> Loss | None:
+        """None; a maximum of tight bounds has none that is known, and is refused."""
+        if self.convex:
+            return None
+        raise ValueError(_NO_SHARED_TIGHT)
+
     def bounded(self, bound: Bound) -> Loss:
-        """Give the maximum of the hinges; that of tight bounds is no difference of a convex and a known function."""
+        """Return the maximum of the hinges; that of tight bounds is no difference of a convex and a known function."""
         if bound == "hinge":
             return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
-        raise ValueError("a shared slack has no tight bound to train; use separate slacks (SumLoss), or bound='hinge'")
+        raise ValueError(_NO_SHARED_TIGHT)
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
-        """Bind every part."""
-        return _PreparedMax([loss.prepare(grades, offsets) for loss in self.losses])
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Prepare every part."""
+        return _PreparedMax([loss._of(judged) for loss in self.losses])
+
+
+def _terms(loss: Loss) -> list[tuple[float, str]]:
+    """Weights and measures of a loss, those of a sum or maximum multiplied out."""
+    if isinstance(loss, SumLoss):
+        weights = [1.0] * len(loss.losses) if loss.weights is None else [float(weight) for weight in loss.weights]
+        parts = zip(weights, loss.losses, strict=True)
+        return [(weight * inside, measure) for weight, part in parts for inside, measure in _terms(part)]
+    if isinstance(loss, MaxLoss):
+        return list(dict.fromkeys(term for part in loss.losses for term in _terms(part)))
+    return [(1.0, loss.criterion)]
+
+
+def _spell_mix(terms: Sequence[tuple[float, str]]) -> str:
+    """Spell a mix of measures, each once; one measure alone needs no weight.
+
+    >>> _spell_mix([(1.0, "ndcg@10"), (0.25, "ap"), (0.25, "ap")])
+    'ndcg@10 + 0.5*ap'
+    """
+    weights: dict[str, float] = {}
+    for weight, measure in terms:
+        weights[measure] = weights.get(measure, 0.0) + weight
+    counted = {measure: weight for measure, weight in weights.items() if weight > 0} or weights
+    if len(counted) == 1:
+        return next(iter(counted))
+    return " + ".join(
+        measure if weight == 1 else f"{np.format_float_positional(weight, trim='-')}*{measure}"
+        for measure, weight in counted.items()
+    )
 
 
 def _check_losses(losses: Sequence[Loss], name: str) -> None:
@@ -97,6 +161,7 @@ class _PreparedParts(PreparedLoss):
         self.parts = parts
         self.offsets = parts[0].offsets
         self.active = np.logical_or.reduce([part.active for part in parts])
+        self.exact = all(part.exact for part in parts)
         self._xi = np.zeros(len(self.active))
         self._gradient = np.zeros(self.offsets[-1])
 

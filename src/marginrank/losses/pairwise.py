@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.errors import DataError
-from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import PartialOrder, Scale
 from marginrank.losses.oracles.levels import Levels, arrange
 from marginrank.losses.oracles.sorting import Sorter
@@ -98,9 +98,14 @@ class PairwiseHinge(Loss):
         """The squared hinge is."""
         return self.power == 2
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """AUC: the share of pairs in the right order."""
+        return "auc"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by grade and look up the weights."""
-        levels = _by_grade(grades, offsets)
+        levels = _by_grade(judged.grades, judged.offsets)
         kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), _NO_WEIGHTS
         if self.rank_weights is not None:
             kinds, weights = _weight_table(self.rank_weights, levels)
@@ -144,9 +149,14 @@ class NDCGPairwiseHinge(Loss):
     [0.4345]
     """
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """NDCG, which the pairs are weighted by."""
+        return "ndcg"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Find the weights."""
-        return PairwiseHinge(rank_weights=ndcg_weights(grades, offsets))._prepare(grades, offsets)
+        return PairwiseHinge(rank_weights=ndcg_weights(judged.grades, judged.offsets))._prepare(judged)
 
 
 def ndcg_weights(grades: FloatArray, offsets: IntArray) -> dict[tuple[float, float], float]:
@@ -205,9 +215,14 @@ class PositionHinge(Loss):
         if self.m not in ("levels", "documents", "bound"):
             raise ValueError(f"m is {self.m!r}; choose 'levels', 'documents' or 'bound'")
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """AUC: the share of pairs in the right order."""
+        return "auc"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by grade and work out the margins."""
-        levels = _by_grade(grades, offsets)
+        levels = _by_grade(judged.grades, judged.offsets)
         counts = levels.counts
         m = {"levels": counts, "documents": levels.lengths, "bound": counts * (counts - 1)}[self.m]
         label = 1.0 + np.arange(len(levels.gains)) - np.repeat(levels.of_query[:-1], counts)
@@ -281,9 +296,14 @@ class ListHinge(Loss):
         parse_measure(self.measure)
         PartialOrder(self.scale)
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """The measure of Δ."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Go through all rankings of each pattern of grades that occurs."""
-        measure = parse_measure(self.measure)
+        measure, grades, offsets = parse_measure(self.measure), judged.grades, judged.offsets
         lengths = np.diff(offsets)
         if lengths.max(initial=0) > LONGEST_LIST:
             query = int(np.argmax(lengths > LONGEST_LIST))

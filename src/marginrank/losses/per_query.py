@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.data.grouping import offsets_from_sizes
-from marginrank.losses.base import Bound, Loss, PreparedLoss, TwoBoundLoss
+from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss, TwoBoundLoss
 from marginrank.losses.feature_maps import FeatureMap
-from marginrank.losses.structured import StructuredLoss
+from marginrank.losses.structured import Groups, StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.typing import FloatArray, IntArray
 
@@ -34,7 +33,7 @@ def mwta_cutoffs(grades: FloatArray, offsets: IntArray) -> IntArray:
     return cutoffs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModifiedWTA(TwoBoundLoss):
     """mWTA: NDCG with a cutoff for each query, so that winner takes all can be learned; Le and Smola (2008) §6.4.
 
@@ -44,30 +43,34 @@ class ModifiedWTA(TwoBoundLoss):
 
     feature_map: str | FeatureMap = "dorm"
     bound: Bound = "hinge"
+    groups: Groups = "auto"
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """Winner takes all, which mWTA stands in for."""
+        return "wta"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Put queries with the same cutoff together."""
-        cutoffs = mwta_cutoffs(grades, offsets)
+        cutoffs = mwta_cutoffs(judged.grades, judged.offsets)
         kinds = [
-            (np.flatnonzero(cutoffs == k), StructuredLoss(NDCG(k=int(k)), self.feature_map, self.bound))
+            (np.flatnonzero(cutoffs == k), StructuredLoss(NDCG(k=int(k)), self.feature_map, self.bound, self.groups))
             for k in np.unique(cutoffs).tolist()
         ]
-        return _PreparedPerQuery(kinds, grades, offsets)
+        return _PreparedPerQuery(kinds, judged)
 
 
 class _PreparedPerQuery(PreparedLoss):
-    def __init__(self, kinds: Sequence[tuple[IntArray, Loss]], grades: FloatArray, offsets: IntArray) -> None:
-        self.offsets = offsets
-        self.active = np.zeros(len(offsets) - 1, dtype=np.bool_)
+    def __init__(self, kinds: Sequence[tuple[IntArray, Loss]], judged: Judgements) -> None:
+        self.offsets = judged.offsets
+        self.active = np.zeros(len(self.offsets) - 1, dtype=np.bool_)
         self._parts: list[tuple[IntArray, IntArray, PreparedLoss, FloatArray, FloatArray, FloatArray]] = []
-        lengths = np.diff(offsets)
         for queries, loss in kinds:
-            own = offsets_from_sizes(lengths[queries])
-            within = np.arange(own[-1]) - np.repeat(own[:-1], lengths[queries])
-            documents = np.repeat(offsets[queries], lengths[queries]) + within
-            part = loss.prepare(grades[documents], own)
+            documents, own = judged.select(queries)
+            part = loss._of(own)
             self.active[queries] = part.active
-            self._parts.append((queries, documents, part, np.empty(own[-1]), np.zeros(len(queries)), np.empty(own[-1])))
+            n = len(documents)
+            self._parts.append((queries, documents, part, np.empty(n), np.zeros(len(queries)), np.empty(n)))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         for queries, documents, part, own_scores, own_xi, own_gradient in self._parts:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -27,9 +27,14 @@ class SquaredError(Loss):
         """A square is."""
         return True
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """NDCG, which takes graded relevance."""
+        return "ndcg"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Keep the grades."""
-        return _PreparedSquares(grades, offsets)
+        return _PreparedSquares(judged.grades, judged.offsets)
 
 
 class _PreparedSquares(PreparedLoss):

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.levels import arrange
@@ -46,10 +46,20 @@ class SlackLoss(Loss):
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("slack rescaling is there for the feature maps po and dorm, not for mrr")
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def exact(self) -> bool:
+        """For reciprocal rank; for other measures it depends on the queries, and `PreparedLoss.exact` tells."""
+        return isinstance(parse_measure(self.measure), RR)
+
+    @property
+    def criterion(self) -> str:
+        """The measure of Δ."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by level and choose between exact clusters and the search."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
-        problem = Problem(measure, feature_map, arrange(measure, grades, offsets))
+        problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
         return _PreparedClusters(problem) if _has_few_values(problem) else _PreparedSearch(problem)
 
 
@@ -97,6 +107,7 @@ class _PreparedClusters(_PreparedRescaled):
 class _PreparedSearch(_PreparedRescaled):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
+        self.exact = False
         levels = problem.levels
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
         self._rank = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest).prepare(

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.measures.gains import GAINS
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
@@ -52,9 +52,14 @@ class SoftmaxCrossEntropy(Loss):
         """It is analytic."""
         return True
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """NDCG, which takes graded relevance."""
+        return "ndcg"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Work out the distribution that the grades give."""
-        gains = GAINS[self.gain](grades)
+        offsets, gains = judged.offsets, GAINS[self.gain](judged.grades)
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         log_target = _TARGETS[self.target](gains, query, offsets)
         return _PreparedSoftmax(log_target, _varied(gains, offsets), query, offsets, self.divergence)

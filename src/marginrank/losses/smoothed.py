@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.grade_lattice import tabulate_credits
@@ -13,7 +13,7 @@ from marginrank.losses.oracles.problem import Problem
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.losses.structured import ideal_ranks
 from marginrank.measures import Measure, parse_measure
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,15 @@ class SmoothedHinge(Loss):
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("the smoothed hinge is there for the feature maps po and dorm, not for mrr")
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """The measure of Δ."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by level and tabulate the credits."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
-        problem = Problem(measure, feature_map, arrange(measure, grades, offsets))
+        problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
         if problem.levels.counts.max(initial=0) > 2:
             raise ValueError(f"{measure} tells more than two levels apart in some query; the smoothed hinge takes two")
         return _PreparedSmoothed(problem, self.temperature)

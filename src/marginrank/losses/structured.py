@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from marginrank.losses.base import Bound, PreparedLoss, TwoBoundLoss
+from marginrank.losses.assigned import PreparedGroups, takes_groups
+from marginrank.losses.base import Bound, Judgements, PreparedLoss, TwoBoundLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.levels import Levels, arrange
 from marginrank.losses.oracles.problem import Problem
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, parse_measure
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+#: ``auto`` lets each group of documents take one rank, where queries have groups; ``ignore`` ranks all documents.
+Groups: TypeAlias = Literal["auto", "ignore"]
 
 NO_REFERENCE = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StructuredLoss(TwoBoundLoss):
     """A bound on the loss Δ of a measure that has a (sub)gradient.
 
@@ -27,6 +32,10 @@ class StructuredLoss(TwoBoundLoss):
     - ``hinge``: ξ = max_y [Δ(y) + a(y)·s] − a(y*)·s, convex in s; Yue et al. (SIGIR 2007) eq. (4) solved for ξ.
     - ``tight``: ξ = max_y [Δ(y) + a(y)·s] − max_y a(y)·s, not convex, between the hinge and Δ; Chapelle, Le and Smola
       (2007) eq. (14).
+
+    Where queries have document groups, the measure is a sum over the first k ranks and the map is ``dorm``, ranks are
+    filled with at most one document of each group, as in `GroupedLoss` (Le and Smola 2008, §5.1); ``groups="ignore"``
+    ranks every document. Other measures and maps ignore groups in training.
 
     y* does not depend on the scores: its ties are broken by the order of the documents, else the hinge is not convex.
 
@@ -38,16 +47,31 @@ class StructuredLoss(TwoBoundLoss):
     measure: str | Measure
     feature_map: str | FeatureMap = "po"
     bound: Bound = "hinge"
+    groups: Groups = "auto"
 
     def __post_init__(self) -> None:
         if self.bound not in ("hinge", "tight"):
             raise ValueError(f"bound is {self.bound!r}; choose 'hinge' or 'tight'")
+        if self.groups not in ("auto", "ignore"):
+            raise ValueError(f"groups is {self.groups!r}; choose 'auto' or 'ignore'")
         oracle_for(self.measure, self.feature_map)
 
-    def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
+    @property
+    def criterion(self) -> str:
+        """The measure of Δ."""
+        return str(parse_measure(self.measure))
+
+    def uses_groups(self, groups: AnyArray | None) -> bool:
+        """Whether rankings are restricted to one document of each of these groups."""
+        wanted = self.groups == "auto" and groups is not None
+        return wanted and takes_groups(parse_measure(self.measure), parse_map(self.feature_map))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by level and choose the oracle."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
-        problem = Problem(measure, feature_map, arrange(measure, grades, offsets))
+        if self.uses_groups(judged.groups):
+            return PreparedGroups(measure, feature_map, self.bound, judged)
+        problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
         if isinstance(feature_map, FirstRelevant):
             return _PreparedFirstRelevant(problem, self.bound)
         return _PreparedStructured(problem, self.bound)
