@@ -72,7 +72,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         C: Weight of the losses against the regulariser.
         scorer: ``linear``, or ``additive``: one step function per feature.
         bins: With the additive scorer, the most steps per feature.
-        spacing: With the additive scorer, how thresholds are chosen on the training data: ``quantile`` or ``even``.
+        spacing: With the additive scorer, how thresholds are chosen: ``mixed``, ``quantile`` or ``even``.
         monotone: With the additive scorer, ``increasing`` or ``decreasing`` for all features, or a mapping from feature
             (name or number) to one of them.
         nonnegative: With the linear scorer, True for weights that are not negative, or the features it holds for.
@@ -142,8 +142,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         bound: Bound | Literal["auto"] | None = None,
         C: float = 1.0,
         scorer: Literal["linear", "additive"] = "linear",
-        bins: int = 16,
-        spacing: Literal["quantile", "even"] = "quantile",
+        bins: int = 255,
+        spacing: Literal["mixed", "quantile", "even"] = "mixed",
         monotone: str | Mapping[Any, str] | None = None,
         nonnegative: bool | Sequence[Any] = False,
         scaling: Scaling | None = None,
