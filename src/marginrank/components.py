@@ -50,7 +50,7 @@ class Component:
 
     def __str__(self) -> str:
         """Spell it with the parameters that differ from their defaults."""
-        if self.family is None:
+        if not hasattr(self, "name"):
             return repr(self)
         chosen = [
             f"{f.name}={_spell(getattr(self, f.name))}"

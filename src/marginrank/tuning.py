@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,15 +12,20 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from marginrank.components import to_spec
+from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluating import Evaluation, evaluate
+from marginrank.estimator import BaseRanker
+from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
-from marginrank.methods.presets import parse_mix
-from marginrank.ranker import Ranker
+from marginrank.measures.mixes import parse_mix
+from marginrank.solvers.base import Callback
+from marginrank.solvers.solution import Step
 from marginrank.threads import thread_count
 from marginrank.typing import FloatArray
 
@@ -29,7 +36,7 @@ Rule: TypeAlias = Literal["best", "one-se"]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One setting of the parameters, and what it reached on the queries held out."""
+    """One setting of the parameters, and what it reached on the validation queries."""
 
     parameters: Mapping[str, Any]
     mean: float
@@ -48,19 +55,22 @@ class Selection:
         candidates: The settings, in the order they were tried.
         chosen: Number of the setting chosen.
         ranker: Trained with it: on the training queries where there were validation queries, on all otherwise.
-        criterion: What decided.
+        criterion: The measure that decided.
         policy: How ties and queries without relevant documents counted.
         rule: ``best``, or ``one-se``.
         held_out: What the criterion was measured on.
+        complete: Whether everything was tried and trained to the end; False after a time limit or a callback that
+            stopped the search. The ranker is then the best there is, perhaps trained on a part of the queries.
     """
 
     candidates: tuple[Candidate, ...]
     chosen: int
-    ranker: Ranker
+    ranker: BaseRanker
     criterion: str
     policy: str
     rule: Rule
     held_out: str
+    complete: bool = True
 
     @property
     def best(self) -> Candidate:
@@ -68,12 +78,13 @@ class Selection:
         return self.candidates[self.chosen]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the ranker, as plain Python values."""
+        """Return everything but the ranker, as plain Python values."""
         return {
             "criterion": self.criterion,
             "policy": self.policy,
             "rule": self.rule,
             "held_out": self.held_out,
+            "complete": self.complete,
             "chosen": self.chosen,
             "candidates": [
                 {**{name: _spelled(value) for name, value in one.parameters.items()}, **_figures(one)}
@@ -82,10 +93,10 @@ class Selection:
         }
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Draw the criterion against C, with standard errors; needs matplotlib.
+        """Plot the criterion against C, with standard errors; needs matplotlib.
 
         Args:
-            path: Where to write the picture; its suffix says the format.
+            path: File to write the plot to; its suffix decides the format.
 
         Returns:
             A matplotlib figure.
@@ -95,111 +106,209 @@ class Selection:
         return plot_selection(self.to_dict(), path)
 
     def __str__(self) -> str:
-        others = [name for name in self.best.parameters if name != "C"]
-        rows = [[*others, "C", self.criterion, "± s.e.", "slack", "‖w‖", "passes", ""]]
-        for number, one in enumerate(self.candidates):
-            rows.append(
-                [
-                    *(str(one.parameters[name]) for name in others),
-                    f"{one.parameters['C']:g}",
-                    f"{one.mean:.4f}",
-                    f"{one.standard_error:.4f}",
-                    f"{one.average_slack:.4g}",
-                    f"{one.norm:.3g}",
-                    f"{one.passes:.0f}",
-                    "chosen" if number == self.chosen else "",
-                ]
-            )
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([*lines, f"{self.held_out}, policy {self.policy}, rule {self.rule}"])
+        return selection_table(self.to_dict())
+
+
+def selection_table(selection: Mapping[str, Any]) -> str:
+    """Return the table of a selection, as `Selection.to_dict` or a model file has it."""
+    candidates = selection["candidates"]
+    others = [name for name in candidates[0] if name not in _FIGURES and name != "C"]
+    rows = [[*others, "C", selection["criterion"], "± s.e.", "slack", "‖w‖", "passes", ""]]
+    for number, one in enumerate(candidates):
+        rows.append(
+            [
+                *(str(one[name]) for name in others),
+                f"{one['C']:g}",
+                f"{one['mean']:.4f}",
+                f"{one['standard_error']:.4f}",
+                f"{one['average_slack']:.4g}",
+                f"{one['norm']:.3g}",
+                f"{one['passes']:.0f}",
+                "chosen" if number == selection["chosen"] else "",
+            ]
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    state = "" if selection["complete"] else "; stopped before everything was tried"
+    return "\n".join([*lines, f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"])
 
 
 def tune(
-    ranker: Ranker,
-    queries: Queries,
+    ranker: BaseRanker,
+    X: Queries | npt.ArrayLike,
+    y: npt.ArrayLike | None = None,
     *,
-    valid: Queries | None = None,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
+    valid: Validation | None = None,
     folds: int | None = None,
     Cs: Iterable[float] = DEFAULT_CS,
     grid: Mapping[str, Sequence[Any]] | None = None,
     criterion: str | None = None,
     policy: str | Policy = "standard",
     rule: Rule = "best",
+    callback: Callback | None = None,
+    time_limit: float | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
 ) -> Selection:
     """Choose C, and other parameters of a ranker, by a measure on queries that were not trained on.
 
     Every setting of the other parameters takes one path of C, so ten values cost little more than the hardest. A
-    baseline without C is one setting: its own C, which means nothing, is the only one.
+    baseline without C is one setting.
 
     Args:
         ranker: What to train; its C does not matter.
-        queries: The training queries.
-        valid: Queries that decide. Without them ``folds`` parts of the training queries do so in turn, and the ranker
-            is trained on all of them at the end.
-        folds: Number of parts; 5 where there are no validation queries.
+        X: Training queries, or features with one row per document.
+        y: Grades of the rows.
+        qid: The query of each row, in any order.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
+        valid: Validation queries, or (X, y, qid). Without them the training queries are cross-validated, and the
+            ranker is trained on all of them at the end.
+        folds: Number of cross-validation folds; 5 where there are no validation queries.
         Cs: Values of C.
-        grid: Other parameters of `Ranker` to try, each with its values, for example
-            ``{"feature_map": ["dorm", "dorm(shape=log)", "dorm(shape=truncated)"]}``, the choice of A by validation of
-            Chapelle, Le and Smola (2007) §6.
-        criterion: The measure that decides, or a mix; by default the one that the ranker is for.
+        grid: Other parameters of the ranker to try, each with its values, for example ``{"scorer__bins": [64, 255]}``
+            or ``{"loss__feature_map": ["dorm", "dorm(shape=log)"]}``.
+        criterion: The measure that decides, or a mix; by default the one that the ranker is judged by.
         policy: How ties and queries without relevant documents count.
         rule: ``best`` takes the highest mean; ``one-se`` the smallest C whose mean is at most one standard error below
             it, among settings that are otherwise as the best.
-        random_state: Seed of the parts.
-        n_jobs: Folds that are trained at the same time; all cores by default.
+        callback: Called after every iteration of every solver with the `Step` and the best parameters so far, from
+            several threads at a time; True stops the search, which then returns the best so far.
+        time_limit: Maximum number of seconds of the search.
+        random_state: Seed of the folds, which do not depend on the order of the queries.
+        n_jobs: Number of folds that are trained at the same time; all cores by default.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((600, 3))
     >>> y = (X @ [1.0, -1.0, 0.0] + rng.standard_normal(600) > 1).astype(int)
-    >>> train = Queries.from_arrays(X, y, qid=np.arange(600) // 10)
-    >>> chosen = tune(Ranker("svmmap"), train, folds=3, Cs=[0.1, 1.0, 10.0])
-    >>> chosen.best.mean > 0.6, chosen.ranker.C == chosen.best.parameters["C"]
+    >>> from marginrank import Ranker
+    >>> selection = tune(Ranker("svmmap"), X, y, qid=np.arange(600) // 10, folds=3, Cs=[0.1, 1.0, 10.0])
+    >>> selection.best.mean > 0.6, selection.ranker.C == selection.best.parameters["C"]
     (True, True)
     """
     if rule not in ("best", "one-se"):
         raise ValueError(f"rule is {rule!r}; choose 'best' or 'one-se'")
     if valid is not None and folds is not None:
         raise ValueError("give validation queries or a number of folds, not both")
-    rules, wanted = parse_policy(policy), sorted({float(C) for C in Cs})
-    if not wanted:
+    values = sorted({float(C) for C in Cs})
+    if not values:
         raise ValueError("Cs is empty; give at least one C")
-    mix = criterion or ranker._method().measure
-    splits = [(queries, valid)] if valid is not None else _folds(queries, 5 if folds is None else folds, random_state)
-    settings = [dict(zip(grid or {}, values, strict=True)) for values in product(*(grid or {}).values())]
-    models = [clone(ranker).set_params(**setting) for setting in settings]
-    # A method without C is the same for all.
-    paths = [wanted if model._method().takes_C else [ranker.C] for model in models]
-    tasks = [(clone(model), *split, Cs) for model, Cs in zip(models, paths, strict=True) for split in splits]
-    threads = min(thread_count(n_jobs), len(tasks))
-
-    def work(task: tuple[Ranker, Queries, Queries, list[float]]) -> list[tuple[Ranker, FloatArray]]:
-        model, train, held_out, Cs = task
-        if threads > 1:
-            model.set_params(n_jobs=1)
-        return [(one, _criterion(one, held_out, mix, rules)) for one in model.fit_path(train, Cs=Cs)]
-
-    # Threads that limit BLAS one by one would undo each other's limits.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-        trained = list(pool.map(work, tasks))
-    candidates, rankers = [], []
-    for number, setting in enumerate(settings):
-        of_folds = trained[number * len(splits) : (number + 1) * len(splits)]
-        for at, C in enumerate(paths[number]):
-            candidates.append(_candidate({**setting, "C": C}, [path[at] for path in of_folds]))
-            rankers.append(of_folds[0][at][0])
-    chosen = _choose(candidates, rule)
-    held_out = (
-        f"{len(splits[0][1]):,} validation queries" if valid is not None else f"{len(splits)} folds of the queries"
+    queries = as_queries(X, y, qid, group, None, allow_nan=ranker._takes_nan)
+    judge = _Judge(criterion or ranker.criterion, parse_policy(policy))
+    held_out = None
+    if valid is not None:
+        held_out = as_queries(*validation_parts(valid), None, None, allow_nan=ranker._takes_nan)
+    search = _Search(
+        ranker,
+        _folds(queries, 5 if folds is None else folds, random_state) if held_out is None else [(queries, held_out)],
+        [dict(zip(grid or {}, chosen, strict=True)) for chosen in product(*(grid or {}).values())],
+        values,
+        judge,
+        _Stop(callback, np.inf if time_limit is None else time_limit),
     )
-    final = rankers[chosen].set_params(n_jobs=ranker.n_jobs)
-    if valid is None:
-        final = clone(ranker).set_params(**candidates[chosen].parameters).fit(queries)
-    selection = Selection(tuple(candidates), chosen, final, mix, rules.name, rule, held_out)
-    final.selection_ = selection.to_dict()
+    candidates = search.run(n_jobs)
+    chosen = _choose([candidate for candidate, _ in candidates], rule)
+    best, trained = candidates[chosen]
+    final = trained
+    if held_out is None and not search.stop.stopped:
+        final = clone(ranker).set_params(**best.parameters).fit(queries, callback=search.stop)
+    complete = not search.stop.stopped
+    what = f"{len(queries):,} queries in {len(search.splits)} folds"
+    if held_out is not None:
+        what = f"{len(held_out):,} validation queries"
+    selection = Selection(
+        tuple(candidate for candidate, _ in candidates),
+        chosen,
+        final.set_params(n_jobs=ranker.n_jobs),
+        judge.criterion,
+        judge.policy.name,
+        rule,
+        what,
+        complete,
+    )
+    final.model_ = final.model_.with_selection(selection.to_dict())
     return selection
+
+
+class _Stop:
+    """A callback that ends the search: after a time limit, or where another callback says so."""
+
+    def __init__(self, callback: Callback | None, time_limit: float) -> None:
+        if not time_limit > 0:
+            raise ValueError(f"time_limit is {time_limit}; it must be positive")
+        self.callback, self.deadline = callback, time.perf_counter() + time_limit
+        self._stopped = threading.Event()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def __call__(self, step: Step, theta: FloatArray) -> bool:
+        if (self.callback is not None and self.callback(step, theta)) or time.perf_counter() > self.deadline:
+            self._stopped.set()
+        return self.stopped
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What decides."""
+
+    criterion: str
+    policy: Policy
+
+    def values(self, ranker: BaseRanker, held_out: Queries) -> FloatArray:
+        """Return the value of the criterion for each query, NaN where the policy leaves it out."""
+        parts = parse_mix(self.criterion)
+        names = [str(measure) for _, measure in parts]
+        result = evaluate(held_out, ranker.predict(held_out), names, policy=self.policy, n_jobs=ranker.n_jobs)
+        total = sum(weight for weight, _ in parts)
+        return np.asarray(sum(weight * result[name] for (weight, _), name in zip(parts, names, strict=True)) / total)
+
+
+#: A fitted ranker, and the value of the criterion for each query held out.
+_Result: TypeAlias = tuple[BaseRanker, FloatArray]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Every setting on every split of the queries."""
+
+    ranker: BaseRanker
+    splits: Sequence[tuple[Queries, Queries]]
+    settings: Sequence[Mapping[str, Any]]
+    Cs: Sequence[float]
+    judge: _Judge
+    stop: _Stop
+
+    def run(self, n_jobs: int | None) -> list[tuple[Candidate, BaseRanker]]:
+        """Return the settings that were tried on every split, each with a ranker; at least one, or an error."""
+        rankers = [clone(self.ranker).set_params(**setting) for setting in self.settings]
+        # A method without C is the same for all.
+        paths = [list(self.Cs) if one._path_of_C else [self.ranker.C] for one in rankers]
+        tasks = [(one, split, Cs) for one, Cs in zip(rankers, paths, strict=True) for split in self.splits]
+        threads = min(thread_count(n_jobs), len(tasks))
+
+        def work(task: tuple[BaseRanker, tuple[Queries, Queries], list[float]]) -> list[_Result] | None:
+            ranker, (train, held_out), Cs = task
+            if self.stop.stopped:
+                return None
+            own = clone(ranker).set_params(**({"n_jobs": 1} if threads > 1 else {}))
+            path = own.fit_path(train, Cs=Cs, callback=self.stop)
+            return [(one, self.judge.values(one, held_out)) for one in path]
+
+        # Threads that limit BLAS one by one would undo each other's limits.
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+            trained = list(pool.map(work, tasks))
+        candidates = []
+        for number, setting in enumerate(self.settings):
+            of_folds = trained[number * len(self.splits) : (number + 1) * len(self.splits)]
+            done = [path for path in of_folds if path is not None]
+            for at, C in enumerate(paths[number] if done else []):
+                candidates.append((_candidate({**setting, "C": C}, [path[at] for path in done]), done[0][at][0]))
+        if not candidates:
+            raise KeyboardInterrupt("the search was stopped before anything was trained")
+        return candidates
 
 
 def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Queries, Queries]]:
@@ -207,34 +316,28 @@ def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Que
         raise DataError("one query cannot be cut into folds; give validation queries, or one value of C")
     if not 2 <= k <= len(queries):
         raise DataError(f"folds is {k} for {len(queries)} queries; give 2 or more, and at most one per query")
-    part = np.random.default_rng(random_state).permutation(np.arange(len(queries)) % k)
+    # By the order of ids, so that the folds are the same however the rows are sorted.
+    part = np.empty(len(queries), dtype=np.int64)
+    part[np.argsort(queries.query_ids, kind="stable")] = np.random.default_rng(random_state).permutation(
+        np.arange(len(queries)) % k
+    )
     return [(queries[np.flatnonzero(part != number)], queries[np.flatnonzero(part == number)]) for number in range(k)]
 
 
-def _criterion(ranker: Ranker, held_out: Queries, mix: str, policy: Policy) -> FloatArray:
-    """Value of the criterion for each query, NaN where the policy leaves it out."""
-    parts = parse_mix(mix)
-    found: Evaluation = evaluate(
-        held_out, ranker.predict(held_out), [str(measure) for _, measure in parts], policy=policy, n_jobs=ranker.n_jobs
-    )
-    total = sum(weight for weight, _ in parts)
-    return np.asarray(sum(weight * found[str(measure)] for weight, measure in parts) / total)
-
-
-def _candidate(parameters: Mapping[str, Any], folds: Sequence[tuple[Ranker, FloatArray]]) -> Candidate:
+def _candidate(parameters: Mapping[str, Any], folds: Sequence[_Result]) -> Candidate:
     values = np.concatenate([own for _, own in folds])
     counted = values[~np.isnan(values)]
     if not len(counted):
-        raise DataError("no query that was held out has a relevant document; give more queries, or fewer folds")
-    models = [model for model, _ in folds]
+        raise DataError("no validation query has a relevant document; give more queries, or fewer folds")
+    rankers = [ranker for ranker, _ in folds]
     return Candidate(
         parameters,
         float(counted.mean()),
         float(counted.std(ddof=1) / np.sqrt(len(counted))) if len(counted) > 1 else 0.0,
-        float(np.mean([model.objective_ for model in models])),
-        float(np.mean([model.solution_.risk for model in models])),
-        float(np.mean([np.linalg.norm(model.coef_) for model in models])),
-        float(np.mean([model.solution_.passes for model in models])),
+        float(np.mean([ranker.objective_ for ranker in rankers])),
+        float(np.mean([ranker.solution_.risk for ranker in rankers])),
+        float(np.mean([np.linalg.norm(ranker.coef_) for ranker in rankers])),
+        float(np.mean([ranker.solution_.passes for ranker in rankers])),
     )
 
 
@@ -251,10 +354,16 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> int:
     return best
 
 
+_FIGURES: Final = ("mean", "standard_error", "objective", "average_slack", "norm", "passes")
+
+
 def _figures(one: Candidate) -> dict[str, float]:
-    names = ("mean", "standard_error", "objective", "average_slack", "norm", "passes")
-    return {name: getattr(one, name) for name in names}
+    return {name: getattr(one, name) for name in _FIGURES}
 
 
 def _spelled(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    try:
+        plain = to_spec(value)
+    except TypeError:
+        return str(value)
+    return plain if plain is None or isinstance(plain, bool | int | float | str) else str(value)

@@ -51,7 +51,7 @@ def percentile(values):
 
 
 PER_QUERY = {QueryMinMax: min_max, QueryStandardize: standard, QueryPercentile: percentile}
-LEARNED = [Standardize(), ThresholdBins(3), ThresholdBins(3, spacing="even")]
+LEARNED = [Standardize(), ThresholdBins(3), ThresholdBins(3, spacing="quantile"), ThresholdBins(3, spacing="even")]
 ALL = [transformer() for transformer in PER_QUERY] + LEARNED
 
 per_query = pytest.mark.parametrize("transformer", list(PER_QUERY), ids=lambda c: c.__name__)
@@ -203,7 +203,7 @@ def test_a_column_without_information_is_zero_for_later_values_too():
 # ThresholdBins
 
 
-spacings = pytest.mark.parametrize("spacing", ["quantile", "even"])
+spacings = pytest.mark.parametrize("spacing", ["mixed", "quantile", "even"])
 
 
 @spacings
@@ -242,7 +242,7 @@ def test_thresholds_increase_and_each_divides_the_training_values(spacing, data,
 @given(grouped(missing=False), st.integers(1, 6))
 def test_quantile_thresholds_are_the_smallest_values_that_cover_their_share(data, n_thresholds):
     X, _ = data
-    bins = ThresholdBins(n_thresholds).fit(X)
+    bins = ThresholdBins(n_thresholds, spacing="quantile").fit(X)
     for values, thresholds in zip(X.T, bins.thresholds_, strict=True):
         distinct = sorted(set(values.tolist()))
         chosen = set()
@@ -264,7 +264,7 @@ def test_even_thresholds_between_neighbouring_floats_stay_in_the_range():
 
 
 def test_values_outside_the_training_range_fall_in_the_end_bins():
-    bins = ThresholdBins(4).fit(np.arange(10.0)[:, None])
+    bins = ThresholdBins(4, spacing="quantile").fit(np.arange(10.0)[:, None])
     assert_array_equal(bins.transform([[-1e9], [1e9]]), bins.transform([[0.0], [9.0]]))
     assert bins.transform([[-1e9], [1e9]]).sum(axis=1).tolist() == [0, 4]
 
@@ -279,7 +279,49 @@ def test_columns_without_information_yield_no_bins_and_missing_values_exceed_non
 
 def test_a_feature_that_rarely_leaves_its_maximum_keeps_a_threshold():
     X = np.r_[np.ones(1000), 0.25, 0.5][:, None]
-    assert ThresholdBins(50).fit(X).thresholds_[0].tolist() == [0.5]
+    assert ThresholdBins(50, spacing="quantile").fit(X).thresholds_[0].tolist() == [0.5]
+    assert ThresholdBins(50, spacing="even").fit(X).thresholds_[0].tolist()[-1] < 1
+    assert ThresholdBins(50).fit(X).thresholds_[0].tolist() == [0.25, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("column", "n_thresholds", "expected"),
+    [
+        # Quantiles 1/3 and 2/3 of 0..11, and the third of the range: 3.67 and 7.33.
+        (np.arange(12), 4, [3, 11 / 3, 7, 22 / 3]),
+        # Quantiles 1/3 and 2/3 of eight values, and half of the range.
+        ([0, 1, 2, 3, 4, 5, 6, 96], 3, [2, 5, 48]),
+        # An odd threshold goes to the quantiles: here the median, 2.
+        ([0, 1, 2, 3, 9], 1, [2]),
+        # Nine in ten values are 0: both quantiles are, and count once.
+        ([0] * 90 + [1, 2, 3, 4, 5, 6, 7, 8, 9, 30], 4, [0, 10, 20]),
+        # Few distinct values: one threshold between every two neighbours, however rare.
+        ([5] * 1000 + [1, 7, 7, 100], 3, [1, 5, 7]),
+        ([5] * 1000 + [1, 7, 7, 100], 254, [1, 5, 7]),
+        ([0, 1], 1, [0]),
+        ([-1e308, 0, 1e308, 1.5e308], 2, [0, 0.25e308]),
+        ([-1.7e308, 1.7e308, 1e308], 1, [1e308]),
+        ([3, 3, 3], 9, []),
+        ([np.nan, np.nan], 9, []),
+        ([np.nan, 1, np.nan, 2, 2], 9, [1]),
+        ([-0.0, 0.0, 1.0], 9, [0.0]),
+    ],
+)
+def test_mixed_thresholds_by_hand(column, n_thresholds, expected):
+    values = np.array(column, dtype=np.float64)[:, None]
+    bins = ThresholdBins(n_thresholds, spacing="mixed").fit(np.random.default_rng(0).permutation(values))
+    assert_allclose(bins.thresholds_[0], np.sort(expected), rtol=1e-15)
+    assert not np.signbit(bins.thresholds_[0][bins.thresholds_[0] == 0]).any()
+
+
+@given(grouped(), st.integers(1, 6))
+def test_mixed_thresholds_part_all_neighbours_where_they_can(data, n_thresholds):
+    X, _ = data
+    bins = ThresholdBins(n_thresholds, spacing="mixed").fit(X)
+    for values, thresholds in zip(X.T, bins.thresholds_, strict=True):
+        distinct = np.unique(values[~np.isnan(values)])
+        if len(distinct) <= n_thresholds + 1:
+            assert_array_equal(np.searchsorted(thresholds, distinct), np.arange(len(distinct)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -297,7 +339,7 @@ def test_bin_names_are_short_and_distinct(dtype):
     [
         (ThresholdBins(0), "n_thresholds is 0; give a whole number from 1 on"),
         (ThresholdBins(2.5), "n_thresholds is 2.5"),
-        (ThresholdBins(spacing="log"), "unknown spacing 'log'; known: quantile, even"),
+        (ThresholdBins(spacing="log"), "unknown spacing 'log'; known: mixed, quantile, even"),
     ],
     ids=str,
 )

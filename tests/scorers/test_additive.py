@@ -25,7 +25,7 @@ from marginrank.scorers.bins import Bins
 from marginrank.solvers.bundle import Bundle
 
 LOSSES = [StructuredLoss("auc"), StructuredLoss("ndcg@2", "dorm"), PairwiseHinge(), SoftmaxCrossEntropy()]
-spacings = st.sampled_from(["quantile", "even"])
+spacings = st.sampled_from(["mixed", "quantile", "even"])
 
 
 @st.composite
@@ -59,7 +59,7 @@ def explicit(X, n_bins, spacing, training=None):
     return np.hstack(columns).astype(np.float64)
 
 
-def by_indicators(queries, loss, n_bins=16, spacing="quantile", n_jobs=None):
+def by_indicators(queries, loss, n_bins=16, spacing="mixed", n_jobs=None):
     return LinearRisk(queries.with_features(explicit(queries.X, n_bins, spacing)), loss, n_jobs)
 
 
@@ -114,7 +114,7 @@ def test_new_documents_score_as_their_indicators_do(training, n_bins, spacing, s
 @pytest.mark.parametrize("n_bins", [2, 16, 255])
 def test_all_bins_of_a_byte_are_used(n_bins):
     X = np.random.default_rng(0).permutation(np.append(np.arange(1000.0), np.nan))[:, None]
-    bins = Bins.learn(X, n_bins)
+    bins = Bins.learn(X, n_bins, "quantile")
     codes = bins.encode(X)
     assert_array_equal(np.unique(codes), np.arange(n_bins + 1))
     assert codes[np.isnan(X)].tolist() == [n_bins]
@@ -211,11 +211,11 @@ def test_the_optimum_is_that_of_the_indicators(loss):
 def test_signs_make_shapes_monotone_and_cost_what_they_cost_the_indicators():
     queries = ranking_problem(n_queries=15)
     names = [f"f{number}" for number in range(6)]
-    bins = Bins.learn(queries.X, 5)
+    bins = Bins.learn(queries.X, 5, "quantile")
     directions = {0: "increasing", "f2": "decreasing", 5: "decreasing"}
     signs, solver = bins.signs(directions, names), Bundle(tol=1e-11)
     loss = StructuredLoss("ap")
-    additive, linear = AdditiveRisk(queries, loss, bins), by_indicators(queries, loss, 5)
+    additive, linear = AdditiveRisk(queries, loss, bins), by_indicators(queries, loss, 5, "quantile")
     free = solver.minimize(additive.parts, bins.n_parameters, 2.0)
     ours = solver.minimize(additive.parts, bins.n_parameters, 2.0, signs=signs)
     theirs = solver.minimize(linear.parts, bins.n_parameters, 2.0, signs=signs)
@@ -320,7 +320,7 @@ TWO = Bins((np.array([1.0]), np.array([2.0, 3.0])), np.array([False, False]))
         (lambda: Bins.learn([[1.0]], 1), "n_bins is 1; give a whole number from 2 to 255"),
         (lambda: Bins.learn([[1.0]], 256), "n_bins is 256; give a whole number from 2 to 255"),
         (lambda: Bins.learn([[1.0]], 2.5), "n_bins is 2.5; give a whole number"),
-        (lambda: Bins.learn([[1.0]], spacing="log"), "unknown spacing 'log'; known: quantile, even"),
+        (lambda: Bins.learn([[1.0]], spacing="log"), "unknown spacing 'log'; known: mixed, quantile, even"),
         (lambda: Bins.learn([[1.0, 1.0], [np.nan, -np.inf]]), "feature 1 holds an infinite value; replace it"),
         (lambda: Bins.learn([[np.inf], [np.nan]]), "feature 0 holds an infinite value; replace it"),
         (lambda: Bins.learn(np.empty((0, 2))), "there is no document to learn from"),

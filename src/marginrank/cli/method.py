@@ -73,10 +73,10 @@ class Method:
         Literal["linear", "additive"],
         typer.Option(help="Weights, or one step function per feature.", rich_help_panel=_SCORER),
     ] = "linear"
-    bins: Annotated[int, typer.Option(help="Most steps per feature.", rich_help_panel=_SCORER)] = 16
+    bins: Annotated[int, typer.Option(help="Most steps per feature.", rich_help_panel=_SCORER)] = 255
     spacing: Annotated[
-        Literal["quantile", "even"], typer.Option(help="How steps are placed.", rich_help_panel=_SCORER)
-    ] = "quantile"
+        Literal["mixed", "quantile", "even"], typer.Option(help="How steps are placed.", rich_help_panel=_SCORER)
+    ] = "mixed"
     monotone: Annotated[
         list[str],
         typer.Option(

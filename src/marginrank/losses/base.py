@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.components import Component
 from marginrank.data.grouping import check_offsets, offsets_from_sizes
 from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError
@@ -43,11 +44,13 @@ class Judgements(NamedTuple):
         return documents, Judgements(self.grades[documents], offsets, groups)
 
 
-class Loss(ABC):
+class Loss(Component, ABC):
     """ξ and ∂ξ/∂s of rankings by score, for every query on its own.
 
     A loss is prepared for judged queries once, and then evaluated at any number of scores.
     """
+
+    family = "loss"
 
     @abstractmethod
     def _prepare(self, judged: Judgements) -> PreparedLoss:
@@ -112,6 +115,11 @@ class Loss(ABC):
             return None
         raise ValueError(f"{self} has no convex majorant; use a convex loss, or a StructuredLoss")
 
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The bounds that `bounded` knows."""
+        return ("hinge",)
+
     def bounded(self, bound: Bound) -> Loss:
         """Return the same loss with another bound, ``hinge`` (convex) or ``tight``."""
         if bound == "hinge":
@@ -151,6 +159,11 @@ class TwoBoundLoss(Loss):
     def convex(self) -> bool:
         """The hinge is."""
         return self.bound == "hinge"
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Both."""
+        return ("hinge", "tight")
 
     def bounded(self, bound: Bound) -> Loss:
         """Return the same loss with another bound."""

@@ -61,6 +61,11 @@ class SumLoss(Loss):
         """The sum of the majorants of the parts; a convex part is its own."""
         return None if self.convex else replace(self, losses=tuple(loss.majorant or loss for loss in self.losses))
 
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Those that every part has."""
+        return ("hinge", "tight") if all("tight" in loss.bounds for loss in self.losses) else ("hinge",)
+
     def bounded(self, bound: Bound) -> Loss:
         """Return the sum with another bound of every part."""
         return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))

@@ -14,6 +14,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.components import Component
 from marginrank.measures.base import PositionMeasure
 from marginrank.typing import FloatArray, IntArray
 
@@ -21,7 +22,7 @@ Scale: TypeAlias = Literal["pairs", "all"]
 
 
 @dataclass(frozen=True)
-class FeatureMap(ABC):
+class FeatureMap(Component, ABC):
     """Coefficients a(y) of documents, given as a profile over ranks times a scale per query.
 
     φpo and φdorm are positional: a(y)_i = scale · A(rank of i), up to terms that no ranking of the documents changes.

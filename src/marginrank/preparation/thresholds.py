@@ -13,7 +13,7 @@ from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.typing import AnyArray, Features, IntArray
 
 #: How thresholds are chosen from training values: see `ThresholdBins`.
-Spacing: TypeAlias = Literal["quantile", "even"]
+Spacing: TypeAlias = Literal["mixed", "quantile", "even"]
 
 
 class ThresholdBins(FeatureTransformer):
@@ -26,11 +26,13 @@ class ThresholdBins(FeatureTransformer):
     leaves the spacing open. Here they are learned from the training documents of all queries:
 
     - ``"quantile"``: the k/(n+1) quantiles of the training values, k = 1..n, each one a value that occurs;
-    - ``"even"``: n thresholds that cut the range of the training values into n + 1 equal parts.
+    - ``"even"``: n thresholds that cut the range of the training values into n + 1 equal parts;
+    - ``"mixed"``: half of the thresholds by quantile, for the values that are common, and half evenly, for the tails.
+      A feature with at most n + 1 distinct values has a threshold between every two neighbouring ones.
 
-    A threshold that no training document exceeds moves down to the second largest value, and equal
-    thresholds count once: a feature has at most ``n_thresholds`` columns, at least one if it varies, none if
-    it is constant in training. Later values below or above the training range fall in the first or last bin.
+    A threshold that no training document exceeds moves down to the second largest value, and duplicates are
+    dropped: a feature has at most ``n_thresholds`` columns, at least one if it varies, none if it is constant in
+    training. Later values below or above the training range fall in the first or last bin.
     NaN exceeds no threshold. ``qid`` and ``group`` are accepted and make no difference; for thresholds on
     values relative to the query, put `QueryPercentile` or `QueryMinMax` before, as SVM_acc3 and SVM_acc4 of
     the paper do.
@@ -45,7 +47,7 @@ class ThresholdBins(FeatureTransformer):
 
     Args:
         n_thresholds: The most thresholds per feature.
-        spacing: ``"quantile"`` or ``"even"``.
+        spacing: ``"mixed"``, ``"quantile"`` or ``"even"``.
         sparse_output: Give CSR instead of a dense array. About half of the indicators are 1 under quantiles,
             so CSR saves memory only for features with few large values under even spacing.
 
@@ -59,7 +61,7 @@ class ThresholdBins(FeatureTransformer):
         self,
         n_thresholds: int = 50,
         *,
-        spacing: Spacing = "quantile",
+        spacing: Spacing = "mixed",
         sparse_output: bool = False,
     ) -> None:
         self.n_thresholds = n_thresholds
@@ -89,7 +91,7 @@ class ThresholdBins(FeatureTransformer):
 
 
 def check_spacing(spacing: Spacing) -> None:
-    """Refuse a spacing that there is not."""
+    """Raise ValueError if the spacing is unknown."""
     if spacing not in get_args(Spacing):
         raise ValueError(f"unknown spacing {spacing!r}; known: {', '.join(get_args(Spacing))}")
 
@@ -99,11 +101,20 @@ def place_thresholds(values: AnyArray, n_thresholds: int, spacing: Spacing) -> A
 
     >>> place_thresholds(np.array([0.0, 1.0, 4.0, np.nan]), 3, "even").tolist()
     [1.0, 2.0, 3.0]
+    >>> place_thresholds(np.array([0.0, 1.0, 4.0, np.nan]), 3, "mixed").tolist()
+    [0.0, 1.0]
     """
     values = values[: np.searchsorted(values, np.nan)]
     below_largest = values[: np.searchsorted(values, values[-1])] if len(values) else values
     if len(below_largest) == 0:
         return below_largest.copy()
+    if spacing == "mixed":
+        followed = np.flatnonzero(values[1:] > values[:-1])
+        if len(followed) <= n_thresholds:
+            return values[followed] + 0.0
+        n_even = n_thresholds // 2
+        by_quantile = place_thresholds(values, n_thresholds - n_even, "quantile")
+        return np.unique(np.concatenate([by_quantile, place_thresholds(values, n_even, "even")]))
     shares = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
     if spacing == "even":
         thresholds = (1 - shares) * values[0] + shares * values[-1]

@@ -22,7 +22,7 @@ class Additive(Scorer):
 
     Args:
         bins: Maximum number of bins per feature, 2 to 255.
-        spacing: How thresholds are chosen on the training data: ``quantile`` or ``even``.
+        spacing: How thresholds are chosen on the training data: ``mixed``, ``quantile`` or ``even``.
         monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
             of them.
     """
@@ -31,7 +31,7 @@ class Additive(Scorer):
     takes_nan = True
     scale_matters = False
     bins: int = 255
-    spacing: Spacing = "quantile"
+    spacing: Spacing = "mixed"
     monotone: Monotone | None = None
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedAdditive:

@@ -89,8 +89,8 @@ class Bins(Form):
     def learn(
         cls,
         X: npt.ArrayLike | Features,
-        n_bins: int = 16,
-        spacing: Spacing = "quantile",
+        n_bins: int = MOST_BINS,
+        spacing: Spacing = "mixed",
         n_jobs: int | None = None,
     ) -> Bins:
         """Choose thresholds from training values; NaN has a bin where it occurs in them.
@@ -98,7 +98,7 @@ class Bins(Form):
         Args:
             X: Features, one row per document.
             n_bins: The most bins of values per feature, 2 to 255; a feature that is constant has one.
-            spacing: ``quantile`` or ``even``, as in `ThresholdBins`.
+            spacing: ``mixed``, ``quantile`` or ``even``, as in `ThresholdBins`.
             n_jobs: Number of threads; all cores by default.
         """
         if not isinstance(n_bins, Integral) or not 2 <= n_bins <= MOST_BINS:
