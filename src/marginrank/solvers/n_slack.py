@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from marginrank.solvers.plane_qp import least_of_planes
+from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.progress import Limits, Progress, evaluate
 from marginrank.solvers.solution import BlockRisk, Solution
 from marginrank.typing import BoolArray, FloatArray, IntArray
@@ -133,10 +133,13 @@ class WorkingSets:
         if n * len(rows) > _LARGEST_PROGRAM:
             return False
         before, bound = self._alpha[rows].copy(), self.dual()
-        self.point, _, alpha = least_of_planes(
+        planes = Planes(
             np.vstack([self._slopes[rows], np.zeros((n, len(self.theta)))]),
             np.concatenate([self._offsets[rows], np.zeros(n)]),
             np.concatenate([np.repeat(np.arange(n), self.sizes[blocks]), np.arange(n)]),
+        )
+        self.point, _, alpha = least_of_planes(
+            planes,
             self.C,
             center=self.theta + before @ self._slopes[rows],
             precision=max(1e-13, 0.1 * target / max(bound, target)),
