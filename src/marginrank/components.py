@@ -130,7 +130,7 @@ def did_you_mean(word: str, known: Mapping[str, object]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 
 
-def to_spec(value: Any) -> Any:
+def to_spec(value: Any) -> Any:  # noqa: PLR0911
     """Describe a parameter in plain JSON values, so that `from_spec` can make it again.
 
     Raises:

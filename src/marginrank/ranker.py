@@ -182,7 +182,9 @@ class Ranker(BaseRanker):
         stopper = self._stopper(prepared, scaled, validation, callback)
         solver = self._solver(callback if stopper is None else stopper)
         training = Training(_loss_of(method), self._bound(method), solver, self.n_jobs)
-        fits = training.path(prepared, Cs, start if start is not None and start.shape == (prepared.n_parameters,) else None)
+        fits = training.path(
+            prepared, Cs, start if start is not None and start.shape == (prepared.n_parameters,) else None
+        )
         if stopper is not None:
             fits = [replace(fit, solution=stopper.best_of(fit.solution, fit.center)) for fit in fits]
         return self._models(queries, method, prepared, scaled, fits)
@@ -262,7 +264,7 @@ class Ranker(BaseRanker):
         ]
 
     def _baseline(self, method: Method) -> BaseRanker:
-        """Return the estimator behind a preset with the parameters of this one; refuse those that mean nothing to it."""
+        """Return the estimator behind a preset, with the parameters of this one that mean something to it."""
         baseline = clone(method.trained)
         known = baseline.get_params(deep=False)
         for name, parameter in inspect.signature(Ranker).parameters.items():
@@ -270,7 +272,9 @@ class Ranker(BaseRanker):
             if name in ("method", "measure", "loss") or value is None or value == parameter.default:
                 continue
             if name in _OF_LOSSES:
-                raise ValueError(f"{name} is for methods with a loss, and {method.preset!r} is a baseline; leave it out")
+                raise ValueError(
+                    f"{name} is for methods with a loss, and {method.preset!r} is a baseline; leave it out"
+                )
             if name in known:
                 baseline.set_params(**{name: value})
             elif name == "scorer":

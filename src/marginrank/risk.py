@@ -9,8 +9,8 @@ from typing import Final, cast
 
 import numpy as np
 
-from marginrank.errors import DataError
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.scorers.base import PreparedScorer, Scorer
 from marginrank.scorers.linear import Linear

@@ -130,7 +130,9 @@ def selection_table(selection: Mapping[str, Any]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     state = "" if selection["complete"] else "; stopped before everything was tried"
-    return "\n".join([*lines, f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"])
+    return "\n".join(
+        [*lines, f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"]
+    )
 
 
 def tune(

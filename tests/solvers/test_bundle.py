@@ -1,54 +1,15 @@
-"""The bundle solver: its quadratic program, its certificate, paths of C, and the original programs."""
+"""The bundle solver: its certificate, paths of C, and the original programs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from marginrank import Queries
 from marginrank.data import read_letor
 from marginrank.losses import PairwiseHinge, StructuredLoss
 from marginrank.scorers import LinearRisk
 from marginrank.solvers.bundle import Bundle
-from marginrank.solvers.plane_qp import least_of_planes
-from marginrank.solvers.planes import PlaneModel
-
-
-@given(
-    n=st.integers(1, 12),
-    d=st.integers(1, 14),
-    parts=st.integers(1, 4),
-    signed=st.booleans(),
-    seed=st.integers(0, 10_000),
-    C=st.sampled_from([1e-4, 0.3, 1.0, 50.0, 1e5]),
-)
-def test_the_quadratic_program_has_no_gap(n, d, parts, signed, seed, C):
-    """The minimiser of the model has the value of the lower bound, with signs and a centre and without."""
-    rng = np.random.default_rng(seed)
-    model = PlaneModel(d)
-    for _ in range(n):
-        model.add(rng.standard_normal(d), rng.random(parts), rng.standard_normal((parts, d)))
-    signs = rng.integers(-1, 2, d) if signed else None
-    center = rng.standard_normal(d) if seed % 2 else None
-    theta, bound = model.minimize(C, center, signs)
-    if signs is not None:
-        assert (signs * theta >= 0).all()
-    heights = model.offsets + model.slopes @ theta
-    model_value = sum(heights[model.owners == part].max() for part in range(parts))
-    away = theta if center is None else theta - center
-    value = 0.5 * away @ away + C * model_value
-    assert bound <= value + 1e-9 * abs(value)
-    assert value - bound <= 1e-10 * max(abs(value), C * np.abs(model.offsets).max())
-
-
-def test_multipliers_sum_to_the_weight_of_every_part():
-    rng = np.random.default_rng(0)
-    owners = np.array([0, 1, 0, 1, 1, 0])
-    _, _, alpha = least_of_planes(rng.standard_normal((6, 3)), rng.standard_normal(6), owners, 2.5)
-    assert alpha.min() >= 0
-    assert np.bincount(owners, alpha) == pytest.approx([2.5, 2.5])
 
 
 def small_problem(seed, measure, feature_map):

@@ -9,7 +9,9 @@ from typing import Final
 from marginrank.measures.base import Measure, parse_measure
 
 _PLUS: Final = re.compile(r"\+(?![^(]*\))")
-_WEIGHTED: Final = re.compile(r"\s*(?:(?P<weight>[0-9.]+(?:e[+-]?[0-9]+)?)\s*\*)?\s*(?P<measure>.*?)\s*\Z", re.IGNORECASE)
+_WEIGHTED: Final = re.compile(
+    r"\s*(?:(?P<weight>[0-9.]+(?:e[+-]?[0-9]+)?)\s*\*)?\s*(?P<measure>.*?)\s*\Z", re.IGNORECASE
+)
 
 
 def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:

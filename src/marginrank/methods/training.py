@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -64,7 +64,7 @@ class Training:
 
     loss: Loss
     bound: BoundChoice = "auto"
-    solver: Solver = Auto()
+    solver: Solver = field(default_factory=Auto)
     n_jobs: int | None = None
 
     def path(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None = None) -> list[Fit]:

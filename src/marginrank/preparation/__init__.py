@@ -34,3 +34,7 @@ __all__ = [
     "ThresholdBins",
     "clean",
 ]
+
+
+def choose_scaling(queries):  # type: ignore
+    return None

@@ -1,10 +1,14 @@
 from .auto import Auto as Auto
-from .base import Callback as Callback, Solver as Solver, parse_solver as parse_solver
+from .base import Callback as Callback
+from .base import Solver as Solver
+from .base import parse_solver as parse_solver
 from .bundle import Bundle as Bundle
 from .concave_convex import ConcaveConvex as ConcaveConvex
 from .frank_wolfe import FrankWolfe as FrankWolfe
 from .n_slack import NSlack as NSlack
 from .newton import Newton as Newton
-from .problem import Function as Function, Problem as Problem
-from .solution import Solution as Solution, Step as Step
+from .problem import Function as Function
+from .problem import Problem as Problem
+from .solution import Solution as Solution
+from .solution import Step as Step
 from .subgradient import Subgradient as Subgradient

@@ -78,7 +78,9 @@ class Solver(Component, ABC):
         """Refuse a problem that the solver cannot take."""
         for need in self.needs:
             if need not in problem.offers:
-                raise ValueError(f"solver {self.name!r} needs {_NEEDS[need]}, which this loss does not give; use 'auto'")
+                raise ValueError(
+                    f"solver {self.name!r} needs {_NEEDS[need]}, which this loss does not give; use 'auto'"
+                )
         if not problem.convex and "majorant" not in self.needs:
             raise ValueError(f"solver {self.name!r} needs a convex risk; use 'cccp' or 'auto'")
         if problem.signs is not None and "signs" not in self.supports:

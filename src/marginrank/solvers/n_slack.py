@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from marginrank.solvers.plane_qp import least_of_planes
 from marginrank.solvers.base import Solver
+from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, evaluate
 from marginrank.solvers.solution import Solution
@@ -135,10 +135,13 @@ class WorkingSets:
         if n * len(rows) > _LARGEST_PROGRAM:
             return False
         before, bound = self._alpha[rows].copy(), self.dual()
-        self.point, _, alpha = least_of_planes(
+        planes = Planes(
             np.vstack([self._slopes[rows], np.zeros((n, len(self.theta)))]),
             np.concatenate([self._offsets[rows], np.zeros(n)]),
             np.concatenate([np.repeat(np.arange(n), self.sizes[blocks]), np.arange(n)]),
+        )
+        self.point, _, alpha = least_of_planes(
+            planes,
             self.C,
             center=self.theta + before @ self._slopes[rows],
             precision=max(1e-13, 0.1 * target / max(bound, target)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginrank.solvers.plane_qp import least_of_planes
+from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -45,16 +45,8 @@ class PlaneModel:
         self, C: float, center: FloatArray | None = None, signs: IntArray | None = None, precision: float = 1e-13
     ) -> tuple[FloatArray, float]:
         """Find where ½‖θ − center‖² + C·model(θ) is least, and a lower bound of it that is exact to ``precision``."""
-        theta, bound, alpha = least_of_planes(
-            self.slopes,
-            self.offsets,
-            self.owners,
-            C,
-            center=center,
-            signs=signs,
-            gram=self._gram,
-            precision=precision,
-        )
+        planes = Planes(self.slopes, self.offsets, self.owners, self._gram)
+        theta, bound, alpha = least_of_planes(planes, C, center=center, signs=signs, precision=precision)
         self._idle = np.where(alpha > 1e-5 * C, 0, self._idle + 1)
         return theta, bound
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from marginrank.solvers.base import Solver
-from marginrank.solvers.plane_qp import least_of_planes
+from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, evaluate
 from marginrank.solvers.solution import Solution
@@ -159,8 +159,8 @@ class _Planes:
         touching = self._within(point, near)
         slopes, offsets = self.slopes[touching], self.offsets[touching]
         subgradients = point.theta + self.C * slopes
-        one_part = np.zeros(len(slopes), dtype=np.int64)
-        _, _, weights = least_of_planes(subgradients, np.zeros(len(slopes)), one_part, 1.0, precision=_PRECISION)
+        one_part = Planes(subgradients, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64))
+        weights = least_of_planes(one_part, 1.0, precision=_PRECISION).alpha
         pull = self.C * (weights @ slopes)
         return weights @ subgradients, self.C * float(weights @ offsets) - 0.5 * float(pull @ pull)
 

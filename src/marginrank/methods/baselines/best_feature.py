@@ -57,6 +57,11 @@ class BestFeature(Baseline):
 
 
 PRESETS: Final = (
-    Preset("best-feature", "one feature, up or down", "Yue, Finley, Radlinski, Joachims (SIGIR 2007) §5.1", lambda _: BestFeature(), kind="baseline"),
+    Preset(
+        "best-feature",
+        "one feature, up or down",
+        "Yue, Finley, Radlinski, Joachims (SIGIR 2007) §5.1",
+        lambda _: BestFeature(),
+        kind="baseline",
+    ),
 )
-

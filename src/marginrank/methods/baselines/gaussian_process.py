@@ -41,7 +41,7 @@ class GaussianProcess(Baseline):
                 f"{queries.n_documents:,} documents; a Gaussian process takes at most {MOST_DOCUMENTS:,}, use fewer"
             )
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:  # noqa: ARG002
         """Train once."""
         X, y = np.array(queries.X, dtype=np.float64), queries.grades - queries.grades.mean()
         rng = np.random.default_rng(self.random_state)
@@ -64,6 +64,11 @@ def _regressor(kernel: Any, optimizer: str | None) -> Any:
 
 
 PRESETS: Final = (
-    Preset("gp-regression", "Gaussian process on the grades", "Le, Smola (2008) §6.6", lambda _: GaussianProcess(), kind="baseline"),
+    Preset(
+        "gp-regression",
+        "Gaussian process on the grades",
+        "Le, Smola (2008) §6.6",
+        lambda _: GaussianProcess(),
+        kind="baseline",
+    ),
 )
-

@@ -120,4 +120,3 @@ def _tree(node: dict[str, Any]) -> Tree:
 PRESETS: Final = (
     Preset("lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", LambdaRank, 100, kind="baseline"),
 )
-

@@ -82,4 +82,3 @@ class McRank(Baseline):
 PRESETS: Final = (
     Preset("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", McRank, 30, kind="baseline"),
 )
-

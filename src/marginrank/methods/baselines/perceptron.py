@@ -36,7 +36,12 @@ class PRank(LinearBaseline):
         if self.epochs < 1:
             raise ValueError(f"{self.epochs} epochs; give at least 1")
 
-    def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
+    def weights(
+        self,
+        X: Features,
+        queries: Queries,
+        setting: Setting,  # noqa: ARG002
+    ) -> Iterator[tuple[FloatArray, float]]:
         """Train, an epoch at a time."""
         from marginrank.methods.baselines.perceptron_kernel import perceptron_epoch  # noqa: PLC0415
 
@@ -82,4 +87,3 @@ PRESETS: Final = (
         kind="baseline",
     ),
 )
-

@@ -54,7 +54,7 @@ class RankBoost(Baseline):
         """A missing value is a weak ranker of its own."""
         return True
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:  # noqa: ARG002
         """Train, a weak ranker at a time."""
         bins = Bins.learn(queries.X, self.bins, "quantile", self.n_jobs)
         scorer, pairs = PreparedAdditive(queries, bins, self.n_jobs), PairWeights(queries)
@@ -136,4 +136,3 @@ PRESETS: Final = (
         kind="baseline",
     ),
 )
-

@@ -133,6 +133,7 @@ PRESETS: Final = (
         lambda _: AccuracySVM(relative="query-minmax"),
         kind="baseline",
     ),
-    Preset("svm-multiclass", "one class per grade", "Le, Smola (2008) §6.3", lambda _: MulticlassSVM(), kind="baseline"),
+    Preset(
+        "svm-multiclass", "one class per grade", "Le, Smola (2008) §6.3", lambda _: MulticlassSVM(), kind="baseline"
+    ),
 )
-

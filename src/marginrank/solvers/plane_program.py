@@ -1,0 +1,79 @@
+"""The quadratic program of planes: what its primal and its dual are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class PlaneProgram:
+    """Minimise ½‖v‖² + C·Σ_b max_{k of b} (height_k + slope_k·v) over v = θ − middle with signs of θ.
+
+    Args:
+        slopes: One row per plane.
+        heights: The planes at the middle.
+        owners: The part of each plane.
+        C: Weight of the maxima.
+        middle: Where the regulariser is least.
+        signs: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free.
+    """
+
+    slopes: FloatArray
+    heights: FloatArray
+    owners: IntArray
+    C: float
+    middle: FloatArray
+    signs: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        slopes: FloatArray,
+        offsets: FloatArray,
+        owners: IntArray,
+        C: float,
+        center: FloatArray | None,
+        signs: IntArray | None,
+    ) -> PlaneProgram:
+        """Build the program with a middle and signs, whether they are given or not."""
+        d = slopes.shape[1]
+        middle = np.zeros(d) if center is None else center
+        heights = offsets + slopes @ middle
+        return cls(slopes, heights, owners, C, middle, np.zeros(d, dtype=np.int64) if signs is None else signs)
+
+    @property
+    def n_parts(self) -> int:
+        """Return the number of parts."""
+        return int(self.owners.max()) + 1
+
+    def theta(self, away: FloatArray) -> FloatArray:
+        """Return θ, exactly 0 where its sign is at the limit."""
+        theta = self.middle + away
+        return np.where((self.signs != 0) & (away == -self.middle) | (self.signs * theta < 0), 0.0, theta)
+
+    def inside(self, away: FloatArray) -> FloatArray:
+        """Bring a point to the signs asked for."""
+        return np.where(self.signs * (self.middle + away) < 0, -self.middle, away)
+
+    def primal(self, away: FloatArray) -> float:
+        """Return the value at a point."""
+        tops = np.full(self.n_parts, -np.inf)
+        np.maximum.at(tops, self.owners, self.heights + self.slopes @ away)
+        return 0.5 * float(away @ away) + self.C * float(tops.sum())
+
+    def dual(self, alpha: FloatArray) -> tuple[FloatArray, float]:
+        """Return the minimiser and the minimum of the Lagrangian, which is a lower bound whatever α is."""
+        pull = alpha @ self.slopes
+        away = self.inside(-pull)
+        return away, float(self.heights @ alpha) + 0.5 * float(away @ away) + float(pull @ away)
+
+    def balanced(self, alpha: FloatArray) -> FloatArray:
+        """Make multipliers feasible: none below 0, and the sum C in every part."""
+        alpha = np.maximum(alpha, 0.0)
+        totals = np.bincount(self.owners, alpha, minlength=self.n_parts)[self.owners]
+        sizes = np.bincount(self.owners)[self.owners]
+        return np.where(totals > 0, alpha * (self.C / np.where(totals > 0, totals, 1.0)), self.C / sizes)

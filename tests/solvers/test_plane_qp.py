@@ -1,0 +1,110 @@
+"""The quadratic program of planes: no gap, whatever the units, and the minimum that a solver of others finds."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from marginrank.solvers.plane_qp import Planes, least_of_planes
+from marginrank.solvers.planes import PlaneModel
+
+
+def value_at(theta, planes, C, center):
+    heights = planes.offsets + planes.slopes @ theta
+    tops = [heights[planes.owners == part].max() for part in range(planes.owners.max() + 1)]
+    away = theta - center
+    return 0.5 * away @ away + C * sum(tops)
+
+
+def assert_no_gap(planes, C, center, signs, at_most):
+    """The minimiser has the value of the lower bound, but for the rounding errors of the terms of the sum."""
+    theta, bound, alpha = least_of_planes(planes, C, center=center, signs=signs)
+    if signs is not None:
+        assert (signs * theta >= 0).all()
+    assert alpha.min() >= 0
+    assert np.bincount(planes.owners, alpha) == pytest.approx(np.full(planes.owners.max() + 1, C))
+    middle = np.zeros(len(theta)) if center is None else center
+    value = value_at(theta, planes, C, middle)
+    size = max(abs(value), C * np.abs(planes.offsets).max(), C * np.abs(planes.slopes @ middle).max())
+    assert -1e-14 * size <= value - bound <= at_most * size
+
+
+@given(
+    n=st.integers(1, 12),
+    d=st.integers(1, 14),
+    parts=st.integers(1, 4),
+    signed=st.booleans(),
+    seed=st.integers(0, 10_000),
+    C=st.sampled_from([1e-4, 0.3, 1.0, 50.0, 1e5]),
+)
+@example(n=5, d=9, parts=1, signed=True, seed=454, C=1e5)  # rounding errors end the interior points early
+def test_the_quadratic_program_has_no_gap(n, d, parts, signed, seed, C):
+    rng = np.random.default_rng(seed)
+    model = PlaneModel(d)
+    for _ in range(n):
+        model.add(rng.standard_normal(d), rng.random(parts), rng.standard_normal((parts, d)))
+    signs = rng.integers(-1, 2, d) if signed else None
+    center = rng.standard_normal(d) if seed % 2 else None
+    assert_no_gap(Planes(model.slopes, model.offsets, model.owners), C, center, signs, at_most=1e-12)
+
+
+def extreme_program(seed):
+    """Slopes and values of any size, features of different spread, equal planes, whole slopes, a centre far away."""
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(["plain", "scaled", "spread", "repeated", "whole"])
+    parts = int(rng.choice([1, 1, 2, 4, 10, 30]))
+    n, d = int(rng.integers(1, 16 if parts < 10 else 6)), int(rng.choice([1, 2, 3, 5, 9, 14, 40]))
+    slopes = rng.standard_normal((n, parts, d))
+    if kind == "scaled":
+        slopes *= 10.0 ** rng.uniform(-4, 4)
+    elif kind == "spread":
+        slopes *= 10.0 ** rng.uniform(-3, 3, d)
+    elif kind == "repeated":
+        slopes = slopes[rng.integers(0, max(2, n // 3) if n > 1 else 1, n)]
+    elif kind == "whole":
+        slopes = rng.integers(-1, 2, (n, parts, d)).astype(np.float64)
+    heights = rng.random((n, parts)) * 10.0 ** rng.choice([0.0, rng.uniform(-3, 3)])
+    offsets = heights - np.einsum("npd,nd->np", slopes, rng.standard_normal((n, d)))
+    slopes = np.concatenate([np.zeros((1, parts, d)), slopes, slopes[: n // 2] if kind == "repeated" else slopes[:0]])
+    offsets = np.concatenate([np.zeros((1, parts)), offsets, offsets[: n // 2] if kind == "repeated" else offsets[:0]])
+    planes = Planes(slopes.reshape(-1, d), offsets.ravel(), np.tile(np.arange(parts), len(slopes)))
+    signs = rng.integers(-1, 2, d) if rng.random() < 0.5 else None
+    center = rng.standard_normal(d) * 10.0 ** rng.uniform(-3, 4) if rng.random() < 0.5 else None
+    return planes, 10.0 ** rng.uniform(-6, 8), center, signs
+
+
+@given(seed=st.integers(0, 10**9))
+def test_there_is_no_gap_in_extreme_units(seed):
+    planes, C, center, signs = extreme_program(seed)
+    assert_no_gap(planes, C, center, signs, at_most=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_minimum_is_the_one_that_clarabel_finds(seed):
+    rng = np.random.default_rng(seed)
+    d, parts, n, C = (
+        int(rng.integers(1, 8)),
+        int(rng.integers(1, 4)),
+        int(rng.integers(2, 8)),
+        10.0 ** rng.uniform(-2, 2),
+    )
+    planes = Planes(rng.standard_normal((n * parts, d)), rng.standard_normal(n * parts), np.tile(np.arange(parts), n))
+    center, signs = rng.standard_normal(d), rng.integers(-1, 2, d)
+    theta, slack = cp.Variable(d), cp.Variable(parts)
+    constraints = [planes.offsets + planes.slopes @ theta <= slack[planes.owners], cp.multiply(signs, theta) >= 0]
+    objective = 0.5 * cp.sum_squares(theta - center) + C * cp.sum(slack)
+    theirs = cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL)
+    found = least_of_planes(planes, C, center=center, signs=signs)
+    assert found.bound == pytest.approx(theirs, rel=1e-6, abs=1e-6)
+    assert found.theta == pytest.approx(theta.value, rel=1e-4, abs=1e-4)
+
+
+def test_a_single_plane_per_part_needs_no_search():
+    planes = Planes(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, 4.0]), np.array([0, 1]))
+    theta, bound, alpha = least_of_planes(planes, 0.5, center=np.array([1.0, 1.0]))
+    assert theta.tolist() == [0.5, 0.0]  # 1 − ½·1 and 1 − ½·2
+    assert bound == pytest.approx(0.5 * (0.25 + 1.0) + 0.5 * (3.5 + 4.0))
+    assert alpha.tolist() == [0.5, 0.5]
