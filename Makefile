@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
 BENCH := .venv-bench
+DATA ?= ../shared/data
 BENCH_BIN := $(BENCH)/bin
 BENCH_READY := $(BENCH)/.ready
 
-.PHONY: help setup demo test check lint docs bench lock clean
+.PHONY: help setup demo test check lint docs bench reproduce lock clean
 
 help:
 	@echo "make demo   learn image search on scikit-learn's digits; writes out/demo.html"
@@ -16,6 +17,7 @@ help:
 	@echo "make check  ruff, mypy, import contracts, then the tests"
 	@echo "make docs   build the documentation into site/ (warnings are errors)"
 	@echo "make bench  compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
+	@echo "make reproduce DATA=folder   run the experiments of the papers (20 minutes on two cores)"
 	@echo "make lock   pin the newest versions of everything"
 
 setup: $(READY)
@@ -66,6 +68,9 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py
 
+reproduce: $(READY)
+	$(BIN)/python -m experiments run all --data $(DATA)
+
 lock:
 	mkdir -p requirements
 	rm -rf $(VENV) $(BENCH)
@@ -83,4 +88,4 @@ lock:
 	$(BENCH_BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) $(BENCH) site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) docs/results site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+RESULTS = HERE.parent / "experiments" / "results"
 sys.path.insert(0, str(HERE))
 
 from registry_pages import measures_page, policies_table, presets_page  # noqa: E402
@@ -54,6 +56,19 @@ def fill_marks(app: Any, page: str, source: list[str]) -> None:  # noqa: ARG001
             source[0] = source[0].replace(mark, make())
 
 
+def copy_results(app: Any) -> None:  # noqa: ARG001
+    """Show the results of the experiments as pages of the documentation."""
+    shutil.rmtree(HERE / "results", ignore_errors=True)
+    shutil.copytree(RESULTS, HERE / "results", ignore=shutil.ignore_patterns("*.json", ".kept"))
+
+
+def link_results(app: Any, path: Path, page: str, content: list[str]) -> None:  # noqa: ARG001
+    """Point links of the included README to the copied results."""
+    content[0] = content[0].replace("(experiments/results/", "(docs/results/")
+
+
 def setup(app: Any) -> None:
     """Connect the above."""
+    app.connect("builder-inited", copy_results)
+    app.connect("include-read", link_results)
     app.connect("source-read", fill_marks)

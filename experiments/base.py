@@ -1,7 +1,7 @@
 """What an experiment is made of: tasks that compute, and a report that is made from their results alone.
 
 An experiment is one module of this folder with a constant ``EXPERIMENT``; `all_experiments` finds it, and
-``marginrank reproduce NAME`` runs it:
+``python -m experiments run NAME`` runs it:
 
     def _fold(data: Path, *, preset: str, fold: int, most: int | None) -> dict[str, Any]:
         ...                                   # train, measure; give back what JSON can hold

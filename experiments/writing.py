@@ -1,4 +1,4 @@
-"""Write what an experiment found: JSON for machines, Markdown and pictures for readers."""
+"""Write the results of an experiment: JSON for programs, Markdown and plots for readers."""
 
 from __future__ import annotations
 
@@ -16,31 +16,54 @@ from typing import Any, Final, get_args
 from experiments.base import Experiment, Finding, Report, Size, Verdict
 from experiments.running import Kept
 from marginrank.atomic import atomic_write
+from marginrank.errors import DataError
 from marginrank.version import __version__
 
+#: The results of the full runs, beside the code that computed them.
+RESULTS: Final = Path(__file__).parent / "results"
 _PACKAGES: Final = ("numpy", "scipy", "numba", "scikit-learn")
+#: What a record says about a run, in the order of the pages.
+_FACTS: Final = ("date", "versions", "machine", "size", "seconds of computing")
 
 
-def setting(command: str) -> dict[str, str]:
-    """Say by which command, when, with which versions and on what machine."""
+def setting() -> dict[str, str]:
+    """Return the date, the versions and the machine of this run."""
     versions = ", ".join([f"marginrank {__version__}", *(f"{name} {version(name)}" for name in _PACKAGES)])
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30 if hasattr(os, "sysconf") else math.nan
     return {
-        "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "versions": f"{versions}, Python {platform.python_version()}",
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB, {platform.system()}",
     }
 
 
-def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, command: str, size: Size = "full") -> list[Path]:
-    """Write ``NAME.md``, ``NAME.json`` and ``NAME-PICTURE.svg`` into a folder, and give their paths."""
-    out.mkdir(parents=True, exist_ok=True)
-    report = experiment.report({name: one.result for name, one in kept.items()})
+def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, size: Size = "full") -> list[Path]:
+    """Write ``NAME.md``, ``NAME.json`` and ``NAME-PLOT.svg`` into a folder, and return their paths."""
     seconds = sum(one.seconds for one in kept.values())
-    facts = {**setting(command), "size": size, "seconds of computing": f"{seconds:.0f}"}
-    pictures = [out / f"{experiment.name}-{picture.name}.svg" for picture in report.pictures]
-    for place, picture in zip(pictures, report.pictures, strict=True):
+    facts = {**setting(), "size": size, "seconds of computing": f"{seconds:.0f}"}
+    return _write(experiment, {name: one.result for name, one in kept.items()}, facts, out)
+
+
+def write_from_record(experiment: Experiment, out: Path) -> list[Path]:
+    """Write the same files from the results in ``NAME.json``, for when only the report has changed.
+
+    Raises:
+        DataError: The folder has no results of this experiment.
+    """
+    record = out / f"{experiment.name}.json"
+    if not record.exists():
+        raise DataError(f"no results of {experiment.name}; run it first", path=record)
+    document = json.loads(record.read_text(encoding="utf-8"))
+    return _write(experiment, document["results"], {fact: document[fact] for fact in _FACTS}, out)
+
+
+def _write(experiment: Experiment, results: Mapping[str, Any], facts: Mapping[str, str], out: Path) -> list[Path]:
+    out.mkdir(parents=True, exist_ok=True)
+    report = experiment.report(results)
+    command = f"python -m experiments run {experiment.name}{' --miniature' if facts['size'] == 'miniature' else ''}"
+    facts = {"command": command, **facts}
+    plots = [out / f"{experiment.name}-{picture.name}.svg" for picture in report.pictures]
+    for place, picture in zip(plots, report.pictures, strict=True):
         _draw(picture.figure, place)
     document = {
         "experiment": experiment.name,
@@ -48,12 +71,12 @@ def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, command: 
         **facts,
         "tables": [dataclasses.asdict(table) for table in report.tables],
         "findings": [dataclasses.asdict(finding) for finding in report.findings],
-        "results": {name: one.result for name, one in kept.items()},
+        "results": results,
     }
     record, page = out / f"{experiment.name}.json", out / f"{experiment.name}.md"
     _text(record, _json(_plain(document)))
     _text(page, _page(experiment, report, facts))
-    return [page, record, *pictures]
+    return [page, record, *plots]
 
 
 def write_findings(experiments: Sequence[Experiment], out: Path) -> Path:

@@ -16,7 +16,7 @@ def test_miniature(name, data, tmp_path):
     experiment = all_experiments()[name]
     with Runner(data, tmp_path / "kept", n_jobs=1) as runner:
         kept = runner.run(experiment, "miniature")
-    page, record, *pictures = write(experiment, kept, tmp_path, f"marginrank reproduce {name} --miniature", "miniature")
+    page, record, *pictures = write(experiment, kept, tmp_path, "miniature")
     written = json.loads(record.read_text(encoding="utf-8"))
     assert written["tables"]
     assert written["findings"]

@@ -143,13 +143,19 @@ def test_results_are_written_for_readers_and_machines(tmp_path):
     experiment = _experiment([1, 2])
     with Runner(tmp_path, tmp_path / "kept", n_jobs=1) as runner:
         kept = runner.run(experiment)
-    page, record, picture = write(experiment, kept, tmp_path / "out", "marginrank reproduce squares")
+    page, record, picture = write(experiment, kept, tmp_path / "out")
     text = page.read_text(encoding="utf-8")
-    for part in ("# Squares", "| number 2 | 4 |", "**holds**", "squares-line.svg", "$ marginrank reproduce squares"):
+    for part in (
+        "# Squares",
+        "| number 2 | 4 |",
+        "**holds**",
+        "squares-line.svg",
+        "$ python -m experiments run squares",
+    ):
         assert part in text
     assert json.loads(record.read_text())["results"]["number 2"] == {"square": 4}
     before = picture.read_bytes()
-    write(experiment, kept, tmp_path / "out", "marginrank reproduce squares")
+    write(experiment, kept, tmp_path / "out")
     assert picture.read_bytes() == before
     assert (
         "| Squares grow. | Euclid | **holds** | 4 > 1 |" in write_findings([experiment], tmp_path / "out").read_text()

@@ -40,7 +40,6 @@ COMMANDS: Final = (
     "inspect",
     "measures",
     "presets",
-    "reproduce",
     "demo",
 )
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."

@@ -30,10 +30,3 @@ def policy_names(incomplete: str) -> list[tuple[str, str]]:
     from marginrank.evaluation.policies import POLICIES  # noqa: PLC0415
 
     return [(name, policy.summary) for name, policy in POLICIES.items() if name.startswith(incomplete)]
-
-
-def experiment_names(incomplete: str) -> list[tuple[str, str]]:
-    """Experiments that begin so, each with what it is."""
-    from experiments import all_experiments  # noqa: PLC0415
-
-    return [(name, one.title) for name, one in all_experiments().items() if name.startswith(incomplete)]
