@@ -280,7 +280,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     @property
     def measure_(self) -> str:
         """The measure, or mix, that the ranker is judged by."""
-        return self._fitted.method.criterion
+        return self._fitted.method.measure
 
     @property
     def trained_on_(self) -> dict[str, Any]:

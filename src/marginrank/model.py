@@ -51,7 +51,7 @@ class Method:
 
     Args:
         estimator: The class of the estimator.
-        criterion: The measure, or mix of measures, that the model is judged by.
+        measure: The measure, or mix of measures, that the model is judged by.
         trained: The loss that was minimised, or the baseline.
         preset: The name that was asked for, if any.
         bound: The bound that was minimised; None for a baseline.
@@ -61,7 +61,7 @@ class Method:
     """
 
     estimator: str
-    criterion: str
+    measure: str
     trained: str
     preset: str | None = None
     bound: str | None = None

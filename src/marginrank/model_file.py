@@ -137,7 +137,7 @@ def _parse(text: str | None, place: Path) -> dict[str, Any]:
     expected = {"kind": str, "header": dict, "arrays": dict}
     if any(not isinstance(document.get(name), kind) for name, kind in expected.items()) or digest != _digest(document):
         raise DataError("damaged model file (the header does not match its digest); copy it again", path=place)
-    return document
+    return dict(document)
 
 
 def _digest(document: Mapping[str, Any]) -> str:

@@ -291,9 +291,9 @@ class _Search:
         tasks = [(one, split, Cs) for one, Cs in zip(rankers, paths, strict=True) for split in self.splits]
         threads = min(thread_count(n_jobs), len(tasks))
 
-        def work(task: tuple[BaseRanker, tuple[Queries, Queries], list[float]]) -> list[_Result] | None:
-            ranker, (train, held_out), Cs = task
-            if self.stop.stopped:
+        def work(number: int) -> list[_Result] | None:
+            ranker, (train, held_out), Cs = tasks[number]
+            if self.stop.stopped and number > 0:
                 return None
             own = clone(ranker).set_params(**({"n_jobs": 1} if threads > 1 else {}))
             path = own.fit_path(train, Cs=Cs, callback=self.stop)
@@ -301,16 +301,16 @@ class _Search:
 
         # Threads that limit BLAS one by one would undo each other's limits.
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
-            trained = list(pool.map(work, tasks))
+            trained = list(pool.map(work, range(len(tasks))))
         candidates = []
         for number, setting in enumerate(self.settings):
             of_folds = trained[number * len(self.splits) : (number + 1) * len(self.splits)]
             done = [path for path in of_folds if path is not None]
             for at, C in enumerate(paths[number] if done else []):
                 candidates.append((_candidate({**setting, "C": C}, [path[at] for path in done]), done[0][at][0]))
-        if not candidates:
-            raise KeyboardInterrupt("the search was stopped before anything was trained")
-        return candidates
+        # What was not trained to the end says little about its setting.
+        finished = [one for one in candidates if one[1].solution_.reason not in ("callback", "interrupted")]
+        return finished if finished and self.stop.stopped else candidates
 
 
 def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Queries, Queries]]:

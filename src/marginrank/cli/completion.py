@@ -5,9 +5,9 @@ from __future__ import annotations
 
 def preset_names(incomplete: str) -> list[tuple[str, str]]:
     """Presets that begin so, each with what it is."""
-    from marginrank.methods.presets import PRESETS  # noqa: PLC0415
+    from marginrank.methods.presets import all_presets  # noqa: PLC0415
 
-    return [(name, preset.summary) for name, preset in PRESETS.items() if name.startswith(incomplete)]
+    return [(name, preset.summary) for name, preset in all_presets().items() if name.startswith(incomplete)]
 
 
 def measure_names(incomplete: str) -> list[tuple[str, str]]:

@@ -1,19 +1,18 @@
-"""Rankers and data in words."""
+"""Models and data in words."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginrank.cli.output import count, table
-from marginrank.reporting.rankers import preset_of, weights
+from marginrank.reporting.models import feature_records
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
-    from marginrank.ranker import Ranker
+    from marginrank.model import Model
 
 
 def data_line(queries: Queries, paths: Sequence[Path]) -> str:
@@ -28,82 +27,53 @@ def data_line(queries: Queries, paths: Sequence[Path]) -> str:
     return f"{names}: {', '.join([*sizes, grades])}"
 
 
-def ranker_facts(ranker: Ranker) -> list[tuple[str, str]]:
-    """The same for people."""
-    solution, health = ranker.solution_, ranker.health_
-    name = preset_of(ranker) or ranker.measure_
-    scaled = "" if ranker.scaling_ is None else f", scaling {ranker.scaling_}"
-    scaled += "" if ranker.weighting is None else f", weighting {ranker.weighting}"
+def model_facts(model: Model) -> list[tuple[str, str]]:
+    """Describe how a model was trained and how good its optimum is, in a few lines."""
+    solution, health, method = model.solution, model.health, model.method
+    name = method.preset or method.measure
+    scaled = "" if model.scaling is None else f", scaling {model.scaling}"
+    scaled += "" if method.weighting is None else f", weighting {method.weighting}"
+    state = solution.reason if solution.reason in ("converged", "stationary") else f"stopped: {solution.reason}"
     if health is None:
-        return _baseline_facts(ranker, f"{name}: baseline, {ranker.form_.kind} form{scaled}")
-    gap = "no certificate (tight bound)"
+        return [
+            ("method", f"{name}: baseline, {model.form.kind} model{scaled}"),
+            ("trained", method.trained),
+            (
+                "objective",
+                f"{solution.primal:.6g} in its own terms, no certificate (baseline), "
+                f"{'done' if state == 'stationary' else state} after {count(solution.n_iter, 'round')}",
+            ),
+        ]
+    gap = "no certificate" + (" (tight bound)" if method.bound == "tight" else "")
     if math.isfinite(solution.gap):
         share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0
         gap = f"gap {solution.gap:.2g} ({share:.2g} %)"
     work = f"{count(solution.n_iter, 'iteration')}, {solution.passes:.0f} passes"
-    state = "converged" if solution.converged else f"stopped: {solution.reason}"
-    collapsed = "; the hinge is least at weights 0" if health.collapsed else ""
+    collapsed = "; the hinge is minimal at w = 0" if health.collapsed else ""
     return [
-        ("method", f"{name}: {ranker.scorer} scorer, {ranker.bound_} bound, solver {ranker.solver_}{scaled}"),
-        ("loss", ranker.loss_),
+        ("method", f"{name}: {model.form.kind} scorer, {method.bound} bound, solver {method.solver}{scaled}"),
+        ("loss", method.trained),
         ("C", f"{solution.C:g}"),
         ("objective", f"{solution.primal:.6g}, {gap}, {state} after {work}"),
         (
             "health",
-            f"average slack {health.average_slack:.4g} of {health.slack_at_zero:.4g} at weights 0, "
+            f"average slack {health.average_slack:.4g} of {health.slack_at_zero:.4g} at w = 0, "
             f"objective {100 * health.objective_ratio:.1f} % of that at 0, ‖w‖ {health.norm:.4g}{collapsed}",
         ),
     ]
 
 
-def _baseline_facts(ranker: Ranker, method: str) -> list[tuple[str, str]]:
-    """What there is to say where no loss was minimised."""
-    from marginrank.methods.presets import parse_preset  # noqa: PLC0415
-
-    solution = ranker.solution_
-    state = "done" if solution.converged else f"stopped: {solution.reason}"
-    return [
-        ("method", method),
-        ("trained", ranker.loss_),
-        *([("C", f"{solution.C:g}")] if parse_preset(str(ranker.preset)).takes_C else []),
-        (
-            "objective",
-            f"{solution.primal:.6g} in its own terms, no certificate (baseline), {state} after "
-            f"{count(solution.n_iter, 'round')}",
-        ),
-    ]
-
-
-def selection_text(ranker: Ranker) -> str | None:
-    """The table of the choice that a ranker came from, as `tune` prints it; None if there was none."""
-    from marginrank.tuning import Candidate, Selection  # noqa: PLC0415
-
-    kept = getattr(ranker, "selection_", None)
-    if kept is None:
-        return None
-    figures = [field.name for field in fields(Candidate) if field.name != "parameters"]
-    candidates = [
-        Candidate({name: value for name, value in one.items() if name not in figures}, *(one[name] for name in figures))
-        for one in kept["candidates"]
-    ]
-    rest = {name: kept[name] for name in ("criterion", "policy", "rule", "held_out")}
-    return str(Selection(tuple(candidates), kept["chosen"], ranker, **rest))
-
-
-def weights_text(ranker: Ranker, most: int) -> str:
-    """The largest weights, the step functions with the largest spread, or the features that trees ask for most."""
-    rows = weights(ranker)
+def weights_text(model: Model, most: int) -> str:
+    """Return a table of the largest weights, the curves with the largest spread, or the features split on most."""
+    rows = feature_records(model)
     if not rows:
-        return f"none to tell apart in a ranker of the form {ranker.form_.kind!r}"
+        return f"none to tell apart in a model of the form {model.form.kind!r}"
     ordered = sorted(rows, key=lambda row: -abs(row["size"]))[:most]
-    heads, sign = ["feature", ranker.form_.sized_by], "+" if ranker.form_.kind == "linear" else ""
-    if ranker.bins_ is None:
+    heads, sign = ["feature", model.form.sized_by], "+" if model.form.kind == "linear" else ""
+    if "values" not in rows[0]:
         return table([heads, *([row["feature"], f"{row['size']:{sign}.6g}"] for row in ordered)], right=[1])
     return table(
-        [
-            [*heads, "steps"],
-            *([row["feature"], f"{row['size']:.6g}", _steps(row)] for row in ordered),
-        ],
+        [[*heads, "steps"], *([row["feature"], f"{row['size']:.6g}", _steps(row)] for row in ordered)],
         right=[1],
     )
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,30 +51,16 @@ def _check_output(path: Path, inputs: Sequence[Path], force: bool) -> None:
 
 @contextmanager
 def whole(path: Path, *, force: bool) -> Iterator[Path]:
-    """Give a place to write to, of the same name, that takes the place of ``path`` once all is written.
+    """Yield a place to write to, of the same name, that takes the place of ``path`` once everything is written."""
+    from marginrank.atomic import atomic_path  # noqa: PLC0415
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     target = Path(folder, "scores.txt")
-    ...     with whole(target, force=False) as place:
-    ...         _ = place.write_text("0.5")
-    ...         print(place.name, target.exists())
-    ...     print(target.read_text(), len(list(Path(folder).iterdir())))
-    scores.txt False
-    0.5 1
-    """
-    waiting = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unfinished")
-    waiting.mkdir()
+    waiting: Path | None = None
     try:
-        yield waiting / path.name
-        if path.exists() and not force:
-            raise DataError("exists by now; choose another name, or give --force", path=path)
-        with (waiting / path.name).open("rb") as file:
-            os.fsync(file.fileno())
-        (waiting / path.name).replace(path)
+        with atomic_path(path, overwrite=force) as waiting:
+            yield waiting
+    except FileExistsError:
+        raise DataError("exists by now; choose another name, or give --force", path=path) from None
     except DataError as error:
         # The waiting name would mean nothing to the reader.
-        place = path if error.path == str(waiting / path.name) else error.path
+        place = path if error.path == str(waiting) else error.path
         raise DataError(error.problem, path=place, line=error.line, column=error.column) from error
-    finally:
-        shutil.rmtree(waiting, ignore_errors=True)

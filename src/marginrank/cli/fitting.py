@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from marginrank.cli.completion import measure_names, policy_names
-from marginrank.cli.describing import data_line, ranker_facts
+from marginrank.cli.describing import data_line, model_facts
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
 from marginrank.cli.method import Method
 from marginrank.cli.output import count, facts
 from marginrank.cli.reading import Reading
-from marginrank.cli.watching import Watch, watched
+from marginrank.cli.watching import Watch
 from marginrank.errors import DataError
-from marginrank.reporting.rankers import ranker_record
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
-    from marginrank.ranker import Ranker
+    from marginrank.estimator import BaseRanker
     from marginrank.tuning import Selection
 
 _PANEL: Final = "Choosing"
@@ -31,13 +30,13 @@ _PANEL: Final = "Choosing"
 
 @dataclass(frozen=True)
 class Choosing:
-    """What decides about C and other parameters."""
+    """How C and other parameters are chosen."""
 
     valid: Annotated[
         list[Path],
         typer.Option(
             metavar="FILE",
-            help="Queries that decide; repeat it for more files.",
+            help="Validation queries; repeat it for more files.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
@@ -45,7 +44,7 @@ class Choosing:
     folds: Annotated[
         int | None,
         typer.Option(
-            help="Instead, parts of the training queries that decide in turn.", show_default="5", rich_help_panel=_PANEL
+            help="Instead, the number of cross-validation folds.", show_default="5", rich_help_panel=_PANEL
         ),
     ] = None
     Cs: Annotated[
@@ -81,7 +80,7 @@ class Choosing:
     def check(self) -> None:
         """Refuse what can be refused before any data is read."""
         from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
-        from marginrank.methods.presets import parse_mix  # noqa: PLC0415
+        from marginrank.measures.mixes import parse_mix  # noqa: PLC0415
 
         if self.valid and self.folds is not None:
             raise Misuse("give --valid or --folds, not both")
@@ -90,24 +89,24 @@ class Choosing:
             parse_mix(self.criterion)
         self.values_of_C()
 
-    def values_of_C(self) -> dict[str, list[float]]:
-        """The argument that `tune` takes; none for its default."""
+    def values_of_C(self) -> list[float]:
+        """Return the values of C to try; none for the default."""
         if self.Cs is None:
-            return {}
+            return []
         try:
             values = [float(word) for word in self.Cs.split(",")]
         except ValueError:
             raise Misuse(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
         if not all(0 < value < float("inf") for value in values):
             raise Misuse(f"--Cs {self.Cs}: every C is a number above 0")
-        return {"Cs": values}
+        return values
 
 
 @dataclass(frozen=True)
 class Outcome:
     """A trained ranker and how it came about."""
 
-    ranker: Ranker
+    ranker: BaseRanker
     selection: Selection | None
     data: str
     valid: str | None
@@ -121,7 +120,7 @@ class Outcome:
             "data": self.data,
             "valid": self.valid,
             "selection": None if self.selection is None else self.selection.to_dict(),
-            "model": ranker_record(self.ranker),
+            "model": self.ranker.model_.describe(),
             "stopped_early": self.stopped,
             "seconds": self.seconds,
             "output": out,
@@ -131,7 +130,7 @@ class Outcome:
         """The same for people, in a few lines."""
         valid = [] if self.valid is None else [("valid", self.valid)]
         chosen = [] if self.selection is None else [("choice", str(self.selection))]
-        model = ranker_facts(self.ranker)
+        model = model_facts(self.ranker.model_)
         stopped = [("stopped", self._stopped())] if self.stopped else []
         wrote = [] if out is None else [("wrote", f"{out}, after {self.seconds:.1f} s")]
         return facts([("data", self.data), *valid, *chosen, *model, *stopped, *wrote])
@@ -160,24 +159,23 @@ def fit(
     _check_C(C, choosing)
     method.check()
     choosing.check()
-    chosen = _is_chosen(C, choosing, method, grid)
     watch.say("reading")
     queries = reading.read_queries(data)
     valid = reading.read_queries(choosing.valid) if choosing.valid else None
     _check_alike(queries, valid, choosing.valid)
-    ranker = watched(watch)(**method.parameters(queries.feature_names))
+    from marginrank.ranker import Ranker  # noqa: PLC0415
+
+    ranker: BaseRanker = Ranker(**method.parameters(queries.feature_names))
+    chosen = _is_chosen(C, choosing, ranker, grid)
     watch.say("training")
-    watch.expect(_n_problems(choosing, grid) if chosen else 1, ranker.tol)
+    watch.expect(_n_problems(choosing, grid) if chosen else 1, method.tol)
     selection = None
     if chosen:
-        selection = _tune(ranker, queries, valid, choosing, grid)
+        selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit)
         ranker = selection.ranker
-        if watch.stopping:
-            # What was not trained to the end says nothing about what to choose.
-            selection = None
-            del ranker.selection_
     else:
-        ranker.set_params(C=ranker.C if C is None else C).fit(queries, validation=valid)
+        ranker.set_params(C=ranker.C if C is None else C, time_limit=method.time_limit)
+        ranker.fit(queries, validation=valid, callback=watch)
     if watch.stopping and not ranker.coef_.any():
         # Weights 0 rank nothing: there is no model yet.
         raise KeyboardInterrupt
@@ -186,26 +184,30 @@ def fit(
 
 
 def _tune(
-    ranker: Ranker,
+    ranker: BaseRanker,
     queries: Queries,
     valid: Queries | None,
     choosing: Choosing,
     grid: Mapping[str, Sequence[Any]] | None,
+    watch: Watch,
+    time_limit: float | None,
 ) -> Selection:
-    from marginrank.tuning import tune  # noqa: PLC0415
+    from marginrank.tuning import DEFAULT_CS, tune  # noqa: PLC0415
 
     return tune(
         ranker,
         queries,
         valid=valid,
         folds=choosing.folds,
+        Cs=choosing.values_of_C() or DEFAULT_CS,
         grid=grid,
         criterion=choosing.criterion,
         policy=choosing.policy,
         rule=choosing.rule,
+        callback=watch,
+        time_limit=time_limit,
         random_state=ranker.random_state,
         n_jobs=ranker.n_jobs,
-        **choosing.values_of_C(),
     )
 
 
@@ -213,7 +215,7 @@ def _n_problems(choosing: Choosing, grid: Mapping[str, Sequence[Any]] | None) ->
     """Count what `tune` solves: a path of C for each setting and fold and, with folds, the best on all queries."""
     from marginrank.tuning import DEFAULT_CS  # noqa: PLC0415
 
-    n_Cs = len(choosing.values_of_C().get("Cs", DEFAULT_CS))
+    n_Cs = len(choosing.values_of_C() or DEFAULT_CS)
     n_settings = math.prod(len(values) for values in (grid or {}).values())
     return n_settings * n_Cs if choosing.valid else n_settings * n_Cs * (choosing.folds or 5) + 1
 
@@ -227,15 +229,15 @@ def _check_C(C: float | None, choosing: Choosing) -> None:
         raise Misuse("-C is one value; leave it out to choose among --Cs, by --valid or --folds")
 
 
-def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mapping[str, Sequence[Any]] | None) -> bool:
+def _is_chosen(
+    C: float | None, choosing: Choosing, ranker: BaseRanker, grid: Mapping[str, Sequence[Any]] | None
+) -> bool:
     """Whether there is anything to choose on other queries."""
-    from marginrank.methods.presets import parse_preset  # noqa: PLC0415
-
-    if method.preset is None or parse_preset(method.preset).takes_C:
+    if ranker._path_of_C:
         return C is None
     given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None
     if given is not None:
-        raise Misuse(f"{given}: preset {method.preset!r} has no C; leave it out")
+        raise Misuse(f"{given}: preset {ranker.method!r} has no C; leave it out")
     return grid is not None or choosing.folds is not None
 
 

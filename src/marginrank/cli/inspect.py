@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.describing import ranker_facts, selection_text, weights_text
+from marginrank.cli.describing import model_facts, weights_text
 from marginrank.cli.files import check_inputs
 from marginrank.cli.output import Output, facts
-from marginrank.cli.reading import Reading, is_model
+from marginrank.cli.reading import Reading
 from marginrank.errors import DataError
-from marginrank.reporting.rankers import ranker_record, trace, weights
+from marginrank.reporting.models import feature_records, trace_records
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -36,6 +36,8 @@ def command(
     Of a model: the method, C, the certificate, the largest weights or step functions, and how C was chosen. Of data:
     counts, grades, and what may be wrong with it.
     """
+    from marginrank.model_file import is_model  # noqa: PLC0415
+
     check_inputs([path])
     if is_model(path):
         output.result(*_model(path, top))
@@ -44,24 +46,22 @@ def command(
 
 
 def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
-    from marginrank.ranker import load  # noqa: PLC0415
+    from marginrank.fusion.learned import load_any  # noqa: PLC0415
+    from marginrank.tuning import selection_table  # noqa: PLC0415
 
-    ranker = load(path)
-    chosen = selection_text(ranker)
-    trained_on = ranker.trained_on_
-    sizes = (
-        f"{trained_on['queries']:,} queries, {trained_on['documents']:,} documents, {trained_on['features']} features"
-    )
+    kind, model = load_any(path)
+    trained_on = model.provenance
+    sizes = f"{trained_on.queries:,} queries, {trained_on.documents:,} documents, {trained_on.features} features"
     entries = [
-        ("model", str(path)),
-        ("measure", ranker.measure_),
-        *ranker_facts(ranker),
-        ("data", f"{sizes}\nfingerprint {trained_on['fingerprint']}"),
-        *([] if chosen is None else [("choice", chosen)]),
-        *([("features", weights_text(ranker, top))] if top else []),
+        ("model", f"{path}" if kind == "ranker" else f"{path}, a {kind}"),
+        ("measure", model.method.measure),
+        *model_facts(model),
+        ("data", f"{sizes}\nfingerprint {trained_on.fingerprint}"),
+        *([] if model.selection is None else [("choice", selection_table(model.selection))]),
+        *([("features", weights_text(model, top))] if top else []),
     ]
-    record = {"kind": "model", "path": path, **ranker_record(ranker), "features": weights(ranker)}
-    return {**record, "selection": getattr(ranker, "selection_", None), "trace": trace(ranker)}, facts(entries)
+    record = {"kind": "model", "holds": kind, "path": path, **model.describe()}
+    return {**record, "features": feature_records(model), "trace": trace_records(model)}, facts(entries)
 
 
 def _data(path: Path, reading: Reading, fingerprint: bool) -> tuple[dict[str, Any], str]:
@@ -83,8 +83,8 @@ def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str,
     missing = found["missing_values"]
     entries = [
         ("data", str(path)),
-        ("queries", f"{found['queries']:,}, of one grade {found['queries_of_one_grade']:,}"),
-        ("documents", f"{found['documents']:,}, all features 0 in {found['zero_documents']:,}"),
+        ("queries", f"{found['queries']:,} ({found['queries_of_one_grade']:,} have a single grade)"),
+        ("documents", f"{found['documents']:,} ({found['zero_documents']:,} have only zero features)"),
         ("per query", f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"),
         ("features", f"{found['features']:,} ({found['feature_type']})"),
         ("grades", _grades(grades)),

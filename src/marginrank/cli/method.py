@@ -14,6 +14,10 @@ from marginrank.cli.failures import Misuse
 _METHOD: Final = "Method"
 _SCORER: Final = "Scorer"
 _SOLVER: Final = "Solver"
+#: Options of the additive scorer, of the linear scorer, and of the tight bound.
+_OF_ADDITIVE: Final = ("bins", "spacing", "shape", "monotone")
+_OF_LINEAR: Final = ("nonnegative", "nonnegative_feature")
+_OF_TIGHT: Final = ("start", "start_C", "anneal")
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,13 @@ class Method:
             help="With --measure, the joint feature map: po, dorm or mrr.", show_default=False, rich_help_panel=_METHOD
         ),
     ] = None
+    groups: Annotated[
+        Literal["auto", "ignore"],
+        typer.Option(
+            help="Whether methods with the dorm map train for rankings with each document group at most once.",
+            rich_help_panel=_METHOD,
+        ),
+    ] = "auto"
     bound: Annotated[
         Literal["hinge", "tight", "auto"] | None,
         typer.Option(
@@ -54,7 +65,7 @@ class Method:
     ] = None
     weighting: Annotated[
         Literal["grades", "relevant", "pairs", "sqrt-pairs"] | None,
-        typer.Option(help="What queries weigh.", show_default="all the same", rich_help_panel=_METHOD),
+        typer.Option(help="How queries are weighted.", show_default="equally", rich_help_panel=_METHOD),
     ] = None
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
@@ -63,25 +74,35 @@ class Method:
         ),
     ] = None
     start_C: Annotated[  # noqa: N815
-        float, typer.Option("--start-C", help="C of that start.", rich_help_panel=_METHOD)
-    ] = 100.0
+        float | None,
+        typer.Option("--start-C", help="C of that start.", show_default="100", rich_help_panel=_METHOD),
+    ] = None
     anneal: Annotated[
-        int,
-        typer.Option(help="Steps over which the tight bound takes the place of the hinge.", rich_help_panel=_METHOD),
-    ] = 0
+        int | None,
+        typer.Option(
+            help="Iterations over which the tight bound replaces the hinge.", show_default="0", rich_help_panel=_METHOD
+        ),
+    ] = None
     scorer: Annotated[
         Literal["linear", "additive"],
-        typer.Option(help="Weights, or one step function per feature.", rich_help_panel=_SCORER),
+        typer.Option(help="Weights, or one curve per feature.", rich_help_panel=_SCORER),
     ] = "linear"
-    bins: Annotated[int, typer.Option(help="Most steps per feature.", rich_help_panel=_SCORER)] = 255
+    bins: Annotated[
+        int | None, typer.Option(help="Maximum bins per feature.", show_default="255", rich_help_panel=_SCORER)
+    ] = None
     spacing: Annotated[
-        Literal["mixed", "quantile", "even"], typer.Option(help="How steps are placed.", rich_help_panel=_SCORER)
-    ] = "mixed"
+        Literal["mixed", "quantile", "even"] | None,
+        typer.Option(help="How bins are placed.", show_default="mixed", rich_help_panel=_SCORER),
+    ] = None
+    shape: Annotated[
+        Literal["steps", "lines"] | None,
+        typer.Option(help="Step functions or piecewise linear.", show_default="steps", rich_help_panel=_SCORER),
+    ] = None
     monotone: Annotated[
         list[str],
         typer.Option(
             metavar="FEATURE=increasing",
-            help="Step functions that only rise, or fall (decreasing); repeat it, or leave out FEATURE= for all.",
+            help="Curves that only rise, or fall (decreasing); repeat it, or leave out FEATURE= for all.",
             show_default=False,
             rich_help_panel=_SCORER,
         ),
@@ -99,28 +120,33 @@ class Method:
         ),
     ] = field(default_factory=list)
     scaling: Annotated[
-        Literal["standard", "query-minmax", "query-standard", "query-percentile"] | None,
-        typer.Option(help="Common scale of the features, inside the model.", rich_help_panel=_SCORER),
-    ] = None
-    solver: Annotated[
-        Literal["auto", "bundle", "newton", "frank-wolfe", "n-slack", "subgradient", "conjugate-subgradient", "cccp"],
-        typer.Option(help="How the objective is minimised.", rich_help_panel=_SOLVER),
+        Literal["auto", "none", "standard", "query-minmax", "query-standard", "query-percentile"],
+        typer.Option(help="Scaling of the features, inside the model.", rich_help_panel=_SCORER),
     ] = "auto"
-    tol: Annotated[
-        float, typer.Option(help="Gap to the optimum, as a share of the objective.", rich_help_panel=_SOLVER)
-    ] = 1e-4
-    max_iter: Annotated[int, typer.Option(help="Most iterations.", rich_help_panel=_SOLVER)] = 1000
-    time_limit: Annotated[
-        float | None,
-        typer.Option(help="Most seconds of each fit.", show_default=False, rich_help_panel=_SOLVER),
-    ] = None
-    patience: Annotated[
-        int,
+    solver: Annotated[
+        str,
         typer.Option(
-            help="With -C and --valid, iterations without an improvement after which training stops.",
+            help="auto, bundle, newton, frank-wolfe, n-slack, subgradient or cccp, with options such as "
+            "'bundle(idle=10)'.",
             rich_help_panel=_SOLVER,
         ),
-    ] = 10
+    ] = "auto"
+    tol: Annotated[
+        float, typer.Option(help="Gap to the optimum, relative to the objective.", rich_help_panel=_SOLVER)
+    ] = 1e-4
+    max_iter: Annotated[int, typer.Option(help="Maximum number of iterations.", rich_help_panel=_SOLVER)] = 1000
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="Maximum seconds of training.", show_default=False, rich_help_panel=_SOLVER),
+    ] = None
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            help="With -C and --valid, iterations without an improvement after which training stops.",
+            show_default="10, for baselines 50",
+            rich_help_panel=_SOLVER,
+        ),
+    ] = None
     random_state: Annotated[int, typer.Option(help="Seed.", rich_help_panel=_SOLVER)] = 0
     n_jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores", rich_help_panel=_SOLVER)] = (
         None
@@ -128,31 +154,80 @@ class Method:
 
     def check(self) -> None:
         """Refuse what can be refused before any data is read."""
-        from marginrank.methods.presets import loss_for, parse_preset  # noqa: PLC0415
-
         if self.preset is not None and self.measure is not None:
             raise Misuse("give --preset or --measure, not both")
         if self.feature_map is not None and self.measure is None:
             raise Misuse("--feature-map goes with --measure; a preset has its own")
-        if self.preset is not None:
-            parse_preset(self.preset)
-        if self.measure is not None:
-            loss_for(self.measure, self.feature_map)
-        if self.scorer == "additive" and (self.nonnegative or self.nonnegative_feature):
-            raise Misuse("--nonnegative is for linear weights; for step functions give --monotone increasing")
-        if self.scorer == "linear" and self.monotone:
-            raise Misuse("--monotone goes with --scorer additive; for linear weights give --nonnegative")
+        if self.scorer == "linear":
+            self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
+        else:
+            self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
+        if self.bound in ("hinge", "auto"):
+            self._refuse(_OF_TIGHT, "goes with --bound tight")
         _directions(self.monotone, None)
+        self.parameters(None)
+
+    def _refuse(self, names: Sequence[str], why: str) -> None:
+        for name in names:
+            if getattr(self, name) not in (None, False, []):
+                raise Misuse(f"--{name.replace('_', '-')} {why}")
 
     def parameters(self, names: Sequence[str] | None) -> dict[str, Any]:
-        """Parameters of the ranker, given the names of the features."""
-        own = {key: value for key, value in vars(self).items() if key != "nonnegative_feature"}
-        chosen = [_feature(word, names) for word in self.nonnegative_feature]
-        return own | {"monotone": _directions(self.monotone, names), "nonnegative": self.nonnegative or chosen or False}
+        """Return the parameters of the ranker, given the names of the features."""
+        parameters = {
+            "bound": self._bound(),
+            "scorer": self._scorer(names),
+            "solver": self._solver(),
+            "scaling": None if self.scaling == "none" else self.scaling,
+            "weighting": self.weighting,
+            "patience": self.patience,
+            "random_state": self.random_state,
+            "n_jobs": self.n_jobs,
+        }
+        return {**self._trained(), **parameters}
+
+    def _trained(self) -> dict[str, Any]:
+        """What to train: a name, or the loss that options make of it."""
+        from marginrank.methods.presets import loss_for, parse_preset  # noqa: PLC0415
+
+        if self.measure is not None:
+            loss = loss_for(self.measure, self.feature_map)
+            return {"loss": _ignoring_groups(loss) if self.groups == "ignore" else loss}
+        method = None if self.preset is None else parse_preset(self.preset)
+        if method is None or method.loss is None or self.groups == "auto":
+            return {"method": self.preset}
+        return {"loss": _ignoring_groups(method.loss), "bound": method.bound}
+
+    def _bound(self) -> Any:
+        from marginrank.methods.tight import Tight  # noqa: PLC0415
+
+        given = {name: getattr(self, name) for name in _OF_TIGHT if getattr(self, name) is not None}
+        return Tight(**given) if given else self.bound
+
+    def _scorer(self, names: Sequence[str] | None) -> Any:
+        from marginrank.scorers.additive import Additive  # noqa: PLC0415
+        from marginrank.scorers.linear import Linear  # noqa: PLC0415
+
+        if self.scorer == "additive":
+            given = {name: getattr(self, name) for name in ("bins", "spacing", "shape")}
+            chosen = {name: value for name, value in given.items() if value is not None}
+            return Additive(**chosen, monotone=_directions(self.monotone, names))
+        features = tuple(_feature(word, names) for word in self.nonnegative_feature)
+        return Linear(nonnegative=self.nonnegative or features or False)
+
+    def _solver(self) -> Any:
+        from marginrank.solvers.base import parse_solver  # noqa: PLC0415
+
+        return parse_solver(self.solver).with_params(tol=self.tol, max_iter=self.max_iter)
+
+
+def _ignoring_groups(loss: Any) -> Any:
+    """Return a loss that does not use document groups; one that never does is returned as it is."""
+    return loss.with_params(groups="ignore") if "groups" in loss.get_params() else loss
 
 
 def _directions(words: Sequence[str], names: Sequence[str] | None) -> str | dict[int | str, str] | None:
-    """Read directions of step functions.
+    """Read directions of curves.
 
     >>> _directions(["bm25=increasing", "1=decreasing"], ["bm25", "age"]), _directions(["increasing"], None)
     ({'bm25': 'increasing', 1: 'decreasing'}, 'increasing')
@@ -172,5 +247,5 @@ def _directions(words: Sequence[str], names: Sequence[str] | None) -> str | dict
 
 
 def _feature(word: str, names: Sequence[str] | None) -> int | str:
-    """A feature by its name or, where no feature is called so, by its number from 0."""
+    """Return a feature by its name or, where no feature is called so, by its number from 0."""
     return word if word in (names or ()) or not word.isdecimal() else int(word)

@@ -23,31 +23,31 @@ def command(
     ] = None,
 ) -> None:
     """List the methods that --preset takes, or describe one."""
-    from marginrank.methods.presets import PRESETS, parse_preset  # noqa: PLC0415
+    from marginrank.methods.presets import all_presets, parse_preset  # noqa: PLC0415
 
+    known = all_presets()
     if name is None:
         rows = [["preset", "kind", "measure", "what it is", "from"]]
-        rows += [[_spelling(p), p.kind, _measure(p), p.summary, p.paper] for p in PRESETS.values()]
-        output.result({"presets": [_record(preset) for preset in PRESETS.values()]}, table(rows))
+        rows += [[_spelling(p), p.kind, _measure(p), p.summary, p.paper] for p in known.values()]
+        output.result({"presets": [_record(preset) for preset in known.values()]}, table(rows))
         return
     method = parse_preset(name)
-    preset = PRESETS[name.strip().lower().partition("@")[0]]
-    start = f", from a {method.start}" if method.bound == "tight" else ""
+    preset = known[name.strip().lower().partition("@")[0]]
     k = "none" if preset.cut is None else f"@{preset.cut} unless given"
-    own = [("bound", f"{method.bound}{start}"), ("cutoff", k)] if preset.kind == "loss" else [("rounds", k)]
+    own = [("bound", str(method.bound)), ("cutoff", k)] if preset.kind == "loss" else [("rounds", k)]
     text = facts(
         [
             ("preset", _spelling(preset)),
             ("trains", preset.summary),
             ("from", preset.paper),
-            ("measure", method.measure),
+            ("measure", method.criterion),
             *own,
             (preset.kind, str(method.trained)),
         ]
     )
     described = inspect.getdoc(type(method.trained)) or ""
-    record = {**_record(preset), "measure": method.measure, preset.kind: str(method.trained), "description": described}
-    output.result(record, f"{text}\n\n{described}")
+    record = {**_record(preset), "measure": method.criterion, preset.kind: str(method.trained)}
+    output.result({**record, "description": described}, f"{text}\n\n{described}")
 
 
 def _spelling(preset: Preset) -> str:
@@ -55,7 +55,9 @@ def _spelling(preset: Preset) -> str:
 
 
 def _measure(preset: Preset) -> str:
-    return preset.measure.format(k="k")
+    """The measure of a preset, with @k for its cutoff."""
+    spelled = preset.make(preset.cut or 0).criterion
+    return spelled if preset.cut is None else spelled.replace(f"@{preset.cut}", "@k")
 
 
 def _record(preset: Preset) -> dict[str, Any]:
@@ -67,6 +69,5 @@ def _record(preset: Preset) -> dict[str, Any]:
         "paper": preset.paper,
         "measure": _measure(preset),
         "cutoff": preset.cut,
-        "bound": preset.bound,
-        "start": preset.start,
+        "bound": str(preset.bound),
     }

@@ -16,7 +16,7 @@ from marginrank.errors import DataError
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
-    from marginrank.ranker import Ranker
+    from marginrank.estimator import BaseRanker
 
 _PANEL: Final = "Reading"
 _TEXT: Final = ("dtype", "missing", "first_index", "n_features", "regroup")
@@ -130,20 +130,8 @@ def _keeps_nan(missing: str) -> bool:
     return missing == "nan"
 
 
-def is_model(path: Path) -> bool:
-    """Tell models from data by how they begin: both models and NumPy archives are ZIP files."""
-    if not path.is_file() or path.suffix == ".npz":
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
-
-
-def load_ranker(path: Path) -> Ranker:
+def load_ranker(path: Path) -> BaseRanker:
     """Read a model that scores documents by their own features."""
     from marginrank.ranker import load  # noqa: PLC0415
 
-    ranker = load(path)
-    if "fusion" in getattr(ranker, "selection_", {}):
-        # Its features are made of runs; those of a file would be taken for something else.
-        raise DataError("this model combines runs; use `marginrank fuse RUN... --apply MODEL -o FILE`", path=path)
-    return ranker
+    return load(path)

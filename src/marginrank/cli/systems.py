@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginrank.cli.reading import is_model, load_ranker
+from marginrank.cli.reading import load_ranker
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
     from marginrank.evaluation.evaluating import Evaluation
-    from marginrank.ranker import Ranker
+    from marginrank.estimator import BaseRanker
     from marginrank.typing import FloatArray
 
 
@@ -41,12 +41,14 @@ def judge(judged: Queries | Qrels, path: Path, measures: Sequence[str], **option
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
 
 
-def read_system(path: Path) -> Ranker | FloatArray | Run:
+def read_system(path: Path) -> BaseRanker | FloatArray | Run:
     """Read a model, scores or a TREC run, whichever the file holds."""
     from marginrank.data.formats import recognize  # noqa: PLC0415
     from marginrank.data.trec import read_run  # noqa: PLC0415
 
     try:
+        from marginrank.model_file import is_model  # noqa: PLC0415
+
         if is_model(path):
             return load_ranker(path)
         if _columns(path) == 1:

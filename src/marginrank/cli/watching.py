@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
-    from marginrank.ranker import Ranker
     from marginrank.solvers.solution import Step
     from marginrank.typing import FloatArray
 
@@ -31,8 +30,6 @@ class Watch:
     """
 
     def __init__(self, *, quiet: bool) -> None:
-        #: All paths of C trained so far: what `tune` has when it is stopped before its last training.
-        self.paths: list[list[Ranker]] = []
         self._began = time.perf_counter()
         self._has_point = False
         self._ears = _Ears()
@@ -67,10 +64,10 @@ class Watch:
         self._course = _Course(n_problems, tol)
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
-        """Note an iteration; where training is to end, raise what solvers end quietly on."""
+        """Show where an iteration got to, and return whether training is to end."""
         self._has_point = True
         if self.stopping:
-            raise KeyboardInterrupt
+            return True
         share = self._course.note(step)
         self._display.show(_state(step, self.seconds, self._course.seconds_left(share)), share)
         return False
@@ -249,41 +246,3 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def watched(watch: Watch) -> Callable[..., Ranker]:
-    """Give the class of rankers that report to a watch: `tune` takes no callback, but trains copies of its ranker."""
-    from marginrank.ranker import Ranker  # noqa: PLC0415
-
-    class Watched(Ranker):
-        """A ranker whose training is watched."""
-
-        def fit(self, X: Any, y: Any = None, **options: Any) -> Self:
-            found = _like(self, watch.paths) if watch.stopping else None
-            return super().fit(X, y, callback=watch, **options) if found is None else _adopt(self, found)
-
-        def fit_path(self, X: Any, y: Any = None, **options: Any) -> list[Ranker]:
-            path = super().fit_path(X, y, callback=watch, **options)
-            watch.paths.append(path)
-            return path
-
-    Watched.__name__ = Ranker.__name__
-    return Watched
-
-
-def _like(ranker: Ranker, paths: list[list[Ranker]]) -> Ranker | None:
-    """Find a ranker of the same parameters among those trained so far, the one that came furthest."""
-    own = _parameters(ranker)
-    same = [other for path in paths for other in path if _parameters(other) == own]
-    return max(same, key=lambda other: (other.solution_.converged, other.solution_.passes), default=None)
-
-
-def _parameters(ranker: Ranker) -> dict[str, Any]:
-    return {name: value for name, value in ranker.get_params(deep=False).items() if name != "n_jobs"}
-
-
-def _adopt(ranker: Any, found: Ranker) -> Any:
-    for name, value in vars(found).items():
-        if name.endswith("_"):
-            setattr(ranker, name, value)
-    return ranker

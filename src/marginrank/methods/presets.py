@@ -137,7 +137,7 @@ _LOSSES: Final = (
 def _baseline_presets() -> tuple[Preset, ...]:
     """The presets that the modules of the folder ``baselines`` name, in a tuple ``PRESETS`` each."""
     package = importlib.import_module("marginrank.methods.baselines")
-    named = []
+    named: list[Preset] = []
     for module in pkgutil.iter_modules(package.__path__):
         named += getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "PRESETS", ())
     return tuple(named)

@@ -34,7 +34,3 @@ __all__ = [
     "ThresholdBins",
     "clean",
 ]
-
-
-def choose_scaling(queries):  # type: ignore
-    return None

@@ -17,7 +17,7 @@ from marginrank.evaluation.comparing import compare, mean_interval
 from marginrank.evaluation.evaluating import Evaluation, MissingTopics
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.systems import Document, Lists, Scored, System, judge_system, score_documents
-from marginrank.ranker import Ranker
+from marginrank.estimator import BaseRanker
 from marginrank.reporting.commands import Commands, Sources
 from marginrank.reporting.facts import (
     Bar,
@@ -33,7 +33,7 @@ from marginrank.reporting.facts import (
     Settings,
     SystemFacts,
 )
-from marginrank.reporting.rankers import ranker_record, trace, weights
+from marginrank.reporting.models import feature_records, trace_records
 from marginrank.typing import FloatArray
 
 CONFIDENCE: Final = 0.95
@@ -83,7 +83,7 @@ def gather(
         curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in found.items() for at in _upto(k)),
         queries=_query_table(judged, found, settings.measures[0]),
         contests=_contests(judged, scored, found, settings),
-        models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, Ranker)),
+        models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, BaseRanker)),
         profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
         commands=None if sources is None else _commands(sources, settings),
     )
@@ -146,7 +146,7 @@ def _check_queries(found: Mapping[str, Evaluation], settings: Settings) -> None:
 
 
 def _kind(system: System) -> Any:
-    return "model" if isinstance(system, Ranker) else "run" if isinstance(system, Run) else "scores"
+    return "model" if isinstance(system, BaseRanker) else "run" if isinstance(system, Run) else "scores"
 
 
 def _upto(k: int) -> range:
@@ -253,18 +253,18 @@ def _bars(d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence
     return tuple(Bar(start + 1, stop, float(d[start:stop].mean())) for start, stop in pairwise(edges))
 
 
-def _model(name: str, ranker: Ranker) -> Model:
-    steps = trace(ranker)
+def _model(name: str, ranker: BaseRanker) -> Model:
+    model = ranker.model_
+    steps = trace_records(model)
     shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).astype(int)).tolist()
-    selection = getattr(ranker, "selection_", None)
     return Model(
         name,
-        ranker_record(ranker),
-        tuple(weights(ranker)),
-        ranker.form_.sized_by,
+        model.describe(),
+        tuple(feature_records(model)),
+        model.form.sized_by,
         tuple(steps[at] for at in shown),
         len(steps),
-        selection,
+        None if model.selection is None else dict(model.selection),
     )
 
 

@@ -58,8 +58,8 @@ def _entries(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     work = f"{record['stopped'].replace('_', ' ')} after {record['iterations']:,} iterations"
     return [
         ("trained for", record["measure"] + (f" (preset {record['preset']})" if record["preset"] else "")),
-        ("method", ", ".join([f"{record['scorer']} scorer", *bound, *named])),
-        ("loss", record["loss"]),
+        ("method", ", ".join([f"{record['form']} model", *bound, *named])),
+        ("trained", record["trained"]),
         ("C", f"{record['C']:g}"),
         ("objective", f"{record['objective']:.6g}, {_certificate(record)}"),
         ("work", f"{work}, {record['passes']:.0f} passes over the data"),
@@ -71,10 +71,10 @@ def _entries(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _certificate(record: Mapping[str, Any]) -> str:
     """How far from the optimum the objective can be.
 
-    >>> _certificate({"objective": 2.0, "gap": 0.001, "certificate": True})
+    >>> _certificate({"objective": 2.0, "gap": 0.001})
     'at most 0.05 % above the optimum'
     """
-    if not record["certificate"]:
+    if record["gap"] is None:
         return "without a certificate" + (": the tight bound is not convex" if record["bound"] == "tight" else "")
     share = 100 * record["gap"] / abs(record["objective"]) if record["objective"] else 0.0
     return f"at most {max(share, 0.0):.2g} % above the optimum"

@@ -1,0 +1,34 @@
+"""What a model learned, as plain records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marginrank.model import Model
+from marginrank.scorers.bins import Bins
+
+
+def trace_records(model: Model) -> list[dict[str, float]]:
+    """Return where the solver stood after each iteration."""
+    return [
+        {"passes": step.passes, "seconds": step.seconds, "objective": step.primal, "gap": step.gap}
+        for step in model.solution.trace
+    ]
+
+
+def feature_records(model: Model) -> list[dict[str, Any]]:
+    """Return one record per feature: its weight, its curve and the spread of it, or how often trees split on it."""
+    names = model.feature_names or tuple(map(str, range(model.n_features)))
+    if isinstance(model.form, Bins):
+        return [
+            {
+                "feature": name,
+                "size": float(max(shape.values) - min(shape.values)),
+                "thresholds": shape.thresholds.tolist(),
+                "values": shape.values.tolist(),
+                "missing": shape.missing,
+            }
+            for name, shape in zip(names, model.shapes(), strict=True)
+        ]
+    sizes = model.form.sizes(model.theta).tolist()
+    return [{"feature": name, "size": size} for name, size in zip(names if sizes else [], sizes, strict=True)]
