@@ -25,13 +25,16 @@ import marginrank.preparation.standardize
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.preparation import (
+    SCALINGS,
     QueryMinMax,
     QueryPercentile,
     QueryStandardize,
     Standardize,
     ThresholdBins,
+    choose_scaling,
     clean,
 )
+from marginrank.preparation.base import FeatureTransformer
 
 OHSUMED = Path(__file__).parents[3] / "shared" / "data" / "letor3-ohsumed"
 
@@ -191,6 +194,82 @@ def test_standardize_agrees_with_scikit_learn(monkeypatch):
     assert_allclose(ours.scale_, judge.scale_)
     later = rng.normal(size=(20, 5))
     assert_allclose(ours.transform(later), judge.transform(later))
+
+
+@given(grouped(), st.integers(0, 99))
+def test_sparse_columns_are_divided_as_dense_ones_and_not_centred(data, seed):
+    X, _ = data
+    X = np.where(np.random.default_rng(seed).random(X.shape) < 0.4, 0, X).astype(X.dtype)
+    dense, sparse = Standardize().fit(X), Standardize().fit(sp.csr_array(X))
+    assert_allclose(sparse.scale_, dense.scale_, rtol=1e-6 if X.dtype == np.float32 else 1e-9)
+    assert_array_equal(sparse.scale_ == 0, dense.scale_ == 0)
+    result = sparse.transform(sp.csr_array(X))
+    assert isinstance(result, sp.csr_array)
+    assert result.dtype == X.dtype
+    varies = sparse.scale_ > 0
+    expected = np.where(varies | np.isnan(X), X / np.where(varies, sparse.scale_, 1), 0)
+    assert_allclose(result.toarray(), expected, **precision(X))
+    assert_allclose(sparse.transform(X), result.toarray(), **precision(X))
+
+
+def test_a_sparse_matrix_is_scaled_as_scikit_learn_scales_it():
+    X = sp.random_array((200, 6), density=0.2, format="csr", rng=np.random.default_rng(0))
+    judge = StandardScaler(with_mean=False).fit(X)
+    scaler = Standardize().fit(X)
+    assert_allclose(scaler.scale_, judge.scale_)
+    assert_allclose(scaler.transform(X).toarray(), judge.transform(X).toarray())
+    queries = Queries.from_arrays(X, np.arange(200) % 2, group=[200])
+    scaled = scaler.transform(queries)
+    assert sp.issparse(scaled.X)
+    assert_array_equal(scaled.X.toarray(), scaler.transform(X).toarray())
+
+
+def test_sparse_columns_that_are_constant_become_zero():
+    X = sp.csr_array(np.array([[2.0, 0.0, np.nan, 0.1], [2.0, 0.0, np.nan, 0.1], [2.0, 0.0, np.nan, 0.1]]))
+    scaler = Standardize().fit(X)
+    assert scaler.scale_.tolist() == [0.0] * 4
+    assert_array_equal(scaler.transform(X).toarray(), [[0.0, 0.0, np.nan, 0.0]] * 3)
+
+
+def test_centring_a_sparse_matrix_is_refused():
+    scaler = Standardize().fit([[1.0], [3.0]])
+    with pytest.raises(DataError, match=r"fitted on dense features, .* pass X.toarray\(\), or fit on a sparse X"):
+        scaler.transform(sp.csr_array([[1.0], [0.0]]))
+
+
+SPREADS = {  # standard deviations of ±s are s
+    "as wide as C expects": ([1.0, 0.5, 2.0], None),
+    "with constants": ([1.0, 0.0, 0.0], None),
+    "all constant": ([0.0, 0.0, 0.0], None),
+    "one narrow": ([1.0, 0.49, 1.0], "standard"),
+    "one wide": ([1.0, 1.0, 2.01], "standard"),
+    "BM25, cosine and clicks": ([4.0, 0.1, 200.0], "standard"),
+    "all narrow": ([0.25, 0.25, 0.25], "standard"),
+}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("spreads", "expected"), SPREADS.values(), ids=SPREADS)
+def test_linear_weights_are_standardised_unless_spreads_are_usual(spreads, expected, sparse):
+    X = np.outer([1.0, -1.0, 1.0, -1.0], spreads)
+    queries = Queries.from_arrays(sp.csr_array(X) if sparse else X, [1, 0, 2, 0], group=[4])
+    assert choose_scaling(queries, "linear") == expected
+
+
+def test_missing_values_do_not_count_as_spread():
+    X = [[1.0, np.nan], [-1.0, 1.0], [np.nan, -1.0], [1.0, np.nan], [-1.0, np.nan]]
+    assert choose_scaling(Queries.from_arrays(X, [1, 0, 1, 0, 0], group=[5], allow_nan=True), "linear") is None
+
+
+@pytest.mark.parametrize("kind", ["additive", "trees", "expansion"])
+def test_other_scorers_are_not_scaled(kind):
+    queries = Queries.from_arrays([[1e9], [1e-9]], [1, 0], group=[2])
+    assert choose_scaling(queries, kind) is None
+
+
+def test_scalings_can_be_chosen_by_name():
+    assert all(issubclass(scaling, FeatureTransformer) for scaling in SCALINGS.values())
+    assert set(SCALINGS) == {"standard", "query-minmax", "query-standard", "query-percentile"}
 
 
 def test_a_column_without_information_is_zero_for_later_values_too():
@@ -411,10 +490,11 @@ def test_errors_say_what_to_do(transformer):
     queries = Queries.from_arrays([[1.0, 2.0]], [0], qid=[1], feature_names=["a", "b"])
     with pytest.raises(NotFittedError):
         clone(transformer).transform([[1.0, 2.0]], group=[1])
-    with pytest.raises(DataError, match=rf"{name} takes no sparse X; pass X.toarray\(\)"):
-        fitted.transform(sp.csr_array(np.eye(2)), group=[2])
-    with pytest.raises(DataError, match="takes no sparse X"):
-        clone(transformer).fit(queries.with_features(sp.csr_array(np.eye(2))[[0]]))
+    if not transformer.takes_sparse:
+        with pytest.raises(DataError, match=rf"{name} takes no sparse X; pass X.toarray\(\), or use Standardize"):
+            fitted.transform(sp.csr_array(np.eye(2)), group=[2])
+        with pytest.raises(DataError, match="takes no sparse X"):
+            clone(transformer).fit(queries.with_features(sp.csr_array(np.eye(2))[[0]]))
     with pytest.raises(DataError, match="pass it without qid and group"):
         fitted.transform(queries, qid=[1])
     with pytest.raises(DataError, match="qid has shape"):

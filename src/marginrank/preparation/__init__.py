@@ -1,36 +1,12 @@
 """Prepare features before a ranker sees them: scikit-learn transformers that know queries.
 
 `QueryMinMax`, `QueryStandardize` and `QueryPercentile` look at one query at a time and learn nothing;
-`Standardize` and `ThresholdBins` learn from the training documents. `clean` drops the documents that only
-add noise. All of them take and give back arrays, frames or `Queries`.
+`Standardize` and `ThresholdBins` learn from the training documents. `clean` drops documents that only add noise.
+`SCALINGS` are those a ranker takes by name, and `choose_scaling` the choice of ``scaling="auto"``. All transformers
+take and return arrays, frames or `Queries`.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from collections.abc import Mapping
-from typing import Final
-
-from marginrank.preparation.base import FeatureTransformer
-from marginrank.preparation.cleaning import CleaningReport, clean
-from marginrank.preparation.per_query import QueryMinMax, QueryPercentile, QueryStandardize
-from marginrank.preparation.standardize import Standardize
-from marginrank.preparation.thresholds import ThresholdBins
-
-#: Scalings by name, as a ranker takes them into its model.
-SCALINGS: Final[Mapping[str, type[FeatureTransformer]]] = {
-    "standard": Standardize,
-    "query-minmax": QueryMinMax,
-    "query-standard": QueryStandardize,
-    "query-percentile": QueryPercentile,
-}
-
-__all__ = [
-    "SCALINGS",
-    "CleaningReport",
-    "QueryMinMax",
-    "QueryPercentile",
-    "QueryStandardize",
-    "Standardize",
-    "ThresholdBins",
-    "clean",
-]
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import unwrap
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +28,11 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """A transformer of document features; a subclass says what to learn and how to apply it.
 
     Numbers are float32 or float64 and stay what they are; everything else becomes float64. NaN is a missing
-    value, ±inf is refused, and so is a sparse ``X``. The input is never written to.
+    value, ±inf is refused, and so is a sparse ``X`` unless the subclass takes it. The input is never written to.
     """
+
+    #: Whether ``X`` may be a sparse matrix.
+    takes_sparse: ClassVar[bool] = False
 
     n_features_in_: int
     feature_names_in_: AnyArray
@@ -55,7 +58,7 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             group: Instead of ``qid``, the number of consecutive rows of each query.
         """
         features = self._features(X, reset=True)
-        _grouping(X, len(features), qid, group)
+        _grouping(X, features.shape[0], qid, group)
         self._learn(features)
         return self
 
@@ -75,7 +78,7 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         features = self._features(X, reset=False)
-        return self._apply(features, _grouping(X, len(features), qid, group))
+        return self._apply(features, _grouping(X, features.shape[0], qid, group))
 
     def fit_transform(
         self,
@@ -88,28 +91,35 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Learn from the features and prepare them."""
         return self.fit(X, y, qid=qid, group=group).transform(X, qid=qid, group=group)
 
-    def _learn(self, X: AnyArray) -> None:
+    def _learn(self, X: Any) -> None:
         raise NotImplementedError
 
-    def _apply(self, X: AnyArray, grouping: Grouping | None) -> Features:
+    def _apply(self, X: Any, grouping: Grouping | None) -> Features:
         raise NotImplementedError
 
-    def _features(self, X: Queries | npt.ArrayLike, *, reset: bool) -> AnyArray:
+    def _features(self, X: Queries | npt.ArrayLike, *, reset: bool) -> Features:
         features = X.X if isinstance(X, Queries) else X
-        if sp.issparse(features):
+        if sp.issparse(features) and not self.takes_sparse:
             raise DataError(
-                f"{type(self).__name__} takes no sparse X; pass X.toarray(), or scale sparse columns with "
-                "scikit-learn's MaxAbsScaler, which keeps zeros"
+                f"{type(self).__name__} takes no sparse X; pass X.toarray(), or use Standardize, which keeps zeros"
             )
         if isinstance(X, Queries):
             (learn_columns if reset else check_columns)(self, X)
-            return cast("AnyArray", features)
-        checked = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
-        return cast("AnyArray", checked)
+            return cast("Features", features)
+        checked = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr" if self.takes_sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+        )
+        return cast("Features", checked)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self.takes_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

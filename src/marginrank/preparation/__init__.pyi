@@ -1,0 +1,9 @@
+from .cleaning import CleaningReport as CleaningReport
+from .cleaning import clean as clean
+from .per_query import QueryMinMax as QueryMinMax
+from .per_query import QueryPercentile as QueryPercentile
+from .per_query import QueryStandardize as QueryStandardize
+from .scalings import SCALINGS as SCALINGS
+from .scalings import choose_scaling as choose_scaling
+from .standardize import Standardize as Standardize
+from .thresholds import ThresholdBins as ThresholdBins
