@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeAlias, cast
+from typing import Any, Final, Literal, Self, TypeAlias, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -242,7 +242,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
     ) -> FloatArray:
-        """Score documents, in the order of the rows given; higher is better, and only within a query.
+        """Score documents, in the order of the queries or of the rows given; higher is better, only within a query.
 
         Args:
             X: Queries, or features with one row per document.
@@ -258,8 +258,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 cast("Any", X if isinstance(X, Queries) else features), **_named(qid=qid, group=group)
             )
             features = scaled.X if isinstance(scaled, Queries) else scaled
-        scores = self.form_.score(self.coef_, features, self.n_jobs)
-        return np.asarray(X.restore(scores)) if isinstance(X, Queries) else scores
+        return self.form_.score(self.coef_, features, self.n_jobs)
+
+    @overload
+    def rank(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        k: int | None = None,
+        document_groups: npt.ArrayLike | None = None,
+        ids: Literal[False] = False,
+    ) -> list[IntArray]: ...
+
+    @overload
+    def rank(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        k: int | None = None,
+        document_groups: npt.ArrayLike | None = None,
+        ids: Literal[True],
+    ) -> list[list[Any]]: ...
 
     def rank(
         self,
@@ -269,28 +292,34 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         group: npt.ArrayLike | None = None,
         k: int | None = None,
         document_groups: npt.ArrayLike | None = None,
-    ) -> list[IntArray]:
-        """Order the documents of each query, best first, as row numbers; queries come by first appearance.
+        ids: bool = False,
+    ) -> list[IntArray] | list[list[Any]]:
+        """Order the documents of each query, best first; queries come by first appearance.
+
+        Documents are given by position in the queries, or by row of the arrays; with ``ids`` by document id.
 
         Args:
             X: Queries, or features with one row per document.
             qid: The query of each row.
             group: Instead of ``qid``, the number of consecutive rows of each query.
             k: How many documents of each query; all by default.
-            document_groups: A label per row; of each label only the best document of a query is ranked. `Queries` may
-                carry their own.
+            document_groups: A label per document; of each label only the best document of a query is ranked. `Queries`
+                may carry their own.
+            ids: Return document ids; for `Queries` that have them.
         """
         scores = self.predict(X, qid=qid, group=group)
-        if isinstance(X, Queries):
-            offsets, rows = X.offsets, X.rows
-            own = X.document_groups if document_groups is None else X.arrange(document_groups, "document_groups")
-            return orderings(np.asarray(X.arrange(scores)), offsets, rows, k, own)
-        if qid is None and group is None:
-            raise DataError("rank needs the queries: give qid or group")
-        _, offsets, rows = group_rows(len(scores), qid, group)
+        names = X.document_ids if isinstance(X, Queries) else None
+        if ids and names is None:
+            raise DataError("there are no document ids; give Queries with document_ids, or leave out ids=True")
         labels = None if document_groups is None else np.asarray(document_groups)
         if labels is not None and labels.shape != scores.shape:
             raise DataError(f"document_groups have shape {labels.shape} for {len(scores)} rows; give one label per row")
+        if isinstance(X, Queries):
+            orders = orderings(scores, X.offsets, None, k, X.document_groups if labels is None else labels)
+            return orders if names is None or not ids else [names[order].tolist() for order in orders]
+        if qid is None and group is None:
+            raise DataError("rank needs the queries: give qid or group")
+        _, offsets, rows = group_rows(len(scores), qid, group)
         if rows is not None:
             scores, labels = scores[rows], None if labels is None else labels[rows]
         return orderings(scores, offsets, rows, k, labels)
@@ -318,6 +347,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         queries = as_queries(X, y, qid, group, None, allow_nan=True)
         scores = self.predict(queries if isinstance(X, Queries) else X, qid=qid, group=group)
+        if not isinstance(X, Queries):
+            scores = queries.from_source_rows(scores)
         mix = parse_mix(self.measure_)
         means = evaluate(queries, scores, [str(measure) for _, measure in mix], n_jobs=self.n_jobs).mean
         total = sum(weight for weight, _ in mix)

@@ -68,13 +68,13 @@ class RankingRisk:
         return self.scorer.gradient(cells.sum(axis=0))
 
     def scores(self, theta: FloatArray) -> FloatArray:
-        """Scores in the order of the rows that the queries were made from, as `evaluate` takes them."""
+        """Scores in the order of the queries, as `evaluate` takes them."""
         table = self.scorer.table(self._check(theta))
         scores = np.empty(self.queries.n_documents)
         for_each(
             lambda first, end: self.scorer.score(table, scores, *self._rows(first, end)), self._chunks, self._n_jobs
         )
-        return np.asarray(self.queries.restore(scores))
+        return scores
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         table = self.scorer.table(self._check(theta))

@@ -136,7 +136,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the rows given; higher is better, and only within a query."""
+        """Score documents, in the order of the queries; higher is better, and only within a query."""
         check_is_fitted(self)
         return self.ranker_.predict(self._prepare(queries, self.features_))
 

@@ -71,8 +71,7 @@ class EarlyStopping:
     def _measure(self, theta: FloatArray) -> float:
         if self.scores is None:
             raise RuntimeError("nothing says how to score the validation queries")
-        scores = self.queries.restore(self.scores(theta))
-        means = evaluate(self.queries, scores, [str(measure) for _, measure in self.mix]).mean
+        means = evaluate(self.queries, self.scores(theta), [str(measure) for _, measure in self.mix]).mean
         value = float(sum(weight * means[str(measure)] for weight, measure in self.mix))
         if np.isnan(value):
             raise DataError("no validation query has a relevant document; give others")

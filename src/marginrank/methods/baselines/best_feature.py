@@ -41,7 +41,7 @@ class BestFeature(Baseline):
         yield Stage(Linear(queries.n_features), theta, 1.0 - float(means[best]))
 
     def _mean(self, queries: Queries, scores: FloatArray, setting: Setting) -> float:
-        found = evaluate(queries, queries.restore(scores), self.measure, n_jobs=setting.n_jobs)[self.measure]
+        found = evaluate(queries, scores, self.measure, n_jobs=setting.n_jobs)[self.measure]
         weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
         counted = ~np.isnan(found) & (weights > 0)
         if not counted.any():
