@@ -34,9 +34,9 @@ def test_weights_must_fit_the_features(queries, w, message):
         risk.scores(w)
 
 
-def test_scores_of_weights_come_in_the_order_of_the_rows(queries):
+def test_scores_of_weights_come_in_the_order_of_the_queries(queries):
     scores = LinearRisk(queries, StructuredLoss("ap")).scores(np.array([2.0]))
-    assert scores.tolist() == [6.0, 2.0, 4.0, 0.0]
+    assert scores.tolist() == (2.0 * queries.X[:, 0]).tolist()
     assert mr.evaluate(queries, scores, "rr").mean["rr"] == 1.0
 
 

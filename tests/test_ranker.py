@@ -254,7 +254,7 @@ def test_rank_gives_rows_best_first():
             seen.setdefault(colours[row], row)
         assert order.tolist() == list(seen.values())
     queries = Queries.from_arrays(X, y, qid=qid, document_groups=colours)
-    assert [o.tolist() for o in ranker.rank(queries, k=2)] == [
+    assert [queries.rows[o].tolist() for o in ranker.rank(queries, k=2)] == [
         o.tolist() for o in ranker.rank(X, qid=qid, k=2, document_groups=colours)
     ]
     with pytest.raises(DataError, match="rank needs the queries"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ import numpy.typing as npt
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError
 from marginrank.model_file import read_model, write_model
-from marginrank.preparation import SCALINGS
 from marginrank.preparation.base import FeatureTransformer
+from marginrank.preparation.scalings import SCALINGS
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form, all_forms
 from marginrank.solvers.solution import Solution, Step
@@ -176,7 +176,7 @@ class Model:
         if self.needs_queries and qid is None and group is None:
             raise DataError(f"scaling {self.scaling!r} goes by query; give qid or group")
         given = {name: value for name, value in (("qid", qid), ("group", group)) if value is not None}
-        transformed: Features = self.scaler.transform(features, **given)
+        transformed: Features = self.scaler.transform(cast("Any", features), **given)
         return transformed
 
     def _check(self, X: Queries | Features) -> None:

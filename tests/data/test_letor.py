@@ -349,7 +349,7 @@ def test_a_query_that_comes_back_is_put_together_on_demand(write: Callable[..., 
     assert q.lengths.tolist() == [2, 2]
     assert q.X.ravel().tolist() == [1, 3, 2, 4]
     assert q.grades.tolist() == [1, 2, 0, 0]
-    assert q.restore(q.X.ravel()).tolist() == [1, 2, 3, 4]
+    assert q.to_source_rows(q.X.ravel()).tolist() == [1, 2, 3, 4]
 
 
 def test_regrouping_what_is_grouped_moves_nothing(write: Callable[..., Path]) -> None:

@@ -69,21 +69,21 @@ def test_queries_are_numbered_by_first_appearance_and_keep_their_rows_in_order(q
 
 
 @given(qids, st.randoms(use_true_random=False))
-def test_restore_undoes_arrange_and_arrange_undoes_restore(qid: np.ndarray, random: Any) -> None:
+def test_to_and_from_source_rows_undo_each_other(qid: np.ndarray, random: Any) -> None:
     q = numbered(qid)
     values = np.array([random.random() for _ in qid])
-    np.testing.assert_array_equal(q.restore(q.arrange(values)), values)
-    np.testing.assert_array_equal(q.arrange(q.restore(values)), values)
-    np.testing.assert_array_equal(q.restore(q.X[:, 0]), np.arange(len(qid)))
-    np.testing.assert_array_equal(q.arrange(np.arange(len(qid))), q.X[:, 0])
+    np.testing.assert_array_equal(q.to_source_rows(q.from_source_rows(values)), values)
+    np.testing.assert_array_equal(q.from_source_rows(q.to_source_rows(values)), values)
+    np.testing.assert_array_equal(q.to_source_rows(q.X[:, 0]), np.arange(len(qid)))
+    np.testing.assert_array_equal(q.from_source_rows(np.arange(len(qid))), q.X[:, 0])
 
 
-def test_restore_takes_several_values_per_document() -> None:
+def test_source_rows_take_several_values_per_document() -> None:
     q = numbered([1, 2, 1])
-    np.testing.assert_array_equal(q.restore(np.c_[q.X, -q.X]), [[0, 0], [1, -1], [2, -2]])
+    np.testing.assert_array_equal(q.to_source_rows(np.c_[q.X, -q.X]), [[0, 0], [1, -1], [2, -2]])
 
 
-@pytest.mark.parametrize("method", ["arrange", "restore"])
+@pytest.mark.parametrize("method", ["from_source_rows", "to_source_rows"])
 def test_values_of_the_wrong_length_are_refused(method: str) -> None:
     with pytest.raises(DataError, match=r"^values has 2 entries for 3 documents; it needs one per document$"):
         getattr(numbered([1, 2, 1]), method)([1.0, 2.0])
@@ -479,7 +479,7 @@ def test_selecting_with_empty_queries_among_them(sizes: list[int], data: st.Data
 
 def test_a_selection_has_its_own_order() -> None:
     part = numbered([1, 2, 1, 2])[1:]
-    np.testing.assert_array_equal(part.restore(part.document_ids), [1, 3])
+    np.testing.assert_array_equal(part.to_source_rows(part.document_ids), [1, 3])
 
 
 def test_iterating_gives_each_query() -> None:

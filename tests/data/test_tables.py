@@ -51,7 +51,7 @@ def test_a_frame_of_each_library(frame: Callable[[dict[str, Any]], Any]) -> None
     np.testing.assert_array_equal(q.X, [[0.5, 7], [2.5, 9], [1.5, 8]])
     assert q.grades.tolist() == [2, 1, 0]
     assert q.document_ids.tolist() == ["x", "z", "y"]
-    assert q.restore(q.grades).tolist() == [2, 0, 1]
+    assert q.to_source_rows(q.grades).tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

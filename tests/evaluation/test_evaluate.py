@@ -80,7 +80,7 @@ def test_standard_does_not_depend_on_the_order_of_rows(spelling, lists, data):
     order = np.array(data.draw(st.permutations(range(queries.n_documents))))
     qid = np.repeat(queries.query_ids, queries.lengths)
     shuffled = Queries.from_arrays(np.zeros((len(order), 1)), queries.grades[order], qid=qid[order])
-    found = evaluate(shuffled, scores[order], spelling)
+    found = evaluate(shuffled, shuffled.from_source_rows(scores[order]), spelling)
     by_query = dict(zip(found.query_ids.tolist(), found[spelling].tolist(), strict=True))
     expected = evaluate(queries, scores, spelling)[spelling].tolist()
     assert [by_query[q] for q in queries.query_ids.tolist()] == pytest.approx(expected, abs=1e-12, nan_ok=True)
@@ -210,9 +210,9 @@ def test_a_run_of_other_topics_is_refused():
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ([1.0, 2.0], "scores has 2 entries for 3 documents; it needs one per document"),
+        ([1.0, 2.0], r"scores have shape \(2,\) for 3 documents; give one number for each"),
         ([1.0, np.nan, 0.0], r"score 1 \(query 0\) is NaN; every document needs a score, -inf if it is to be last"),
-        ([[1.0], [2.0], [3.0]], r"scores have shape \(3, 1\); give one number per document"),
+        ([[1.0], [2.0], [3.0]], r"scores have shape \(3, 1\) for 3 documents; give one number for each"),
     ],
 )
 def test_bad_scores_are_refused(scores, message):

@@ -439,8 +439,8 @@ def test_queries_come_back_as_queries_with_the_same_numbers(transformer, data):
     queries = Queries.from_arrays(X, grades, qid=qid, feature_names=named, allow_nan=True)
     prepared = clone(transformer).fit_transform(queries)
     by_array = clone(transformer).fit(X, qid=qid)
-    assert_allclose(prepared.restore(prepared.X), by_array.transform(X, qid=qid), **precision(X))
-    assert_array_equal(prepared.restore(prepared.grades), grades)
+    assert_allclose(prepared.to_source_rows(prepared.X), by_array.transform(X, qid=qid), **precision(X))
+    assert_array_equal(prepared.to_source_rows(prepared.grades), grades)
     assert prepared.feature_names == tuple(by_array.get_feature_names_out(named))
 
 
@@ -612,7 +612,7 @@ def test_a_pipeline_without_routing_takes_queries():
     pipeline = Pipeline([("minmax", QueryMinMax()), ("bins", ThresholdBins(5))])
     prepared = pipeline.fit_transform(queries)
     by_array = ThresholdBins(5).fit_transform(QueryMinMax().fit_transform(X, qid=qid))
-    assert_array_equal(prepared.restore(prepared.X), by_array)
+    assert_array_equal(prepared.to_source_rows(prepared.X), by_array)
 
 
 @every

@@ -104,7 +104,7 @@ def ap_loss(queries: Queries, w: FloatArray, rel: float = 1.0) -> FloatArray:
     >>> ap_loss(queries, np.array([1.0])).tolist()
     [0.5]
     """
-    values = evaluate(queries, queries.restore(scores_of(queries, w)), AP(rel=rel), n_jobs=1).values
+    values = evaluate(queries, scores_of(queries, w), AP(rel=rel), n_jobs=1).values
     return 1.0 - next(iter(values.values()))
 
 

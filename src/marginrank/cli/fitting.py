@@ -43,9 +43,7 @@ class Choosing:
     ] = field(default_factory=list)
     folds: Annotated[
         int | None,
-        typer.Option(
-            help="Instead, the number of cross-validation folds.", show_default="5", rich_help_panel=_PANEL
-        ),
+        typer.Option(help="Instead, the number of cross-validation folds.", show_default="5", rich_help_panel=_PANEL),
     ] = None
     Cs: Annotated[
         str | None,

@@ -122,7 +122,7 @@ def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     """What was chosen and learned on all queries, as values and as text."""
     record: dict[str, Any] = {"features": fusion.features_, "C": fusion.ranker_.C}
     text = f"\n\ntrained on all {n_queries:,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
-    if fusion.scorer == "linear":
+    if fusion.ranker_.form_.kind == "linear":
         weights = sorted(fusion.weights().items(), key=lambda item: -abs(item[1]))
         record["weights"] = dict(weights)
         text += "\n" + table([["column", "weight"], *([name, f"{w:.4f}"] for name, w in weights)], right=[1])

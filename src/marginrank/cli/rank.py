@@ -69,7 +69,7 @@ def command(
             ranked.write(kind, place)
         output.summary(record, f"wrote {out} for {data_line(queries, data)}")
     elif output.json:
-        content = {"scores": scores} if kind == "scores" else {"ranking": ranked.records()}
+        content = {"scores": ranked.scores_by_row()} if kind == "scores" else {"ranking": ranked.records()}
         output.result({**record, **content}, "")
     else:
         ranked.print(kind, sys.stdout)

@@ -36,7 +36,7 @@ class Ranked:
 
     Args:
         queries: The documents; with document groups, only the best of each group is ranked.
-        scores: One per document, in the order of the file.
+        scores: One per document, in the order of the queries.
         k: How many of each query are ranked; all for None.
         tag: Name of the run in a TREC file.
     """
@@ -48,12 +48,12 @@ class Ranked:
 
     def columns(self) -> dict[str, list[Any]]:
         """Query, rank, document and score of all that is ranked, as columns."""
-        sizes, rows = self._rows()
+        sizes, places = self._places()
         return {
             "query": [query for query, n in zip(self.queries.query_ids.tolist(), sizes, strict=True) for _ in range(n)],
             "rank": [rank for n in sizes for rank in range(1, n + 1)],
-            "document": self._names()[rows].tolist(),
-            "score": self.scores[rows].tolist(),
+            "document": self.queries.document_names[places].tolist(),
+            "score": self.scores[places].tolist(),
         }
 
     def records(self) -> list[dict[str, Any]]:
@@ -68,9 +68,9 @@ class Ranked:
 
         if self.queries.document_groups is None:
             return Run.from_scores(self.queries, self.scores)
-        sizes, rows = self._rows()
-        offsets, names = np.cumsum([0, *sizes]), self._names()[rows].astype(str)
-        return Run(self.queries.query_ids.astype(str), offsets, names, self.scores[rows])
+        sizes, places = self._places()
+        offsets, names = np.cumsum([0, *sizes]), self.queries.document_names[places]
+        return Run(self.queries.query_ids.astype(str), offsets, names, self.scores[places])
 
     def write(self, kind: Format, place: Path) -> None:
         """Write a file; text is compressed by its suffix."""
@@ -84,30 +84,26 @@ class Ranked:
                 shutil.copyfileobj(text, file)
         file.flush()
 
-    def _rows(self) -> tuple[list[int], AnyArray]:
-        """How many documents of each query are ranked, and their rows in the file."""
+    def scores_by_row(self) -> FloatArray:
+        """Return the scores in the order of the file."""
+        return self.queries.to_source_rows(self.scores)
+
+    def _places(self) -> tuple[list[int], AnyArray]:
+        """Count the documents of each query that are ranked, and find their places in the queries."""
         import numpy as np  # noqa: PLC0415
 
         from marginrank.evaluation.orderings import orderings  # noqa: PLC0415
 
         queries = self.queries
-        scores = queries.arrange(self.scores)
-        orders = orderings(scores, queries.offsets, queries.rows, self.k, queries.document_groups)
+        orders = orderings(self.scores, queries.offsets, None, self.k, queries.document_groups)
         return [len(order) for order in orders], np.concatenate([np.empty(0, dtype=np.int64), *orders])
-
-    def _names(self) -> AnyArray:
-        """Document names in the order of the file; numbers of rows where there are none."""
-        import numpy as np  # noqa: PLC0415
-
-        names = self.queries.document_ids
-        return np.arange(self.queries.n_documents) if names is None else self.queries.restore(names)
 
 
 def _write_scores(place: Path, ranked: Ranked) -> None:
     from marginrank.data.files import create_text  # noqa: PLC0415
 
     with create_text(place) as file:
-        file.writelines(f"{score!r}\n" for score in ranked.scores.tolist())
+        file.writelines(f"{score!r}\n" for score in ranked.scores_by_row().tolist())
 
 
 def _write_tsv(place: Path, ranked: Ranked) -> None:

@@ -65,7 +65,7 @@ def command(
         facts = write_report(
             place,
             truth,
-            {name: read_system(path) for name, path in paths.items()},
+            {name: read_system(path, truth) for name, path in paths.items()},
             judging.wanted,
             policy=judging.policy,
             depth=judging.depth,

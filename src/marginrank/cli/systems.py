@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,8 @@ from marginrank.errors import DataError
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
-    from marginrank.evaluation.evaluating import Evaluation
     from marginrank.estimator import BaseRanker
+    from marginrank.evaluation.evaluating import Evaluation
     from marginrank.typing import FloatArray
 
 
@@ -34,15 +35,18 @@ def judge(judged: Queries | Qrels, path: Path, measures: Sequence[str], **option
     """Evaluate what a file holds: a model scores the judged documents itself."""
     from marginrank.evaluation.systems import judge_system  # noqa: PLC0415
 
-    system = read_system(path)
+    system = read_system(path, judged)
     try:
         return judge_system(judged, system, measures, **options)
     except DataError as error:
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
 
 
-def read_system(path: Path) -> BaseRanker | FloatArray | Run:
-    """Read a model, scores or a TREC run, whichever the file holds."""
+def read_system(path: Path, judged: Queries | Qrels) -> BaseRanker | FloatArray | Run:
+    """Read a model, scores or a TREC run, whichever the file holds.
+
+    A file of scores has one for each row of the judged file; they come in the order of the queries.
+    """
     from marginrank.data.formats import recognize  # noqa: PLC0415
     from marginrank.data.trec import read_run  # noqa: PLC0415
 
@@ -52,12 +56,18 @@ def read_system(path: Path) -> BaseRanker | FloatArray | Run:
         if is_model(path):
             return load_ranker(path)
         if _columns(path) == 1:
-            return read_scores(path)
+            return _in_order(read_scores(path), judged)
         if recognize(path) != "run":
             raise DataError("this is no system; give a model, one score per line, or a TREC run")
         return read_run(path)
     except DataError as error:
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
+
+
+def _in_order(scores: FloatArray, judged: Queries | Qrels) -> FloatArray:
+    from marginrank.data.queries import Queries  # noqa: PLC0415
+
+    return judged.from_source_rows(scores, "scores") if isinstance(judged, Queries) else scores
 
 
 def _columns(path: Path) -> int:
@@ -72,23 +82,27 @@ def _columns(path: Path) -> int:
 
 
 def read_scores(path: Path) -> FloatArray:
-    """Read one number per line."""
+    """Read one number per line; NaN is none."""
     import numpy as np  # noqa: PLC0415
 
     from marginrank.data.files import line_blocks  # noqa: PLC0415
 
     lines = b"".join(line_blocks(path)).rstrip().split(b"\n")
     try:
-        return np.array(lines, dtype=np.float64)
+        scores = np.array(lines, dtype=np.float64)
     except ValueError:
-        number = next(at for at, line in enumerate(lines, 1) if not _is_number(line))
-        found = lines[number - 1].decode(errors="replace").strip()
-        raise DataError(f"{found[:40]!r} is no score; give one number per line", line=number) from None
+        scores = None
+    if scores is not None and not np.isnan(scores).any():
+        return scores
+    number = next(at for at, line in enumerate(lines, 1) if not _is_number(line))
+    text = lines[number - 1].decode(errors="replace").strip()
+    raise DataError(
+        f"{text[:40]!r} is not a score; give one number per line, -inf for documents to be last", line=number
+    )
 
 
 def _is_number(line: bytes) -> bool:
     try:
-        float(line)
+        return not math.isnan(float(line))
     except ValueError:
         return False
-    return True

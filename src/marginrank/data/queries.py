@@ -24,7 +24,10 @@ _FEATURE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 class Queries:
     """Judged documents of many queries, flat, the documents of one query next to each other.
 
-    The documents of query ``q`` are the rows ``offsets[q]:offsets[q + 1]`` of every per-document array.
+    The documents of query ``q`` are the rows ``offsets[q]:offsets[q + 1]`` of every per-document array. This is the
+    only row order there is: scores, rankings and fusions of a `Queries` go by it. `to_source_rows` brings one value
+    per document back to the rows of the arrays, frame or files that the set was made from.
+
     Build one from arrays with `Queries.from_arrays`, from a frame with `marginrank.from_frame`, from files
     with `marginrank.read`. Arrays are kept as they are given where that is possible, so memory-mapped features
     are never copied.
@@ -34,8 +37,8 @@ class Queries:
     Queries(2 queries, 3 documents, 1 feature, grades 0..2)
     >>> q.query_ids.tolist(), q.lengths.tolist()
     (['b', 'a'], [2, 1])
-    >>> q.restore(q.grades).tolist()                    # back in the caller's order
-    [0.0, 2.0, 1.0]
+    >>> q.grades.tolist(), q.to_source_rows(q.grades).tolist()
+    ([0.0, 1.0, 2.0], [0.0, 2.0, 1.0])
     """
 
     X: Features
@@ -46,7 +49,7 @@ class Queries:
     query_weights: FloatArray | None = None
     document_groups: AnyArray | None = None
     feature_names: tuple[str, ...] | None = None
-    #: The caller's row of each document, where grouping by query moved rows.
+    #: Row of the source that each document comes from; None where grouping by query moved nothing, and in selections.
     rows: IntArray | None = None
 
     @classmethod
@@ -69,9 +72,9 @@ class Queries:
             X: Features, one row per document; C-order float32 or float64 and CSR are kept without a copy,
                 everything else becomes float64.
             y: Grades, finite and not negative, whole or real.
-            qid: The query of each row, in any order. Queries are numbered by first appearance, rows of a query
-                keep their order, and results come back in the order of the rows given here.
-            group: Instead of ``qid``, the number of consecutive rows of each query, in the manner of LightGBM.
+            qid: The query of each row, in any order. Queries come by first appearance, and the rows of a query keep
+                their order; ``rows`` says where each came from.
+            group: Instead of ``qid``, the number of consecutive rows of each query, as in LightGBM.
             document_ids: A name for each row.
             query_weights: One weight per query, in order of first appearance.
             document_groups: A group label for each row, for rankings that take each group at most once.
@@ -135,7 +138,7 @@ class Queries:
         return sp.issparse(self.X)
 
     def dense(self) -> npt.NDArray[np.floating[Any]]:
-        """Give ``X`` as an array, made anew where it is CSR."""
+        """Return ``X`` as an array, made anew where it is CSR."""
         return self.X.toarray() if sp.issparse(self.X) else self.X
 
     def __repr__(self) -> str:
@@ -153,7 +156,7 @@ class Queries:
     def __getitem__(self, selector: QuerySelector) -> Queries:
         """Select queries by position; consecutive ones share memory with this set.
 
-        The selection is a set of its own: its documents are in its own order.
+        A selection is its own source: it has no ``rows``.
         """
         chosen = np.atleast_1d(np.arange(len(self))[cast("Any", selector)])
         offsets = offsets_from_sizes(self.lengths[chosen])
@@ -187,21 +190,23 @@ class Queries:
         return {name: None if column is None else column[documents] for name, column in columns.items()}
 
     def select(self, query_ids: Iterable[Any]) -> Queries:
-        """Select queries by id, in the order given.
+        """Select queries by id, in the order given; like every selection, without ``rows``.
 
         >>> q = Queries.from_arrays([[1.0], [2.0]], [0, 1], qid=[7, 9])
         >>> q.select([9]).grades.tolist()
         [1.0]
         """
         position = {query: at for at, query in enumerate(self.query_ids.tolist())}
-        wanted = [getattr(query, "item", lambda query=query: query)() for query in query_ids]
-        unknown = [query for query in wanted if query not in position]
+        chosen = [getattr(query, "item", lambda query=query: query)() for query in query_ids]
+        unknown = [query for query in chosen if query not in position]
         if unknown:
             raise KeyError(f"no query {unknown[0]!r} among {len(self)} queries (first: {self.query_ids[:3].tolist()})")
-        return self[np.array([position[query] for query in wanted], dtype=np.int64)]
+        return self[np.array([position[query] for query in chosen], dtype=np.int64)]
 
     def split(self, *shares: float, random_state: int | None = None) -> tuple[Queries, ...]:
         """Deal whole queries into parts of the given shares, in order or, with ``random_state``, at random.
+
+        Like every selection, the parts have no ``rows``.
 
         >>> q = Queries.from_arrays(np.ones((10, 1)), np.ones(10), qid=range(10))
         >>> [len(part) for part in q.split(0.6, 0.2, 0.2)]
@@ -217,7 +222,10 @@ class Queries:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Queries]) -> Queries:
-        """Put sets one after the other; they must agree in features and share no query id."""
+        """Put sets one after the other; they must agree in features and share no query id.
+
+        The source of the result is that of the parts, one after the other.
+        """
         sets = list(parts)
         if not sets:
             raise DataError("nothing to concatenate: the list of query sets is empty")
@@ -241,6 +249,7 @@ class Queries:
             document_groups=_stack_optional("document_groups", [part.document_groups for part in sets]),
             query_weights=weights,
             feature_names=sets[0].feature_names,
+            rows=_stack_rows(sets),
         )
 
     def with_features(self, X: Features, feature_names: Iterable[str] | None = None) -> Queries:
@@ -248,14 +257,35 @@ class Queries:
         _expect_length("X", X, self.n_documents, "document", "documents")
         return replace(self, X=X, feature_names=None if feature_names is None else tuple(feature_names))
 
-    def arrange(self, values: npt.ArrayLike, name: str = "values") -> AnyArray:
-        """Bring one value per document from the caller's row order into the order stored here."""
+    @property
+    def document_names(self) -> AnyArray:
+        """Ids of the documents as text; without ids, the numbers of their rows in the source.
+
+        >>> Queries.from_arrays([[0.0]] * 3, [0, 0, 0], qid=["b", "a", "b"]).document_names.tolist()
+        ['0', '2', '1']
+        """
+        if self.document_ids is not None:
+            return self.document_ids.astype(str)
+        return (np.arange(self.n_documents) if self.rows is None else self.rows).astype(str)
+
+    def from_source_rows(self, values: npt.ArrayLike, name: str = "values") -> AnyArray:
+        """Bring one value per row of the source into the order of these queries.
+
+        Args:
+            values: One entry per row of the arrays, frame or files that the queries were made from.
+            name: What to call them in errors.
+        """
         column = np.asarray(values)
         _expect_length(name, column, self.n_documents, "document", "documents")
         return column if self.rows is None else column[self.rows]
 
-    def restore(self, values: npt.ArrayLike) -> AnyArray:
-        """Bring one value per document, as stored here, back into the caller's row order."""
+    def to_source_rows(self, values: npt.ArrayLike) -> AnyArray:
+        """Bring one value per document back to the rows of the arrays, frame or files the queries were made from.
+
+        >>> q = Queries.from_arrays([[0.3], [0.9], [0.1]], [0, 2, 1], qid=["b", "a", "b"])
+        >>> q.to_source_rows(q.X[:, 0]).tolist()
+        [0.3, 0.9, 0.1]
+        """
         column = np.asarray(values)
         _expect_length("values", column, self.n_documents, "document", "documents")
         if self.rows is None:
@@ -395,6 +425,14 @@ def _stack(blocks: Sequence[Features]) -> Features:
     if any(sp.issparse(block) for block in blocks):
         return cast("Features", sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
     return np.concatenate(cast("list[npt.NDArray[np.floating[Any]]]", blocks))
+
+
+def _stack_rows(sets: Sequence[Queries]) -> IntArray | None:
+    if all(part.rows is None for part in sets):
+        return None
+    starts = offsets_from_sizes([part.n_documents for part in sets])[:-1].tolist()
+    rows = [np.arange(part.n_documents) if part.rows is None else part.rows for part in sets]
+    return np.concatenate([start + own for start, own in zip(starts, rows, strict=True)])
 
 
 def _stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | None:

@@ -30,7 +30,7 @@ _ARRAYS = {"X", *_SPARSE_PARTS, "offsets", *_PER_DOCUMENT, *_PER_QUERY}
 def write_binary(path: str | Path, queries: Queries) -> None:
     """Write the binary form, a folder; what stood there before is replaced once all is written.
 
-    Documents are written in the order they are stored in, grouped by query; the caller's row order is not kept.
+    Documents are written in the order of the queries; the rows of the source are not kept.
     """
     target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     if target.exists() and not is_binary(target):

@@ -63,12 +63,11 @@ class Run:
 
     @classmethod
     def from_scores(cls, queries: Queries, scores: npt.ArrayLike, tag: str = "marginrank") -> Run:
-        """Turn scores, in the caller's row order, into a run; documents without an id get their row number."""
-        ids = queries.document_ids
-        if ids is None:
-            ids = np.arange(queries.n_documents) if queries.rows is None else queries.rows
-        values = np.asarray(queries.arrange(scores), dtype=np.float64)
-        return cls(queries.query_ids.astype(str), queries.offsets, ids.astype(str), values, tag)
+        """Turn one score per document into a run; documents without an id get their row number in the source."""
+        values = np.asarray(scores, dtype=np.float64)
+        if values.shape != (queries.n_documents,):
+            raise DataError(f"scores have shape {values.shape} for {queries.n_documents} documents; give one for each")
+        return cls(queries.query_ids.astype(str), queries.offsets, queries.document_names, values, tag)
 
     def ranked(self, depth: int | None = None) -> Run:
         """Sort every topic by trec_eval's rule and keep the first ``depth`` documents."""

@@ -99,7 +99,7 @@ def evaluate(
 
     Args:
         judged: Judged queries, or TREC judgements.
-        ranked: For queries, one score per document in the caller's row order, higher is better; for judgements, a run.
+        ranked: For queries, one score per document in their order, higher is better; for judgements, a run.
         measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
         policy: How ties, short lists and queries without relevant documents count: ``standard``, ``letor3``,
             ``letor4``, ``mslr``, ``trec``, ``lightgbm``, or a `Policy`.
@@ -157,15 +157,16 @@ def _as_run(ranked: npt.ArrayLike | Run) -> Run:
 def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
     if isinstance(ranked, Run):
         raise TypeError("a Run is evaluated against Qrels; Queries take one score per document")
-    scores = np.ascontiguousarray(judged.arrange(np.asarray(ranked, dtype=np.float64), "scores"))
-    if scores.ndim != 1:
-        raise DataError(f"scores have shape {scores.shape}; give one number per document")
+    scores = np.ascontiguousarray(ranked, dtype=np.float64)
+    if scores.shape != (judged.n_documents,):
+        raise DataError(
+            f"scores have shape {scores.shape} for {judged.n_documents} documents; give one number for each"
+        )
     bad = np.isnan(scores)
     if bad.any():
         at = int(np.argmax(bad))
         query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
-        row = at if judged.rows is None else int(judged.rows[at])
-        raise DataError(f"score {row} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
+        raise DataError(f"score {at} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
     return scores
 
 

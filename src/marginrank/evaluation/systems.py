@@ -17,7 +17,7 @@ from marginrank.evaluation.orderings import best_first
 from marginrank.ranker import Ranker
 from marginrank.typing import AnyArray, FloatArray
 
-#: A ranker, one score per document in the caller's row order, or a run.
+#: A ranker, one score per document in the order of the queries, or a run.
 System: TypeAlias = Ranker | npt.ArrayLike | Run
 #: The same once the ranker has scored the documents.
 Scored: TypeAlias = FloatArray | Run
@@ -65,16 +65,8 @@ def judge_system(
     return _as_of_queries(found, judged)
 
 
-def _names(queries: Queries) -> AnyArray:
-    """Names of the documents, query after query: their rows where they have none, as runs call them."""
-    names = queries.document_ids
-    if names is None:
-        names = np.arange(queries.n_documents) if queries.rows is None else queries.rows
-    return names.astype(str)
-
-
 def _as_qrels(queries: Queries) -> Qrels:
-    return Qrels(queries.query_ids.astype(str), queries.offsets, _names(queries), queries.grades)
+    return Qrels(queries.query_ids.astype(str), queries.offsets, queries.document_names, queries.grades)
 
 
 def _as_of_queries(found: Evaluation, queries: Queries) -> Evaluation:
@@ -96,7 +88,7 @@ class Lists:
 
     Args:
         judged: What is judged.
-        scored: One score per document in the caller's row order, or a run.
+        scored: One score per document in the order of the queries, or a run.
     """
 
     def __init__(self, judged: Queries | Qrels, scored: Scored) -> None:
@@ -104,11 +96,7 @@ class Lists:
         self._place = _places(self._judged.topics)
         self._run = scored if isinstance(scored, Run) else None
         self._topics = {} if self._run is None else _places(self._run.topics)
-        self._scores = (
-            np.asarray(judged.arrange(scored))
-            if isinstance(judged, Queries) and not isinstance(scored, Run)
-            else np.empty(0)
-        )
+        self._scores = np.empty(0) if isinstance(scored, Run) else scored
 
     def of(self, query: str) -> list[Document]:
         """All that the system ranked for a query, best first."""

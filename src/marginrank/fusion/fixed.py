@@ -25,12 +25,12 @@ def rrf(queries: Queries, *, ranks: bool = False, k: float = RRF_K) -> FloatArra
     >>> rrf(queries).round(6).tolist()                      # 1/61, and 1/62 + 1/61
     [0.016393, 0.032522]
     """
-    return _restored(queries, np.nansum(1 / (k + Columns(queries, ranks).ranks), axis=1))
+    return np.asarray(np.nansum(1 / (k + Columns(queries, ranks).ranks), axis=1))
 
 
 def comb_sum(queries: Queries, *, ranks: bool = False) -> FloatArray:
     """CombSUM: the sum of scores, scaled to [0, 1] by run and query. Fox and Shaw (TREC-2, 1993)."""
-    return _restored(queries, np.nansum(Columns(queries, ranks).unit, axis=1))
+    return np.asarray(np.nansum(Columns(queries, ranks).unit, axis=1))
 
 
 def comb_mnz(queries: Queries, *, ranks: bool = False) -> FloatArray:
@@ -43,7 +43,7 @@ def comb_mnz(queries: Queries, *, ranks: bool = False) -> FloatArray:
     [2.0, 0.75, 2.0]
     """
     columns = Columns(queries, ranks)
-    return _restored(queries, np.nansum(columns.unit, axis=1) * columns.retrieved.sum(axis=1))
+    return np.asarray(np.nansum(columns.unit, axis=1) * columns.retrieved.sum(axis=1))
 
 
 def borda(queries: Queries, *, ranks: bool = False) -> FloatArray:
@@ -58,11 +58,7 @@ def borda(queries: Queries, *, ranks: bool = False) -> FloatArray:
     columns = Columns(queries, ranks)
     points = columns.sizes - columns.places + 1
     left_over = (columns.sizes - columns.counts + 1) / 2
-    return _restored(queries, np.where(columns.retrieved > 0, points, left_over).sum(axis=1))
-
-
-def _restored(queries: Queries, scores: FloatArray) -> FloatArray:
-    return np.asarray(queries.restore(scores))
+    return np.asarray(np.where(columns.retrieved > 0, points, left_over).sum(axis=1))
 
 
 #: Fusions by name.
@@ -95,7 +91,7 @@ class FixedFusion(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the rows given."""
+        """Score documents, in the order of the queries; higher is better."""
         if self.method not in FIXED:
             raise ValueError(f"unknown fusion {self.method!r}; known: {', '.join(FIXED)}")
         return FIXED[self.method](queries, ranks=self.ranks)
@@ -126,19 +122,16 @@ class BestRun(BaseEstimator):  # type: ignore[misc]
         """Measure every run, on the validation queries too where they are given: nothing else is to be chosen."""
         both = train if valid is None else Queries.concatenate([train, valid])
         scores = _by_run(both, self.ranks)
-        means = [
-            evaluate(both, both.restore(column), self.measure, policy=self.policy).mean[self.measure]
-            for column in scores.T
-        ]
+        means = [evaluate(both, column, self.measure, policy=self.policy).mean[self.measure] for column in scores.T]
         if np.isnan(means).all():
             raise DataError("no training query has a relevant document; give more queries")
         self.means_, self.run_ = np.array(means), int(np.argmax(means))
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the rows given."""
+        """Score documents, in the order of the queries; higher is better."""
         check_is_fitted(self)
-        return _restored(queries, _by_run(queries, self.ranks)[:, self.run_])
+        return _by_run(queries, self.ranks)[:, self.run_]
 
 
 def _by_run(queries: Queries, ranks: bool) -> FloatArray:

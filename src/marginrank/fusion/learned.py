@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from marginrank.components import from_spec, to_spec
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Run
 from marginrank.errors import DataError
+from marginrank.estimator import BaseRanker
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.fusion.features import column_names, fusion_features, parse_features
-from marginrank.methods.presets import parse_mix
-from marginrank.ranker import Ranker, load
+from marginrank.measures.mixes import parse_mix
+from marginrank.model import Model, reading
+from marginrank.model_file import read_model, write_model
+from marginrank.ranker import Ranker, ranker_of
+from marginrank.scorers.base import Scorer, parse_scorer
+from marginrank.solvers.auto import Auto
 from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
 from marginrank.typing import FloatArray
 
@@ -47,17 +53,17 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         features: Kinds of features, as in `fusion_features`; of several, one is chosen like C.
         measure: The measure to train for and to choose by, or a mix of measures.
         preset: Train with this method instead, such as ``svmauc`` or ``ranksvm``; the measure still chooses.
-        scorer: ``linear``, or ``additive``: a step function for each run. With ``features="score"`` and ``bins=51``
-            this is the model of Yue et al. (2007), section 4.2, with 50 thresholds on the scores of each run.
-        bins: With the additive scorer, the most steps per column.
-        nonnegative: No run counts against a document: weights are not negative, step functions do not fall.
+        scorer: ``linear``, or ``additive``: a curve for each run. With ``features="score"`` and
+            ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2, with 50 thresholds on the
+            scores of each run.
+        nonnegative: No run counts against a document: weights are not negative, curves do not fall.
         ranks: The columns hold ranks, 1 is best, instead of scores.
         Cs: Values of C to choose from.
         policy: How ties and queries without relevant documents count in choosing.
         rule: ``best`` or ``one-se``, as in `tune`.
-        tol: Gap to the optimum at which training stops, as a share of the objective.
+        tol: Gap to the optimum at which training stops, relative to the objective.
         random_state: Seed of the folds.
-        n_jobs: Threads; all cores by default.
+        n_jobs: Number of threads; all cores by default.
 
     Attributes:
         ranker_: The trained `Ranker`.
@@ -65,7 +71,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         selection_: Everything that was tried; not there after `load`.
     """
 
-    ranker_: Ranker
+    ranker_: BaseRanker
     features_: str
     selection_: Selection
 
@@ -75,8 +81,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         *,
         measure: str = "ap",
         preset: str | None = None,
-        scorer: Literal["linear", "additive"] = "linear",
-        bins: int = 16,
+        scorer: str | Scorer = "linear",
         nonnegative: bool = True,
         ranks: bool = False,
         Cs: Sequence[float] = DEFAULT_CS,
@@ -90,7 +95,6 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         self.measure = measure
         self.preset = preset
         self.scorer = scorer
-        self.bins = bins
         self.nonnegative = nonnegative
         self.ranks = ranks
         self.Cs = Cs
@@ -132,11 +136,10 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         }
         self.features_, self.selection_ = _best_of(found)
         self.ranker_ = self.selection_.ranker
-        self.ranker_.selection_ = {**self.selection_.to_dict(), "fusion": self._plain()}
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the rows given; higher is better, and only within a query."""
+        """Score documents, in the order of the queries; higher is better, and only within a query."""
         check_is_fitted(self)
         return self.ranker_.predict(self._prepare(queries, self.features_))
 
@@ -153,59 +156,63 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
     def weights(self) -> dict[str, float]:
         """Weight of each column, such as ``rrf(bm25)``; runs without a name are x0, x1, ..."""
         check_is_fitted(self)
-        if self.ranker_.bins_ is not None:
-            raise ValueError("step functions have no weights; see ranker_.shapes()")
+        if self.ranker_.form_.kind != "linear":
+            raise ValueError("curves have no weights; see ranker_.shapes()")
         kinds = parse_features(self.features_)
         runs = [f"x{number}" for number in range(self.ranker_.n_features_in_ // len(kinds))]
         names = getattr(self.ranker_, "feature_names_in_", column_names(kinds, runs))
         return dict(zip(names, self.ranker_.coef_.tolist(), strict=True))
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write the fusion to a file that `Fusion.load` reads; it is a model of a `Ranker` for these features."""
+        """Write the fusion to a file that `Fusion.load` reads."""
         check_is_fitted(self)
-        self.ranker_.save(path, overwrite=overwrite)
+        model = self.ranker_.model_
+        parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items()}
+        fusion = {"features": self.features_, "parameters": parameters}
+        write_model(path, "fusion", {"fusion": fusion, "model": model.describe()}, model.arrays(), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a fusion that `save` wrote.
 
         Raises:
-            DataError: The file is no model, damaged, or the model of something else.
+            DataError: The file is not a model, damaged, or the model of something else.
         """
-        ranker = load(path)
-        chosen = getattr(ranker, "selection_", None)
-        if not isinstance(chosen, dict) or "fusion" not in chosen:
-            raise DataError("this model is no fusion; read it with marginrank.load", path=Path(path))
-        try:
-            fusion = cls(**chosen["fusion"]["parameters"])
-            fusion.features_, fusion.ranker_ = "+".join(parse_features(chosen["fusion"]["features"])), ranker
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                f"this fusion lacks or contradicts something ({error}); save it again", path=Path(path)
-            ) from None
+        kind, header, arrays = read_model(path)
+        with reading(path):
+            if kind != "fusion":
+                raise DataError("this model is not a fusion; read it with marginrank.load")
+            parameters = header["fusion"]["parameters"]
+            fusion = cls(**{name: from_spec(spec) for name, spec in parameters.items()})
+            fusion.features_ = "+".join(parse_features(header["fusion"]["features"]))
+            fusion.ranker_ = ranker_of(Model.from_parts(header["model"], arrays))
         return fusion
 
     def _prepare(self, queries: Queries, features: str) -> Queries:
-        return fusion_features(queries, features, ranks=self.ranks, keep_missing=self.scorer == "additive")
+        keep_missing = parse_scorer(self.scorer).takes_nan
+        return fusion_features(queries, features, ranks=self.ranks, keep_missing=keep_missing)
 
     def _ranker(self) -> Ranker:
-        additive = self.scorer == "additive"
+        scorer = parse_scorer(self.scorer)
+        if self.nonnegative:
+            known = scorer.get_params()
+            signs = {"monotone": "increasing"} if "monotone" in known else {"nonnegative": True}
+            scorer = scorer.with_params(**signs)
         return Ranker(
             self.preset,
             measure=self.measure if self.preset is None else None,
-            scorer=self.scorer,
-            bins=self.bins,
-            monotone="increasing" if additive and self.nonnegative else None,
-            nonnegative=self.nonnegative and not additive,
-            tol=self.tol,
+            scorer=scorer,
+            solver=Auto(tol=self.tol),
+            scaling=None,
             n_jobs=self.n_jobs,
         )
 
-    def _plain(self) -> dict[str, Any]:
-        """What a file must say beside the ranker."""
-        features = self.features if isinstance(self.features, str) else list(self.features)
-        lists = {"features": features, "Cs": [float(C) for C in self.Cs]}
-        return {"features": self.features_, "parameters": {**self.get_params(deep=False), **lists}}
+
+def load_any(path: str | Path) -> tuple[str, Model]:
+    """Read the model in a file, whether of a ranker or of a fusion, and what it is of."""
+    kind, header, arrays = read_model(path)
+    with reading(path):
+        return kind, Model.from_parts(header["model"] if kind == "fusion" else header, arrays)
 
 
 def _best_of(found: Mapping[str, Selection]) -> tuple[str, Selection]:

@@ -1,4 +1,8 @@
-from .presets import Method as Method, Preset as Preset, all_presets as all_presets, parse_method as parse_method
+from .presets import Method as Method
+from .presets import Preset as Preset
+from .presets import all_presets as all_presets
+from .presets import parse_method as parse_method
 from .presets import parse_preset as parse_preset
 from .tight import Tight as Tight
-from .training import CollapseWarning as CollapseWarning, Training as Training
+from .training import CollapseWarning as CollapseWarning
+from .training import Training as Training

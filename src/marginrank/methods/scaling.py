@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from marginrank.components import did_you_mean
 from marginrank.data.queries import Queries
-from marginrank.preparation import SCALINGS, choose_scaling
 from marginrank.preparation.base import FeatureTransformer
+from marginrank.preparation.scalings import SCALINGS, choose_scaling
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def scale(queries: Queries, scaling: str | None, *, matters: bool = True) -> Sca
         scaling: ``auto``, one of `SCALINGS`, or None.
         matters: Whether the scale of features matters to what is trained; ``auto`` leaves them alone otherwise.
     """
-    name = (choose_scaling(queries) if matters else None) if scaling == "auto" else scaling
+    name = (choose_scaling(queries, "linear") if matters else None) if scaling == "auto" else scaling
     if name is None:
         return Scaled(queries, None, None)
     if name not in SCALINGS:

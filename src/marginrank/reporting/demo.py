@@ -92,7 +92,7 @@ def learn(n_queries: int = N_QUERIES, n_documents: int = N_DOCUMENTS) -> Outcome
         "svmmap": Ranker("svmmap", C=100.0).fit(train),
         "svmndcg": Ranker(measure="ndcg@10", bound="hinge", C=100.0).fit(train),
     }
-    scores = {"euclidean": np.asarray(test.restore(-np.asarray(test.X).sum(axis=1, dtype=np.float64)))}
+    scores = {"euclidean": -np.asarray(test.X).sum(axis=1, dtype=np.float64)}
     scores |= {name: ranker.predict(test) for name, ranker in rankers.items()}
     values = {name: evaluate(test, own, MEASURES) for name, own in scores.items()}
     return Outcome(test, scores, values, rankers, len(train))
@@ -195,7 +195,7 @@ def _examples(outcome: Outcome, n_examples: int = 4) -> Any:
         _draw(grid[2 * number, 0], images[asked], "black")
         grid[2 * number + 1, 0].axis("off")
         for line, name in enumerate(("euclidean", "svmmap")):
-            scores = np.asarray(outcome.test.arrange(outcome.scores[name]))[rows]
+            scores = outcome.scores[name][rows]
             for place, document in enumerate(np.argsort(-scores, kind="stable")[:SHOWN].tolist()):
                 image = int(names[document])
                 colour = "tab:green" if digits[image] == digits[asked] else "tab:red"

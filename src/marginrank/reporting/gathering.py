@@ -13,11 +13,11 @@ from marginrank.data.profiling import histogram, list_lengths, profile
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
+from marginrank.estimator import BaseRanker
 from marginrank.evaluation.comparing import compare, mean_interval
 from marginrank.evaluation.evaluating import Evaluation, MissingTopics
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.systems import Document, Lists, Scored, System, judge_system, score_documents
-from marginrank.estimator import BaseRanker
 from marginrank.reporting.commands import Commands, Sources
 from marginrank.reporting.facts import (
     Bar,

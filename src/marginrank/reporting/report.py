@@ -39,7 +39,7 @@ def write_report(
     Args:
         path: Where to write it.
         judged: Judged queries, or TREC judgements, which go with runs.
-        systems: By name, a `Ranker`, one score per document in the caller's row order, or a `Run`.
+        systems: By name, a `Ranker`, one score per document in the order of the queries, or a `Run`.
         measures: Spellings such as ``ndcg@10``; queries are compared by the first.
         policy: How ties and queries without relevant documents count.
         depth: Count only the first documents of each list.
