@@ -65,7 +65,7 @@ def write_model(
     >>> kind, header["C"], arrays["theta"].tolist()
     ('ranker', 2.0, [0.5, -1.0])
     """
-    tensors = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    tensors = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
     for name, array in tensors.items():
         if array.dtype.name not in _TYPES:
             raise TypeError(f"array {name!r} has dtype {array.dtype}; a model file holds {', '.join(_TYPES)}")
@@ -146,7 +146,7 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 def _array_digest(array: AnyArray) -> str:
     total = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    flat = np.asarray(array, order="C").reshape(-1).view(np.uint8)
     for start in range(0, len(flat), _ARRAY_BLOCK):
         total.update(flat[start : start + _ARRAY_BLOCK].data)
     return total.hexdigest()

@@ -90,7 +90,7 @@ class Ranker(BaseRanker):
         time_limit: float | None = None,
         warm_start: bool = False,
         patience: int | None = None,
-        random_state: int | None = None,
+        random_state: int | None = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.method = method
@@ -334,7 +334,7 @@ def load(path: str | Path) -> BaseRanker:
 def ranker_of(model: Model) -> BaseRanker:
     """Return the fitted estimator that a model came from, with its parameters."""
     all_presets()  # loads the baselines
-    kinds = {kind.__name__: kind for kind in _subclasses(BaseRanker)}
+    kinds = {kind.__name__: kind for kind in _subclasses(BaseRanker)}  # type: ignore[type-abstract]
     name = model.method.estimator
     kind = kinds.get(name, Ranker)
     ranker = kind(**{name: _parameter(name, spec) for name, spec in model.method.parameters.items()})

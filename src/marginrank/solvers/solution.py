@@ -65,6 +65,6 @@ class Solution:
         return self.trace[-1].passes
 
     def __repr__(self) -> str:
-        state = "converged" if self.converged else f"stopped: {self.reason}"
+        state = self.reason if self.reason in ("converged", "stationary") else f"stopped: {self.reason}"
         figures = f"C={self.C:g}, objective={self.primal:.6g}, gap={self.gap:.2g}, {self.n_iter} iterations"
         return f"Solution({figures}, {state})"

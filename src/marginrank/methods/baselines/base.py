@@ -88,7 +88,7 @@ class Baseline(BaseRanker):
     weighting: Weighting | None = field(default=None, kw_only=True)
     time_limit: float | None = field(default=None, kw_only=True)
     patience: int = field(default=50, kw_only=True)
-    random_state: int | None = field(default=None, kw_only=True)
+    random_state: int | None = field(default=0, kw_only=True)
     n_jobs: int | None = field(default=None, kw_only=True)
 
     @abstractmethod
