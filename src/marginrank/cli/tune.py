@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Sequence
@@ -87,11 +86,11 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
     """Read parameters and their values; commas in parentheses belong to a value.
 
     >>> parse_grid(["scaling=none,standard", "feature_map=dorm,dorm(shape=log)", "bins=8,16"])
-    {'scaling': [None, 'standard'], 'feature_map': ['dorm', 'dorm(shape=log)'], 'bins': [8, 16]}
+    {'scaling': [None, 'standard'], 'loss__feature_map': ['dorm', 'dorm(shape=log)'], 'scorer__bins': [8, 16]}
     """
-    from marginrank.ranker import Ranker  # noqa: PLC0415
+    from marginrank.components import did_you_mean, literal  # noqa: PLC0415
 
-    known = [name for name in inspect.signature(Ranker).parameters if name not in ("loss", "C")]
+    known = _parameter_names()
     grid: dict[str, list[Any]] = {}
     for word in words:
         spelled, equals, values = word.partition("=")
@@ -100,27 +99,32 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
             raise Misuse(f"--grid {word}: write NAME=A,B,...")
         if name == "C":
             raise Misuse("--grid C=...: values of C are given with --Cs")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise Misuse(f"--grid {word}: a ranker has no parameter {name!r}; {hint}")
-        if name in grid:
+        if name not in known and name not in known.values():
+            raise Misuse(f"--grid {word}: a ranker has no parameter {name!r}; {did_you_mean(name, known)}")
+        full = known.get(name, name)
+        if full in grid:
             raise Misuse(f"--grid {word}: {name} is given twice")
-        grid[name] = [_value(value.strip()) for value in _COMMA.split(values)]
+        grid[full] = [literal(value.strip()) for value in _COMMA.split(values)]
     return grid
 
 
-def _value(word: str) -> bool | int | float | str | None:
-    """Read a value.
+def _parameter_names() -> dict[str, str]:
+    """Return what a grid may name: parameters of the ranker, and those of its scorer, bound, loss and solver."""
+    from dataclasses import fields  # noqa: PLC0415
 
-    >>> [_value(word) for word in ("none", "true", "8", "1e-3", "hinge")]
-    [None, True, 8, 0.001, 'hinge']
-    """
-    if word.lower() in ("none", "true", "false"):
-        return {"none": None, "true": True, "false": False}[word.lower()]
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            continue
-    return word
+    from marginrank.losses.structured import StructuredLoss  # noqa: PLC0415
+    from marginrank.methods.tight import Tight  # noqa: PLC0415
+    from marginrank.ranker import Ranker  # noqa: PLC0415
+    from marginrank.scorers.additive import Additive  # noqa: PLC0415
+    from marginrank.scorers.linear import Linear  # noqa: PLC0415
+    from marginrank.solvers.auto import Auto  # noqa: PLC0415
+
+    parts: list[tuple[str, type[Any]]] = [
+        ("solver", Auto),
+        ("loss", StructuredLoss),
+        ("bound", Tight),
+        ("scorer", Linear),
+        ("scorer", Additive),
+    ]
+    inner = {f.name: f"{part}__{f.name}" for part, kind in parts for f in fields(kind) if f.repr}
+    return inner | {name: name for name in inspect.signature(Ranker).parameters if name not in ("loss", "C")}
