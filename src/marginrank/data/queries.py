@@ -128,11 +128,6 @@ class Queries:
         return np.diff(self.offsets)
 
     @property
-    def document_keys(self):  # type: ignore
-        X = self.dense().astype(np.float64)
-        return np.array([hash(row.tobytes()) for row in X])
-
-    @property
     def is_sparse(self) -> bool:
         """Whether ``X`` is CSR."""
         return sp.issparse(self.X)
