@@ -12,6 +12,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ByteArray: TypeAlias = npt.NDArray[np.uint8]
+KeyArray: TypeAlias = npt.NDArray[np.uint64]
 AnyArray: TypeAlias = npt.NDArray[Any]
 
 #: Document features: C-order ``float32``/``float64``, or CSR of the same.

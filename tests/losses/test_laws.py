@@ -79,17 +79,14 @@ def test_the_gradient_is_a_difference_quotient(loss, query):
 @every_loss
 @given(query=queries_with_scores(), data=st.data())
 def test_documents_may_come_in_any_order(loss, query, data):
-    """ξ moves with the documents, except that y* of a positional map is fixed by their order inside a grade."""
-    grades, s, _ = query
-    relevant = grades > 0
-    mixed = relevant[np.array(data.draw(st.permutations(range(len(s)))))]
-    moved = np.empty(len(s), dtype=int)
-    moved[mixed], moved[~mixed] = np.flatnonzero(relevant), np.flatnonzero(~relevant)
-    xi, gradient = loss(grades, s)
-    other, other_gradient = loss(grades[moved], s[moved])
-    assert other[0] == pytest.approx(xi[0], abs=1e-9)
+    grades, s, other = query
+    X = np.column_stack([s, other])
+    moved = np.array(data.draw(st.permutations(range(len(s)))))
+    here = loss.prepare(Queries.from_arrays(X, grades, group=[len(s)]))(s)
+    there = loss.prepare(Queries.from_arrays(X[moved], grades[moved], group=[len(s)]))(s[moved])
+    assert there[0][0] == pytest.approx(here[0][0], abs=1e-9)
     if len(np.unique(s)) == len(s):
-        assert other_gradient @ s[moved] == pytest.approx(gradient @ s, abs=1e-6)
+        np.testing.assert_allclose(there[1] @ X[moved], here[1] @ X, atol=1e-6)
 
 
 @every_loss
@@ -137,7 +134,7 @@ def test_risk_and_gradient_do_not_depend_on_threads(name, kind):
     many_value, many_gradient = LinearRisk(queries, CONVEX[name], n_jobs=3)(w)
     assert value == many_value
     np.testing.assert_array_equal(gradient, many_gradient)
-    bound = CONVEX[name].prepare(queries.grades, queries.offsets)
+    bound = CONVEX[name].prepare(queries)
     xi, slopes = bound(queries.dense().astype(float) @ w)
     assert value == pytest.approx(xi[bound.active].mean(), rel=1e-9)
     np.testing.assert_allclose(gradient, queries.dense().T @ slopes / bound.active.sum(), rtol=1e-6, atol=1e-9)

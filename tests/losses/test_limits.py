@@ -50,7 +50,7 @@ def by_assignment(measure, feature_map, grades, scores):
 def test_large_cutoffs(k, feature_map):
     rng = np.random.default_rng(k)
     grades, scores = rng.integers(0, 2, 400).astype(float), rng.standard_normal(400)
-    found = StructuredLoss(f"ndcg@{k}", feature_map)(grades, scores)[0][0]
+    found = StructuredLoss(f"ndcg@{k}", feature_map, ideal="rows")(grades, scores)[0][0]
     assert found == pytest.approx(by_assignment(f"ndcg@{k}", feature_map, grades, scores), abs=1e-9)
 
 
@@ -111,7 +111,7 @@ def test_slack_rescaling_is_found_at_any_scale_of_scores(scale):
             delta(measure, grades, order) * (1 + (coefficients(feature_map, measure, levels, order) - base) @ scores)
             for order in permutations(range(5))
         )
-        found = SlackLoss(measure, feature_map)(grades, scores)[0][0]
+        found = SlackLoss(measure, feature_map, ideal="rows")(grades, scores)[0][0]
         assert found <= max(exact, 0) * (1 + 1e-9) + 1e-9
         exact_ones += found >= exact * (1 - 1e-9) - 1e-9
     assert exact_ones >= 55

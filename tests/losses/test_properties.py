@@ -120,6 +120,11 @@ NOT_CONVEX = [
     ModifiedWTA(bound="tight"),
     GroupedLoss("dcg@2", bound="tight"),
     CostLoss(ranks_cost, "dorm", "tight"),
+    StructuredLoss("ndcg@2", "dorm", ideal="scores"),
+    StructuredLoss("ap", "dorm", "tight", ideal="scores"),
+    SmoothedHinge("ap", "dorm", ideal="scores"),
+    ModifiedWTA(ideal="scores"),
+    GroupedLoss("dcg@2", ideal="scores"),
     SumLoss((PairwiseHinge(), TIGHT), (0.5, 2.0)),
 ]
 numbers = st.floats(-3, 3, allow_subnormal=False, width=32)
@@ -152,16 +157,17 @@ def grouped_queries(rng, n_queries=6, n=30):
     )
 
 
-@pytest.mark.parametrize("loss", [GroupedLoss("ndcg@5"), GroupedLoss("ndcg@5", bound="tight")])
-def test_groups_are_those_of_the_queries_in_whatever_order_rows_come(loss):
-    queries = grouped_queries(np.random.default_rng(0))
-    assert queries.rows is not None
-    scores = np.round(queries.X[:, 0], 2)
-    xi, _ = loss.prepare(queries)(scores)
-    for query, own in enumerate(queries):
-        rows = slice(queries.offsets[query], queries.offsets[query + 1])
-        alone = loss(own.grades, scores[rows], groups=own.document_groups)[0][0]
-        assert xi[query] == pytest.approx(alone, abs=1e-12)
+@pytest.mark.parametrize("bound", ["hinge", "tight"])
+def test_groups_are_those_of_the_queries_in_whatever_order_rows_come(bound):
+    rng = np.random.default_rng(0)
+    X, grades, groups = rng.standard_normal((180, 1)), rng.integers(0, 3, 180), rng.integers(0, 15, 180)
+    qid = rng.permutation(np.repeat(np.arange(6), 30))
+    queries = Queries.from_arrays(X, grades, qid=qid, document_groups=groups)
+    loss = GroupedLoss("ndcg@5", bound=bound, ideal="rows")
+    xi, _ = loss.prepare(queries)(queries.X[:, 0])
+    for query, own_xi in zip(queries.query_ids, xi, strict=True):
+        rows = qid == query
+        assert own_xi == pytest.approx(loss(grades[rows], X[rows, 0], groups=groups[rows])[0][0], abs=1e-12)
 
 
 @pytest.mark.parametrize("bound", ["hinge", "tight"])

@@ -55,7 +55,7 @@ def small_queries(draw, most=5):
 def test_bounds_are_the_maxima_over_all_rankings(measure, feature_map, query):
     grades, scores = query
     hinge, tight, worst = exhaustive(parse_measure(measure), parse_map(feature_map), grades, scores)
-    found = StructuredLoss(measure, feature_map)(grades, scores)[0][0]
+    found = StructuredLoss(measure, feature_map, ideal="rows")(grades, scores)[0][0]
     assert found == pytest.approx(hinge, abs=1e-10)
     found = StructuredLoss(measure, feature_map, "tight")(grades, scores)[0][0]
     assert found == pytest.approx(tight, abs=1e-10)
@@ -70,7 +70,7 @@ def test_err_is_exact_where_one_grade_is_above_zero(measure, feature_map, query)
     grades, scores = [float(grade > 1) for grade in query[0]], query[1]
     levels = np.unique(grades)
     hinge, tight, _ = exhaustive(parse_measure(measure), parse_map(feature_map), grades, scores)
-    assert StructuredLoss(measure, feature_map)(grades, scores)[0][0] == pytest.approx(hinge, abs=1e-10)
+    assert StructuredLoss(measure, feature_map, ideal="rows")(grades, scores)[0][0] == pytest.approx(hinge, abs=1e-10)
     assert StructuredLoss(measure, feature_map, "tight")(grades, scores)[0][0] == pytest.approx(tight, abs=1e-10)
     assert len(levels) <= 2
 
@@ -93,7 +93,7 @@ def test_all_patterns_of_three_grades_up_to_six_documents(measure, feature_map):
     """All patterns, each with random and with tied scores, against all rankings at once."""
     rng = np.random.default_rng(0)
     kind, chart = parse_measure(measure), parse_map(feature_map)
-    hinge, tight = StructuredLoss(measure, feature_map), StructuredLoss(measure, feature_map, "tight")
+    hinge, tight = (StructuredLoss(measure, feature_map, bound, ideal="rows") for bound in ("hinge", "tight"))
     for n in range(1, 7):
         for pattern in (g for g in product([0, 1, 2], repeat=n) if list(g) == sorted(g)):
             grades = rng.permutation(pattern)
@@ -107,7 +107,7 @@ def test_all_patterns_of_three_grades_up_to_six_documents(measure, feature_map):
 def test_a_profile_may_be_any_numbers_that_do_not_rise():
     profile = np.array([3.0, 1.0, 1.0])
     hinge, _, _ = exhaustive(parse_measure("ndcg@2"), parse_map(profile), [1, 0, 2, 0], [0.3, -0.1, 0.2, 0.5])
-    found = StructuredLoss("ndcg@2", parse_map(profile))([1, 0, 2, 0], [0.3, -0.1, 0.2, 0.5])[0][0]
+    found = StructuredLoss("ndcg@2", parse_map(profile), ideal="rows")([1, 0, 2, 0], [0.3, -0.1, 0.2, 0.5])[0][0]
     assert found == pytest.approx(hinge)
     with pytest.raises(ValueError, match="does not rise"):
         parse_map(np.array([1.0, 2.0]))

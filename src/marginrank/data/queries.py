@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from marginrank.data.grouping import group_rows, offsets_from_sizes, text_of_objects
+from marginrank.data.keys import row_keys
 from marginrank.errors import DataError
-from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
 
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
@@ -51,6 +53,8 @@ class Queries:
     feature_names: tuple[str, ...] | None = None
     #: Row of the source that each document comes from; None where grouping by query moved nothing, and in selections.
     rows: IntArray | None = None
+    #: The same documents with the features that `document_keys` are made of, where X was computed from them.
+    keyed_by: Queries | None = None
 
     @classmethod
     def from_arrays(
@@ -127,6 +131,19 @@ class Queries:
         """Documents per query."""
         return np.diff(self.offsets)
 
+    @cached_property
+    def document_keys(self) -> KeyArray:
+        """A 64-bit digest of the features of each document, which tells documents apart in any order of rows.
+
+        It is that of the features as they were read: `with_features` keeps it. Documents with equal features have equal
+        keys, whether X is dense or CSR, float32 or float64.
+
+        >>> q = Queries.from_arrays([[0.5, 1.0], [0.5, 2.0], [0.5, 1.0]], [0, 1, 0], group=[3])
+        >>> (q.document_keys == q.document_keys[0]).tolist()
+        [True, False, True]
+        """
+        return row_keys(self.X) if self.keyed_by is None else self.keyed_by.document_keys
+
     @property
     def is_sparse(self) -> bool:
         """Whether ``X`` is CSR."""
@@ -163,6 +180,7 @@ class Queries:
             query_ids=self.query_ids[chosen],
             query_weights=None if self.query_weights is None else self.query_weights[chosen],
             rows=None,
+            keyed_by=None if self.keyed_by is None else self.keyed_by[selector],
         )
 
     def _documents_of(self, chosen: IntArray) -> slice | IntArray:
@@ -248,9 +266,11 @@ class Queries:
         )
 
     def with_features(self, X: Features, feature_names: Iterable[str] | None = None) -> Queries:
-        """Put other features in place of these, row for row."""
+        """Put other features in place of these, row for row; documents keep their keys."""
         _expect_length("X", X, self.n_documents, "document", "documents")
-        return replace(self, X=X, feature_names=None if feature_names is None else tuple(feature_names))
+        source = self if self.keyed_by is None else self.keyed_by
+        names = None if feature_names is None else tuple(feature_names)
+        return replace(self, X=X, feature_names=names, keyed_by=source)
 
     @property
     def document_names(self) -> AnyArray:

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from marginrank.errors import DataError
-from marginrank.losses.base import Bound, Judgements, PreparedLoss, TwoBoundLoss
+from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
+from marginrank.losses.ideal import Ideal, TwoBoundLoss
 from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
 
 
 class _PreparedAssigned(PreparedLoss):
@@ -50,6 +51,17 @@ class CostLoss(TwoBoundLoss):
     bound: Bound = "hinge"
     measure: str | Measure = "ndcg"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        feature_map = self._map()
+        if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
+            raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
+        if self.ideal == "scores":
+            raise ValueError("y* of a CostLoss is its cheapest ranking; choose ideal='random' or 'rows'")
+
+    def _map(self) -> FeatureMap:
+        return parse_map(self.feature_map)
+
     @property
     def criterion(self) -> str:
         """The measure given; a cost does not name one."""
@@ -57,21 +69,19 @@ class CostLoss(TwoBoundLoss):
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Find the cheapest ranking of each query."""
-        feature_map = parse_map(self.feature_map)
-        if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
-            raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
-        return _PreparedCost(self.cost, feature_map, self.bound, judged.grades, judged.offsets)
+        return _PreparedCost(self.cost, self._map(), self.bound, judged, self._ties(judged))
 
 
 class _PreparedCost(_PreparedAssigned):
     def __init__(
         self,
         cost: Callable[[FloatArray], npt.ArrayLike],
-        feature_map: Positional,
+        feature_map: FeatureMap,
         bound: Bound,
-        grades: FloatArray,
-        offsets: IntArray,
+        judged: Judgements,
+        ties: KeyArray | None,
     ) -> None:
+        grades, offsets = judged.grades, judged.offsets
         self.offsets = offsets
         lengths = np.diff(offsets)
         self._profile = feature_map.profile(int(lengths.max(initial=1)), None)
@@ -82,7 +92,11 @@ class _PreparedCost(_PreparedAssigned):
             matrix = np.asarray(cost(grades[offsets[query] : offsets[query + 1]]), dtype=np.float64)
             if matrix.shape != (n, n) or not np.isfinite(matrix).all():
                 raise DataError(f"the cost of query {query} has shape {matrix.shape}; give {n} × {n} finite numbers")
-            ideal, worst = linear_sum_assignment(matrix)[1], linear_sum_assignment(matrix, maximize=True)[1]
+            # Of equally cheap rankings, the one that is found depends on the order of the documents.
+            own = np.arange(n) if ties is None else ties[offsets[query] : offsets[query + 1]]
+            order = np.argsort(own, kind="stable")
+            ideal, worst = np.empty(n, dtype=np.int64), linear_sum_assignment(matrix, maximize=True)[1]
+            ideal[order] = linear_sum_assignment(matrix[order])[1]
             least, most = (float(matrix[np.arange(n), ranks].sum()) for ranks in (ideal, worst))
             self._costs.append(matrix - least / max(n, 1))
             self._ideals.append(ideal)
@@ -117,13 +131,17 @@ class GroupedLoss(TwoBoundLoss):
     bound: Bound = "hinge"
 
     def __post_init__(self) -> None:
-        measure, feature_map = parse_measure(self.measure), Positional(self.shape)
+        super().__post_init__()
+        measure, feature_map = parse_measure(self.measure), self._map()
         if not isinstance(measure, PositionMeasure) or measure.depth is None:
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
         if not takes_groups(measure, feature_map):
             raise ValueError(
                 f"the profile {self.shape} falls below 0, the share of what is not ranked; use sqrt or log"
             )
+
+    def _map(self) -> FeatureMap:
+        return Positional(self.shape)
 
     @property
     def criterion(self) -> str:
@@ -132,7 +150,9 @@ class GroupedLoss(TwoBoundLoss):
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Find the groups and the ideal ranking of each query."""
-        return PreparedGroups(parse_measure(self.measure), Positional(self.shape), self.bound, judged)
+        return PreparedGroups(
+            parse_measure(self.measure), self._map(), self.bound, judged, self._ties(judged), self.ideal
+        )
 
 
 def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
@@ -152,14 +172,22 @@ def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
 class PreparedGroups(_PreparedAssigned):
     """A sum over the first k ranks, of which each group takes at most one."""
 
-    def __init__(self, measure: Measure, feature_map: FeatureMap, bound: Bound, judged: Judgements) -> None:
-        grades, offsets, groups = judged
+    def __init__(
+        self,
+        measure: Measure,
+        feature_map: FeatureMap,
+        bound: Bound,
+        judged: Judgements,
+        ties: KeyArray | None,
+        ideal: Ideal,
+    ) -> None:
+        grades, offsets, groups = judged.grades, judged.offsets, judged.groups
         if groups is None:
             raise DataError("these queries have no document_groups; give Queries with them, or groups with the grades")
         if not isinstance(measure, PositionMeasure):
             raise TypeError(f"{measure} is not a sum over ranks")
         self.offsets = offsets
-        self._tight = bound == "tight"
+        self._tight, self._by_score = bound == "tight", ideal == "scores"
         depth = measure.depth or 0
         rankings = Rankings(grades, offsets, grades, offsets)
         self._gains = measure.gains(grades, rankings.best_per_document)
@@ -170,9 +198,10 @@ class PreparedGroups(_PreparedAssigned):
         self._scale = np.ones(len(offsets) - 1)
         for query, members in enumerate(self._members):
             gains = self._gains[offsets[query] : offsets[query + 1]]
-            ideal = _first_of_groups(gains, members, depth)
-            self._ideals.append(ideal)
-            best = float(gains[ideal] @ self._discounts[: len(ideal)])
+            own = np.arange(len(gains)) if ties is None else ties[offsets[query] : offsets[query + 1]]
+            first = _first_of_groups(gains, members, depth, own)
+            self._ideals.append(first)
+            best = float(gains[first] @ self._discounts[: len(first)])
             if measure.normalizer == "ideal":
                 self._scale[query] = best or 1.0
             elif measure.normalizer == "total":
@@ -196,17 +225,20 @@ class PreparedGroups(_PreparedAssigned):
             document = inside[np.argmax(value[inside, rank])]
             slopes[document] += self._profile[rank]
             delta -= gains[document] * self._discounts[rank]
-        reference = _first_of_groups(scores, members, k) if self._tight else ideal
-        slopes[reference] -= self._profile[:k]
+        if self._tight:
+            ideal = _first_of_groups(scores, members, k, np.arange(len(scores)))
+        elif self._by_score:
+            ideal = _first_of_groups(gains, members, k, -scores)
+        slopes[ideal] -= self._profile[:k]
         return max(delta + float(slopes @ scores), 0.0), slopes
 
 
-def _first_of_groups(values: FloatArray, members: IntArray, depth: int) -> IntArray:
-    """Take the documents in descending order of value, one of each group, down to a depth.
+def _first_of_groups(values: FloatArray, members: IntArray, depth: int, ties: AnyArray) -> IntArray:
+    """Take the documents in descending order of value, then in order of ties, one of each group, down to a depth.
 
-    >>> _first_of_groups(np.array([3.0, 2.0, 1.0]), np.array([0, 0, 1]), 2).tolist()
+    >>> _first_of_groups(np.array([3.0, 2.0, 1.0]), np.array([0, 0, 1]), 2, np.arange(3)).tolist()
     [0, 2]
     """
-    order = np.argsort(-values, kind="stable")
+    order = np.lexsort((ties, -values))
     first = np.sort(np.unique(members[order], return_index=True)[1])[:depth]
     return np.asarray(order[first])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import Field, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from marginrank.data.grouping import check_offsets, offsets_from_sizes
 from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
-from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray
 
 #: ``hinge`` is convex; ``tight`` is not, and lies between it and the loss of the measure.
 Bound: TypeAlias = Literal["hinge", "tight"]
@@ -27,12 +28,27 @@ class Judgements(NamedTuple):
     #: Where each query begins and the last ends.
     offsets: IntArray
     #: Group label of each document; None where documents have none.
-    groups: AnyArray | None = None
+    groups: AnyArray | None
+    #: Returns the key of each document; a function, since few losses need keys and features have to be read for them.
+    keys: Callable[[], KeyArray]
+
+    @classmethod
+    def of_arrays(cls, grades: FloatArray, offsets: IntArray, groups: AnyArray | None = None) -> Judgements:
+        """Take documents without features, whose key is their position in the query.
+
+        >>> Judgements.of_arrays(np.zeros(3), np.array([0, 1, 3])).keys().tolist()
+        [0, 0, 1]
+        """
+
+        def positions() -> KeyArray:
+            return (np.arange(len(grades)) - np.repeat(offsets[:-1], np.diff(offsets))).astype(np.uint64)
+
+        return cls(grades, offsets, groups, positions)
 
     def select(self, queries: IntArray) -> tuple[IntArray, Judgements]:
         """Return the documents of some queries, and their judgements.
 
-        >>> judged = Judgements(np.array([1.0, 0.0, 2.0]), np.array([0, 1, 3]))
+        >>> judged = Judgements.of_arrays(np.array([1.0, 0.0, 2.0]), np.array([0, 1, 3]))
         >>> documents, part = judged.select(np.array([1]))
         >>> documents.tolist(), part.grades.tolist(), part.offsets.tolist()
         ([1, 2], [0.0, 2.0], [0, 2])
@@ -41,7 +57,7 @@ class Judgements(NamedTuple):
         offsets = offsets_from_sizes(lengths)
         documents = np.arange(offsets[-1]) + np.repeat(self.offsets[queries] - offsets[:-1], lengths)
         groups = None if self.groups is None else self.groups[documents]
-        return documents, Judgements(self.grades[documents], offsets, groups)
+        return documents, Judgements(self.grades[documents], offsets, groups, lambda: self.keys()[documents])
 
 
 class Loss(Component, ABC):
@@ -72,13 +88,16 @@ class Loss(Component, ABC):
         if isinstance(grades, Queries):
             if offsets is not None or groups is not None:
                 raise TypeError("queries have their own offsets and document_groups; give only the queries")
-            return self._of(Judgements(grades.grades, grades.offsets, grades.document_groups))
+            queries = grades
+            return self._of(
+                Judgements(queries.grades, queries.offsets, queries.document_groups, lambda: queries.document_keys)
+            )
         flat = as_grades(grades)
         starts = np.array([0, len(flat)]) if offsets is None else check_offsets(np.asarray(offsets), len(flat))
         labels = None if groups is None else np.asarray(groups)
         if labels is not None and labels.shape != flat.shape:
             raise DataError(f"groups have shape {labels.shape} for {len(flat)} documents; give one label per document")
-        return self._of(Judgements(flat, starts, labels))
+        return self._of(Judgements.of_arrays(flat, starts, labels))
 
     def _of(self, judged: Judgements) -> PreparedLoss:
         prepared = self._prepare(judged)
@@ -145,34 +164,14 @@ class Loss(Component, ABC):
 
     def __repr__(self) -> str:
         """Name the parameters that differ from their defaults."""
-        chosen = [(f.name, getattr(self, f.name), f.default) for f in fields(cast("Any", self)) if f.repr]
-        changed = (f"{name}={value!r}" for name, value, default in chosen if repr(value) != repr(default))
+        parameters = sorted(fields(cast("Any", self)), key=_is_keyword)
+        chosen = ((f.name, repr(getattr(self, f.name)), repr(f.default)) for f in parameters)
+        changed = (f"{name}={value}" for name, value, default in chosen if value != default)
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-class TwoBoundLoss(Loss):
-    """A loss of a measure with a ``bound`` to choose: the hinge is convex, the tight bound is not."""
-
-    bound: Bound
-
-    @property
-    def convex(self) -> bool:
-        """The hinge is."""
-        return self.bound == "hinge"
-
-    @property
-    def bounds(self) -> tuple[Bound, ...]:
-        """Both."""
-        return ("hinge", "tight")
-
-    def bounded(self, bound: Bound) -> Loss:
-        """Return the same loss with another bound."""
-        return cast("Loss", replace(cast("Any", self), bound=bound))
-
-    @property
-    def majorant(self) -> Loss | None:
-        """The hinge: less the tight bound it leaves max_y a(y)·s − a(y*)·s, which is convex."""
-        return None if self.convex else self.bounded("hinge")
+def _is_keyword(parameter: Field[Any]) -> bool:
+    return bool(parameter.kw_only)
 
 
 class PreparedLoss(ABC):

@@ -159,6 +159,11 @@ class FirstRelevant(FeatureMap):
         """1."""
         return np.ones(len(lengths))
 
+    @property
+    def fixed_ideal(self) -> bool:
+        """No irrelevant document comes before the first relevant one of y*, so a(y*) = 0."""
+        return False
+
 
 MAPS: Final[Mapping[str, type[FeatureMap]]] = {kind.name: kind for kind in (PartialOrder, Positional, FirstRelevant)}
 

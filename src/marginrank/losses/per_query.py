@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss, TwoBoundLoss
-from marginrank.losses.feature_maps import FeatureMap
+from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
+from marginrank.losses.feature_maps import FeatureMap, parse_map
+from marginrank.losses.ideal import TwoBoundLoss
 from marginrank.losses.structured import Groups, StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.typing import FloatArray, IntArray
@@ -45,6 +46,9 @@ class ModifiedWTA(TwoBoundLoss):
     bound: Bound = "hinge"
     groups: Groups = "auto"
 
+    def _map(self) -> FeatureMap:
+        return parse_map(self.feature_map)
+
     @property
     def criterion(self) -> str:
         """Winner takes all, which mWTA stands in for."""
@@ -53,9 +57,9 @@ class ModifiedWTA(TwoBoundLoss):
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Put queries with the same cutoff together."""
         cutoffs = mwta_cutoffs(judged.grades, judged.offsets)
+        part = StructuredLoss(NDCG(), self.feature_map, self.bound, self.groups, ideal=self.ideal, seed=self.seed)
         kinds = [
-            (np.flatnonzero(cutoffs == k), StructuredLoss(NDCG(k=int(k)), self.feature_map, self.bound, self.groups))
-            for k in np.unique(cutoffs).tolist()
+            (np.flatnonzero(cutoffs == k), replace(part, measure=NDCG(k=int(k)))) for k in np.unique(cutoffs).tolist()
         ]
         return _PreparedPerQuery(kinds, judged)
 

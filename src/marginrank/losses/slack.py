@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.ideal import IdealLoss
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Problem
 from marginrank.losses.oracles.sorting import Sorter
-from marginrank.losses.structured import ideal_ranks
 from marginrank.measures import Measure, PositionMeasure, parse_measure
 from marginrank.measures.rr import RR
 from marginrank.typing import FloatArray, IntArray
@@ -24,8 +24,8 @@ LARGEST: Final = 14.0
 ROUNDS: Final = 22
 
 
-@dataclass(frozen=True)
-class SlackLoss(Loss):
+@dataclass(frozen=True, repr=False)
+class SlackLoss(IdealLoss):
     """ξ = max_y Δ(y)·(1 + (a(y) − a(y*))·s), the slack rescaling of Chapelle, Le and Smola (2007) §6.
 
     It is exact, and then convex and a bound of Δ, for losses with few values (reciprocal rank, precision and recall at
@@ -42,9 +42,15 @@ class SlackLoss(Loss):
     feature_map: str | FeatureMap = "po"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         oracle_for(self.measure, self.feature_map)
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("slack rescaling is there for the feature maps po and dorm, not for mrr")
+        if not self.convex:
+            raise ValueError("slack rescaling with ideal='scores' has no known majorant; choose 'random' or 'rows'")
+
+    def _map(self) -> FeatureMap:
+        return parse_map(self.feature_map)
 
     @property
     def exact(self) -> bool:
@@ -60,7 +66,8 @@ class SlackLoss(Loss):
         """Arrange the documents by level and choose between exact clusters and the search."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
-        return _PreparedClusters(problem) if _has_few_values(problem) else _PreparedSearch(problem)
+        kind = _PreparedClusters if _has_few_values(problem) else _PreparedSearch
+        return kind(problem, self._ideal_ranks(problem.levels, judged))
 
 
 def _has_few_values(problem: Problem) -> bool:
@@ -74,18 +81,18 @@ def _has_few_values(problem: Problem) -> bool:
 
 
 class _PreparedRescaled(PreparedLoss):
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, ideal: IntArray) -> None:
         self.problem = problem
         self.offsets = problem.levels.queries
         self.active = problem.active
         self._sorter = Sorter(problem.levels)
-        self._ideal = ideal_ranks(problem.levels, problem.feature_map)
+        self._ideal = ideal
         self._ranks = np.empty(len(problem.levels.documents), dtype=np.int64)
 
 
 class _PreparedClusters(_PreparedRescaled):
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+        super().__init__(problem, ideal)
         levels = problem.levels
         first = levels.of_query[:-1][self.active]
         self._worth = np.zeros(len(self.active))
@@ -105,8 +112,8 @@ class _PreparedClusters(_PreparedRescaled):
 
 
 class _PreparedSearch(_PreparedRescaled):
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
+    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+        super().__init__(problem, ideal)
         self.exact = False
         levels = problem.levels
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))

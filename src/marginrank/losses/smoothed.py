@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.ideal import IdealLoss
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.grade_lattice import tabulate_credits
 from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Problem
 from marginrank.losses.oracles.sorting import Sorter
-from marginrank.losses.structured import ideal_ranks
 from marginrank.measures import Measure, parse_measure
-from marginrank.typing import FloatArray
+from marginrank.typing import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
-class SmoothedHinge(Loss):
+@dataclass(frozen=True, repr=False)
+class SmoothedHinge(IdealLoss):
     """ξ = μ log mean_y exp((Δ(y) + a(y)·s)/μ) − a(y*)·s: the structured hinge with an entropy of weight μ.
 
     The mean is over the C(n, P) interleavings of relevant and irrelevant documents, each kind in score order, among
     which the hinge has its maximum. It is at most the hinge, and tends to it as the temperature μ goes to 0: the
     difference is at most μ log C(n, P). It is smooth but for kinks where documents of one level tie. For measures with
-    two levels; a yardstick for what smoothness is worth.
+    two levels; a yardstick for what smoothness is worth. ``ideal`` and ``seed`` are those of `IdealLoss`.
 
     >>> loss = SmoothedHinge("auc", temperature=0.001)
     >>> loss([1, 0], [0.25, 0.0])[0].round(3).tolist()                        # 0.5 − 0.001·log 2
@@ -35,11 +35,15 @@ class SmoothedHinge(Loss):
     temperature: float = 0.1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         oracle_for(self.measure, self.feature_map)
         if not self.temperature > 0:
             raise ValueError(f"the temperature is {self.temperature}; it must be above 0")
         if isinstance(parse_map(self.feature_map), FirstRelevant):
             raise ValueError("the smoothed hinge is there for the feature maps po and dorm, not for mrr")
+
+    def _map(self) -> FeatureMap:
+        return parse_map(self.feature_map)
 
     @property
     def criterion(self) -> str:
@@ -52,17 +56,17 @@ class SmoothedHinge(Loss):
         problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
         if problem.levels.counts.max(initial=0) > 2:
             raise ValueError(f"{measure} tells more than two levels apart in some query; the smoothed hinge takes two")
-        return _PreparedSmoothed(problem, self.temperature)
+        return _PreparedSmoothed(problem, self.temperature, self._ideal_ranks(problem.levels, judged))
 
 
 class _PreparedSmoothed(PreparedLoss):
-    def __init__(self, problem: Problem, temperature: float) -> None:
+    def __init__(self, problem: Problem, temperature: float, ideal: IntArray) -> None:
         self.problem = problem
         self.temperature = temperature
         self.offsets = problem.levels.queries
         self.active = problem.active
         self._sorter = Sorter(problem.levels)
-        self._ideal = ideal_ranks(problem.levels, problem.feature_map)
+        self._ideal = ideal
         self._credit, self._starts = tabulate_credits(problem)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:

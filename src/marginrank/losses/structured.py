@@ -8,10 +8,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from marginrank.losses.assigned import PreparedGroups, takes_groups
-from marginrank.losses.base import Bound, Judgements, PreparedLoss, TwoBoundLoss
+from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.ideal import BY_SCORE, TwoBoundLoss
 from marginrank.losses.oracles.choice import oracle_for
-from marginrank.losses.oracles.levels import Levels, arrange
+from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Problem
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, parse_measure
@@ -19,8 +20,6 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: ``auto`` lets each group of documents take one rank, where queries have groups; ``ignore`` ranks all documents.
 Groups: TypeAlias = Literal["auto", "ignore"]
-
-NO_REFERENCE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +36,8 @@ class StructuredLoss(TwoBoundLoss):
     filled with at most one document of each group, as in `GroupedLoss` (Le and Smola 2008, §5.1); ``groups="ignore"``
     ranks every document. Other measures and maps ignore groups in training.
 
-    y* does not depend on the scores: its ties are broken by the order of the documents, else the hinge is not convex.
+    y* does not depend on the scores unless asked to, else the hinge is not convex; ``ideal`` and ``seed`` say how its
+    ties are broken, see `IdealLoss`.
 
     >>> xi, gradient = StructuredLoss("auc", "po")([1, 0], [0.25, 0.0])       # max(0, 1 - 2·0.25)
     >>> xi.tolist(), gradient.tolist()
@@ -50,8 +50,7 @@ class StructuredLoss(TwoBoundLoss):
     groups: Groups = "auto"
 
     def __post_init__(self) -> None:
-        if self.bound not in ("hinge", "tight"):
-            raise ValueError(f"bound is {self.bound!r}; choose 'hinge' or 'tight'")
+        super().__post_init__()
         if self.groups not in ("auto", "ignore"):
             raise ValueError(f"groups is {self.groups!r}; choose 'auto' or 'ignore'")
         oracle_for(self.measure, self.feature_map)
@@ -60,6 +59,9 @@ class StructuredLoss(TwoBoundLoss):
     def criterion(self) -> str:
         """The measure of Δ."""
         return str(parse_measure(self.measure))
+
+    def _map(self) -> FeatureMap:
+        return parse_map(self.feature_map)
 
     def uses_groups(self, groups: AnyArray | None) -> bool:
         """Whether rankings are restricted to one document of each of these groups."""
@@ -70,24 +72,15 @@ class StructuredLoss(TwoBoundLoss):
         """Arrange the documents by level and choose the oracle."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         if self.uses_groups(judged.groups):
-            return PreparedGroups(measure, feature_map, self.bound, judged)
+            return PreparedGroups(measure, feature_map, self.bound, judged, self._ties(judged), self.ideal)
         problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
         if isinstance(feature_map, FirstRelevant):
             return _PreparedFirstRelevant(problem, self.bound)
-        return _PreparedStructured(problem, self.bound)
-
-
-def ideal_ranks(levels: Levels, feature_map: FeatureMap) -> IntArray:
-    """Rank of each document in y*, by level and then in the order given; none where the map does not tell."""
-    if not feature_map.fixed_ideal:
-        return NO_REFERENCE
-    ranks = np.empty(len(levels.documents), dtype=np.int64)
-    ranks[levels.documents] = np.arange(len(ranks)) - np.repeat(levels.queries[:-1], levels.lengths)
-    return ranks
+        return _PreparedStructured(problem, self.bound, self._ideal_ranks(problem.levels, judged))
 
 
 class _PreparedStructured(PreparedLoss):
-    def __init__(self, problem: Problem, bound: Bound) -> None:
+    def __init__(self, problem: Problem, bound: Bound, ideal: IntArray) -> None:
         levels = problem.levels
         self.problem = problem
         self.bound = bound
@@ -97,7 +90,7 @@ class _PreparedStructured(PreparedLoss):
         self.oracle = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest)
         self._rank = self.oracle.prepare(problem)
         self._sorter = Sorter(levels)
-        self._ideal = ideal_ranks(levels, problem.feature_map)
+        self._ideal = ideal
         self._weights, self._deltas = np.ones(len(self.active)), np.zeros(len(self.active))
         self._ranks = np.empty(len(levels.documents), dtype=np.int64)
 
@@ -109,7 +102,7 @@ class _PreparedStructured(PreparedLoss):
         self._rank(ordered, self._weights, self._ranks, self._deltas, first, end)
         finish(
             self._sorter.documents, ordered.scores, self.offsets, self.active, problem.profile, problem.scales,
-            self._ranks, ordered.predicted if tight else NO_REFERENCE, NO_REFERENCE if tight else self._ideal,
+            self._ranks, ordered.predicted if tight else BY_SCORE, BY_SCORE if tight else self._ideal,
             self._deltas, xi, gradient, first, end,
         )  # fmt: skip
 

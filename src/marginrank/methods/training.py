@@ -72,14 +72,14 @@ class Training:
         # Two threads of BLAS for matrices as small as those of the solvers cost more than they bring.
         with threadpool_limits(1, "blas"):
             if isinstance(self.bound, Tight):
-                return self._tight(scorer, Cs, start, self.bound)
-            if not self.loss.convex:
-                if self.bound == "auto":
-                    return self._tight(scorer, Cs, start, Tight())
-                return replace(self, loss=self.loss.bounded("hinge"))._hinge(scorer, Cs, start)
+                loss = self.loss.bounded("tight") if self.loss.convex else self.loss
+                return replace(self, loss=loss)._descend(scorer, Cs, start, self.bound)
+            loss = self.loss.bounded("hinge") if self.bound == "hinge" else self.loss
+            if not loss.convex:
+                return replace(self, loss=loss)._descend(scorer, Cs, start, Tight())
             if isinstance(self.solver, ConcaveConvex):
-                return self._tight(scorer, Cs, start, Tight(anneal=self.solver.anneal))
-            return self._hinge(scorer, Cs, start)
+                return replace(self, loss=loss.bounded("tight"))._descend(scorer, Cs, start, Tight())
+            return replace(self, loss=loss)._hinge(scorer, Cs, start)
 
     def _hinge(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None) -> list[Fit]:
         risk = RankingRisk(scorer, self.loss, self.n_jobs)
@@ -91,7 +91,8 @@ class Training:
         has_tight = "tight" in self.loss.bounds
         if collapsed and self.bound == "auto" and has_tight:
             self._warn("training the tight bound instead; bound='tight' does so without this warning")
-            return replace(self, solver=_limits_of(self.solver))._tight(scorer, Cs, None, Tight(), collapsed=True)
+            tight = replace(self, loss=self.loss.bounded("tight"), solver=_limits_of(self.solver))
+            return tight._descend(scorer, Cs, None, Tight(), collapsed=True)
         if collapsed:
             advice = "use bound='tight' or 'auto'" if has_tight else "train for another measure or feature map"
             self._warn(f"the weights are near 0 and rank nothing; {advice}")
@@ -101,7 +102,7 @@ class Training:
             for s in solutions
         ]
 
-    def _tight(
+    def _descend(
         self,
         scorer: PreparedScorer,
         Cs: Sequence[float],
@@ -110,10 +111,10 @@ class Training:
         *,
         collapsed: bool = False,
     ) -> list[Fit]:
-        loss = self.loss.bounded("tight") if self.loss.convex else self.loss
-        _check_order(RankingRisk(scorer, loss, self.n_jobs))
+        """Minimise a loss that is not convex, near the w0 that training begins at."""
+        _check_order(RankingRisk(scorer, self.loss, self.n_jobs))
         center = tight.center(scorer, self.n_jobs)
-        risk = RankingRisk(scorer, loss, self.n_jobs, center)
+        risk = RankingRisk(scorer, self.loss, self.n_jobs, center)
         solver = _chosen(self.solver, risk)
         if isinstance(solver, ConcaveConvex) and tight.anneal:
             solver = replace(solver, anneal=tight.anneal)
@@ -121,8 +122,9 @@ class Training:
         at_zero, _ = risk(np.zeros(scorer.n_parameters))
         reference = 0.5 * float(center @ center)
         healths = [_health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
+        bound: Bound = "hinge" if self.loss.bounded("hinge") == self.loss else "tight"
         return [
-            Fit(s, loss, "tight", solver.name, health, center) for s, health in zip(solutions, healths, strict=True)
+            Fit(s, self.loss, bound, solver.name, health, center) for s, health in zip(solutions, healths, strict=True)
         ]
 
     def _warn(self, consequence: str) -> None:

@@ -133,4 +133,5 @@ def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
         document_ids=None if documents is None else documents[keep],
         document_groups=None if groups is None else groups[keep],
         rows=None,
+        keyed_by=None,
     )
