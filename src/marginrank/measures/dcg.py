@@ -34,9 +34,9 @@ class DCG(PositionMeasure):
         self._check(self.discount in DISCOUNTS, f"discount is one of {', '.join(DISCOUNTS)}")
 
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Gain of each grade."""
+        """Return the gain of each grade."""
         return GAINS[self.gain](grades)
 
     def discounts(self, n: int) -> FloatArray:
-        """Discount of the first n ranks, 0 after k."""
+        """Return the discounts of the first n ranks, 0 after rank k."""
         return cut(DISCOUNTS[self.discount](n), self.k)
