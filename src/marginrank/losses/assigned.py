@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from marginrank.errors import DataError
 from marginrank.losses.base import Bound, PreparedLoss, TwoBoundLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
-from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
+from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
@@ -113,7 +113,7 @@ class GroupedLoss(TwoBoundLoss):
     def _prepare(self, grades: FloatArray, offsets: IntArray) -> PreparedLoss:
         """Find the groups and the ideal ranking of each query."""
         measure = parse_measure(self.measure)
-        if not isinstance(measure, PositionMeasure) or measure.depth is None:
+        if not measure.sums_over_ranks or measure.depth is None:
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
         if len(self.groups) != len(grades):
             raise DataError(f"{len(self.groups)} groups for {len(grades)} documents; give one per document")
@@ -128,7 +128,7 @@ class GroupedLoss(TwoBoundLoss):
 class _PreparedGroups(_PreparedAssigned):
     def __init__(
         self,
-        measure: PositionMeasure,
+        measure: Measure,
         groups: AnyArray,
         feature_map: Positional,
         bound: Bound,
@@ -139,8 +139,8 @@ class _PreparedGroups(_PreparedAssigned):
         self._tight = bound == "tight"
         depth = measure.depth or 0
         rankings = Rankings(grades, offsets, grades, offsets)
-        self._gains = measure.gains(grades, rankings.best_per_document)
-        self._profile, self._discounts = feature_map.profile(depth, measure), measure.discounts(depth)
+        self._gains = measure.worth(rankings)
+        self._profile, self._discounts = feature_map.profile(depth, measure), np.asarray(measure.discounts(depth))
         self._members = [np.unique(groups[a:b], return_inverse=True)[1] for a, b in pairwise(offsets.tolist())]
         self._ideals: list[IntArray] = []
         self.active = np.zeros(len(offsets) - 1, dtype=np.bool_)
@@ -150,12 +150,7 @@ class _PreparedGroups(_PreparedAssigned):
             ideal = _first_of_groups(gains, members, depth)
             self._ideals.append(ideal)
             best = float(gains[ideal] @ self._discounts[: len(ideal)])
-            if measure.normalizer == "ideal":
-                self._scale[query] = best or 1.0
-            elif measure.normalizer == "total":
-                self._scale[query] = gains.sum() or 1.0
-            else:
-                self._scale[query] = float(measure.normalizer)
+            self._scale[query] = measure.divisor(ideal=best, total=float(gains.sum())) or 1.0
             self.active[query] = bool(np.ptp(gains) > 0) if len(gains) else False
 
     def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
