@@ -15,6 +15,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Bound, PreparedLoss, TwoBoundLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures.thresholds import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
@@ -115,6 +116,7 @@ class GroupedLoss(TwoBoundLoss):
         measure = parse_measure(self.measure)
         if not measure.sums_over_ranks or measure.depth is None:
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
+        check_grades([measure], grades)
         if len(self.groups) != len(grades):
             raise DataError(f"{len(self.groups)} groups for {len(grades)} documents; give one per document")
         feature_map = Positional(self.shape)

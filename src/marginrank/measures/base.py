@@ -81,6 +81,12 @@ class Measure(ABC):
         k: int | None = getattr(self, "k", None)
         return k
 
+    @property
+    def threshold(self) -> float | None:
+        """The lowest grade that is relevant; None if the measure does not divide grades into two kinds."""
+        rel: float | None = getattr(self, "rel", None)
+        return rel
+
     def worth(self, rankings: Rankings) -> FloatArray:
         """Return what each ranked document is worth; documents of equal worth form a level."""
         return rankings.grades

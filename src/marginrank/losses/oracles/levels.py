@@ -10,6 +10,7 @@ import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.measures import Measure, Rankings
+from marginrank.measures.thresholds import check_grades
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
@@ -95,6 +96,7 @@ class Levels:
 
 def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
     """Arrange documents by what they are worth to a measure; gains are normalised where the measure is."""
+    check_grades([measure], grades)
     rankings = Rankings(grades, offsets, grades, offsets)
     worth, scale = measure.worth(rankings), measure.scales(rankings)
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
