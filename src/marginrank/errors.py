@@ -1,4 +1,4 @@
-"""Errors that name the place and the way out."""
+"""Errors and warnings that name the place and the way out."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ class DataError(ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         """Errors cross process borders with their place intact."""
         return (_rebuild, (self.problem, self.path, self.line, self.column))
+
+
+class FractionalGradesWarning(UserWarning):
+    """Fractional grades count as irrelevant because they are below the relevance threshold of a measure."""
 
 
 def _rebuild(problem: str, path: str | None, line: int | None, column: int | None) -> DataError:

@@ -1,8 +1,8 @@
 """The model file: safetensors with a JSON header; reading one runs no code.
 
-The arrays are the tensors of the file. Its metadata has one entry, ``marginrank``: a JSON object with the kind of model,
-everything that is known of it, and a digest of every array and of itself, so that a damaged file is refused. The same
-content gives the same bytes.
+The arrays are the tensors of the file. Its metadata has one entry, ``marginrank``: a JSON object with the kind of
+model, everything that is known of it, and a digest of every array and of itself, so that a damaged file is refused. The
+same content gives the same bytes.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from marginrank.losses import (
 from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.oracles.assignment import prepare_assignment
 from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.problem import Problem, Violations
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import parse_measure
 from marginrank.scorers import LinearRisk
@@ -35,14 +35,14 @@ def by_assignment(measure, feature_map, grades, scores):
     problem = Problem(kind, chart, arrange(kind, grades, np.array([0, len(grades)])))
     sorter = Sorter(problem.levels)
     ordered = sorter.sort(scores, 0, 1)
-    ranks, deltas = np.empty(len(grades), dtype=np.int64), np.zeros(1)
-    prepare_assignment(problem)(ordered, np.ones(1), ranks, deltas, 0, 1)
+    violations = Violations.empty(problem.levels)
+    prepare_assignment(problem, ordered, violations)(np.ones(1), 0, 1)
     ideal = np.arange(len(grades))
     if chart.fixed_ideal:
         ideal[problem.levels.documents] = np.arange(len(grades))
         ideal = ideal[sorter.documents]
-    slopes = problem.scales[0] * (problem.profile[ranks] - problem.profile[ideal])
-    return deltas[0] + slopes @ ordered.scores
+    slopes = problem.scales[0] * (problem.profile[violations.ranks] - problem.profile[ideal])
+    return violations.deltas[0] + slopes @ ordered.scores
 
 
 @pytest.mark.parametrize("k", [100, 127, 128, 300])

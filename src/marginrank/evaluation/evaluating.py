@@ -15,6 +15,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation.judging import judge_run, judge_scores
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures.thresholds import check_grades
 from marginrank.typing import AnyArray, FloatArray
 
 #: What a judged topic that the run lacks counts: an error, nothing (trec_eval), or 0 (trec_eval -c).
@@ -131,6 +132,7 @@ def evaluate(
         scores = _as_scores(judged, ranked)
         ids, weights = judged.query_ids, judged.query_weights
         rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
+    check_grades(chosen.values(), rankings.pool)
     values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
     return Evaluation(rules.name, ids, values, weights)
 

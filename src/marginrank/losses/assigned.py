@@ -15,7 +15,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.losses.ideal import Ideal, TwoBoundLoss
-from marginrank.measures import Measure, PositionMeasure, Rankings, parse_measure
+from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
 
 
@@ -133,7 +133,7 @@ class GroupedLoss(TwoBoundLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         measure, feature_map = parse_measure(self.measure), self._map()
-        if not isinstance(measure, PositionMeasure) or measure.depth is None:
+        if not measure.sums_over_ranks or measure.depth is None:
             raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
         if not takes_groups(measure, feature_map):
             raise ValueError(
@@ -164,7 +164,7 @@ def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
     >>> takes_groups(parse_measure("ndcg@10"), Positional()), takes_groups(parse_measure("ndcg"), Positional())
     (True, False)
     """
-    if not isinstance(measure, PositionMeasure) or measure.depth is None or not isinstance(feature_map, Positional):
+    if not measure.sums_over_ranks or measure.depth is None or not isinstance(feature_map, Positional):
         return False
     return bool(feature_map.profile(measure.depth, measure)[-1] >= 0)
 
@@ -184,14 +184,13 @@ class PreparedGroups(_PreparedAssigned):
         grades, offsets, groups = judged.grades, judged.offsets, judged.groups
         if groups is None:
             raise DataError("these queries have no document_groups; give Queries with them, or groups with the grades")
-        if not isinstance(measure, PositionMeasure):
-            raise TypeError(f"{measure} is not a sum over ranks")
+        check_grades([measure], grades)
         self.offsets = offsets
         self._tight, self._by_score = bound == "tight", ideal == "scores"
         depth = measure.depth or 0
         rankings = Rankings(grades, offsets, grades, offsets)
-        self._gains = measure.gains(grades, rankings.best_per_document)
-        self._profile, self._discounts = feature_map.profile(depth, measure), measure.discounts(depth)
+        self._gains = measure.worth(rankings)
+        self._profile, self._discounts = feature_map.profile(depth, measure), np.asarray(measure.discounts(depth))
         self._members = [np.unique(groups[a:b], return_inverse=True)[1] for a, b in pairwise(offsets.tolist())]
         self._ideals: list[IntArray] = []
         self.active = np.zeros(len(offsets) - 1, dtype=np.bool_)
@@ -202,12 +201,7 @@ class PreparedGroups(_PreparedAssigned):
             first = _first_of_groups(gains, members, depth, own)
             self._ideals.append(first)
             best = float(gains[first] @ self._discounts[: len(first)])
-            if measure.normalizer == "ideal":
-                self._scale[query] = best or 1.0
-            elif measure.normalizer == "total":
-                self._scale[query] = gains.sum() or 1.0
-            else:
-                self._scale[query] = float(measure.normalizer)
+            self._scale[query] = measure.divisor(ideal=best, total=float(gains.sum())) or 1.0
             self.active[query] = bool(np.ptp(gains) > 0) if len(gains) else False
 
     def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:

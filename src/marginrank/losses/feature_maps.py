@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.components import Component
-from marginrank.measures.base import PositionMeasure
+from marginrank.measures import Measure
 from marginrank.typing import FloatArray, IntArray
 
 Scale: TypeAlias = Literal["pairs", "all"]
@@ -31,7 +31,7 @@ class FeatureMap(Component, ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def profile(self, n: int, measure: object) -> FloatArray:
+    def profile(self, n: int, measure: Measure | None) -> FloatArray:
         """A at the first n ranks, not rising."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class PartialOrder(FeatureMap):
         if self.scale not in ("pairs", "all"):
             raise ValueError(f"scale is {self.scale!r}; choose 'pairs' or 'all'")
 
-    def profile(self, n: int, measure: object) -> FloatArray:  # noqa: ARG002
+    def profile(self, n: int, measure: Measure | None) -> FloatArray:  # noqa: ARG002
         """−2r: each document of another level that comes before takes away 1 and does not add 1."""
         return -2.0 * np.arange(float(n))
 
@@ -122,19 +122,20 @@ class Positional(FeatureMap):
         elif len(self.shape) == 0 or not np.isfinite(self.shape).all() or np.any(np.diff(self.shape) > 0):
             raise ValueError("a profile is a sequence of at least one number that does not rise")
 
-    def profile(self, n: int, measure: object) -> FloatArray:
+    def profile(self, n: int, measure: Measure | None) -> FloatArray:
         """A at the first n ranks."""
         if not isinstance(self.shape, str):
             return np.array([float(self.shape[min(rank, len(self.shape) - 1)]) for rank in range(n)])
         if self.shape == "truncated":
-            k = getattr(measure, "depth", None)
+            k = None if measure is None else measure.depth
             if k is None:
                 raise ValueError(f"profile 'truncated' needs a measure with a cutoff, not {measure}")
             return np.maximum(float(k) - np.arange(float(n)), 0.0)
         if self.shape == "discount":
-            if not isinstance(measure, PositionMeasure):
+            discounts = None if measure is None else measure.discounts(n)
+            if discounts is None:
                 raise ValueError(f"profile 'discount' needs a measure with a discount, not {measure}")
-            return measure.discounts(n)
+            return discounts
         return PROFILES[self.shape](n, self.d, self.c)
 
     def scales(self, lengths: IntArray, n_pairs: IntArray) -> FloatArray:  # noqa: ARG002
@@ -151,7 +152,7 @@ class FirstRelevant(FeatureMap):
 
     name = "mrr"
 
-    def profile(self, n: int, measure: object) -> FloatArray:  # noqa: ARG002
+    def profile(self, n: int, measure: Measure | None) -> FloatArray:  # noqa: ARG002
         """There is none."""
         raise TypeError("φmrr has no profile over ranks")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations, pairwise, permutations
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -109,9 +109,8 @@ class PairwiseHinge(Loss):
         kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), _NO_WEIGHTS
         if self.rank_weights is not None:
             kinds, weights = _weight_table(self.rank_weights, levels)
-        return _PreparedPairs(
-            levels, np.zeros(len(levels.gains)), self.margin, self.power == 2, self.normalize, kinds, weights
-        )
+        heights, scales = np.zeros(len(levels.gains)), _scales(self.normalize, levels.pairs)
+        return _PreparedPairs(levels, Hinges(heights, kinds, weights, scales, float(self.margin), self.power == 2))
 
 
 def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Levels) -> tuple[IntArray, FloatArray]:
@@ -227,28 +226,49 @@ class PositionHinge(Loss):
         m = {"levels": counts, "documents": levels.lengths, "bound": counts * (counts - 1)}[self.m]
         label = 1.0 + np.arange(len(levels.gains)) - np.repeat(levels.of_query[:-1], counts)
         kinds = np.zeros(len(label), dtype=np.int64)
-        return _PreparedPairs(levels, np.repeat(m, counts) / label, 0.0, False, self.normalize, kinds, _NO_WEIGHTS)
+        heights, scales = np.repeat(m, counts) / label, _scales(self.normalize, levels.pairs)
+        return _PreparedPairs(levels, Hinges(heights, kinds, _NO_WEIGHTS, scales, 0.0, False))
+
+
+class Hinges(NamedTuple):
+    """Hinges over pairs, as the kernel takes them.
+
+    Args:
+        heights: By level; height(better) − height(worse) is added to the margin of a pair of levels.
+        kinds: The row and column of ``weights`` that each level takes.
+        weights: The weight of pairs by kind of the better and of the worse level; empty where all pairs weigh 1.
+        scales: By query.
+        margin: By how much the better document should score higher.
+        squared: Whether the hinges are squared.
+    """
+
+    heights: FloatArray
+    kinds: IntArray
+    weights: FloatArray
+    scales: FloatArray
+    margin: float
+    squared: bool
+
+
+class Runs(NamedTuple):
+    """Scores less heights, and documents, by place: room for the kernel to merge levels in."""
+
+    scores: FloatArray
+    documents: IntArray
 
 
 class _PreparedPairs(PreparedLoss):
-    def __init__(
-        self,
-        levels: Levels,
-        heights: FloatArray,
-        margin: float,
-        squared: bool,
-        normalize: Normalize,
-        kinds: IntArray,
-        weights: FloatArray,
-    ) -> None:
+    def __init__(self, levels: Levels, hinges: Hinges) -> None:
+        from marginrank.losses.pairwise_kernel import pairwise_hinges  # noqa: PLC0415
+
+        self._add_hinges = pairwise_hinges
         self.offsets = levels.queries
         self.active = levels.ordered
         self.levels = levels
-        self._heights, self._margin, self._squared = heights, float(margin), squared
-        self._scales = _scales(normalize, levels.pairs)
-        self._kinds, self._weights = kinds, weights
+        self._squared = hinges.squared
         self._sorter = Sorter(levels)
-        self._keys, self._order = np.empty(len(levels.documents)), np.empty_like(levels.documents)
+        self._ordered, self._layout, self._hinges = map(tuple, (self._sorter.sorted, levels.layout, hinges))
+        self._runs = tuple(Runs(np.empty(len(levels.documents)), np.empty_like(levels.documents)))
         self._xi = np.empty(len(levels.ordered))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
@@ -262,14 +282,8 @@ class _PreparedPairs(PreparedLoss):
     def _sum(
         self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
     ) -> None:
-        from marginrank.losses.pairwise_kernel import pairwise_hinges  # noqa: PLC0415
-
-        levels, ordered = self.levels, self._sorter.sort(scores, first, end)
-        pairwise_hinges(
-            ordered.scores, self._sorter.documents, self._heights, self.offsets, levels.offsets, levels.of_query,
-            self.active, self._kinds, self._weights, self._scales, self._margin, self._squared, self._keys, self._order,
-            direction, xi, out, first, end,
-        )  # fmt: skip
+        self._sorter.sort(scores, first, end)
+        self._add_hinges(self._ordered, self._layout, self._hinges, self._runs, direction, (xi, out), first, end)
 
 
 @dataclass(frozen=True)

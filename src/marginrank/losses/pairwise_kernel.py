@@ -5,36 +5,42 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from marginrank.losses.oracles.levels import Layout
+from marginrank.losses.oracles.problem import Slacks, Sorted
+from marginrank.losses.pairwise import Hinges, Runs
+
 
 @njit(nogil=True, cache=True)
-def _merge(scores, documents, start, middle, end, spare_scores, spare_documents):  # type: ignore[no-untyped-def]
+def _merge(runs, start, middle, end, spare):  # type: ignore[no-untyped-def]
     """Merge two runs that fall in score, in place."""
+    scores, documents = runs.scores, runs.documents
     n = middle - start
     for place in range(n):
-        spare_scores[place] = scores[start + place]
-        spare_documents[place] = documents[start + place]
+        spare.scores[place] = scores[start + place]
+        spare.documents[place] = documents[start + place]
     left, right = 0, middle
     for place in range(start, end):
         if left == n:
             return
-        if right < end and scores[right] > spare_scores[left]:
+        if right < end and scores[right] > spare.scores[left]:
             scores[place], documents[place] = scores[right], documents[right]
             right += 1
         else:
-            scores[place], documents[place] = spare_scores[left], spare_documents[left]
+            scores[place], documents[place] = spare.scores[left], spare.documents[left]
             left += 1
 
 
 @njit(nogil=True, cache=True)
-def _sweep(  # type: ignore[no-untyped-def]
-    scores, documents, better, better_end, worse, worse_end, margin, weight, squared, gradient
-):
-    """Add the derivatives of the pairs of two runs that fall in score, one better than the other; give their loss.
+def _sweep(runs, better_run, worse_run, hinge, weight, gradient):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the pairs of two runs that fall in score, one better than the other; return their loss.
 
     The worse documents that violate the margin of a better one are the first of their run, and going down the better
     run their gaps margin − (s_better − s_worse) only grow; going up the worse run so do the gaps of the better
     documents. Gaps, and squares of gaps, are summed by what they grow by: nothing is subtracted, so nothing cancels.
     """
+    scores, documents, margin, squared = runs.scores, runs.documents, hinge.margin, hinge.squared
+    better, better_end = better_run
+    worse, worse_end = worse_run
     total = 0.0
     violators, gaps, squares = 0, 0.0, 0.0
     other = worse
@@ -78,15 +84,16 @@ def _sweep(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _curve(  # type: ignore[no-untyped-def]
-    scores, documents, better, better_end, worse, worse_end, margin, weight, direction, product
-):
+def _curve(runs, better_run, worse_run, margin, weight, direction, product):  # type: ignore[no-untyped-def]
     """Add the second derivatives of the squared hinges of two runs, times a direction v.
 
     A document i gets 2·Σ (v_i − v_j) over the documents j that it violates a margin with, which are found as in
     `_sweep`. Only differences of v matter, so v is counted from one document on: large numbers that all documents share
     would drown them.
     """
+    scores, documents = runs.scores, runs.documents
+    better, better_end = better_run
+    worse, worse_end = worse_run
     origin = direction[documents[better]]
     violators, moves = 0, 0.0
     other = worse
@@ -111,91 +118,78 @@ def _curve(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _add_pairs(  # type: ignore[no-untyped-def]
-    scores, documents, better, better_end, worse, worse_end, margin, weight, squared, direction, out
-):
-    """Add the derivatives of the pairs of two runs and give their loss; or, with a direction, the second ones."""
+def _add_pairs(runs, better, worse, hinge, weight, direction, out):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the pairs of two runs and return their loss; or, with a direction, the second ones."""
     if direction is None:
-        return _sweep(scores, documents, better, better_end, worse, worse_end, margin, weight, squared, out)
-    _curve(scores, documents, better, better_end, worse, worse_end, margin, weight, direction, out)
+        return _sweep(runs, better, worse, hinge, weight, out)
+    _curve(runs, better, worse, hinge.margin, weight, direction, out)
     return 0.0
 
 
 @njit(nogil=True, cache=True)
-def _all_pairs(  # type: ignore[no-untyped-def]
-    scores, documents, bounds, n_runs, margin, squared, direction, out, spare_scores, spare_documents
-):
+def _all_pairs(runs, offsets, n_runs, hinge, direction, out, spare):  # type: ignore[no-untyped-def]
     """Sweep neighbouring runs and merge them, until one is left: n log L for L levels of n documents, best first."""
     total = 0.0
     while n_runs > 1:
         for run in range(0, n_runs - 1, 2):
-            start, middle, end = bounds[run], bounds[run + 1], bounds[run + 2]
-            total += _add_pairs(scores, documents, start, middle, middle, end, margin, 1.0, squared, direction, out)
+            start, middle, end = offsets[run], offsets[run + 1], offsets[run + 2]
+            total += _add_pairs(runs, (start, middle), (middle, end), hinge, 1.0, direction, out)
             if n_runs > 2:
-                _merge(scores, documents, start, middle, end, spare_scores, spare_documents)
-        end = bounds[n_runs]
+                _merge(runs, start, middle, end, spare)
+        end = offsets[n_runs]
         n_runs = (n_runs + 1) // 2
         for run in range(n_runs):
-            bounds[run] = bounds[2 * run]
-        bounds[n_runs] = end
+            offsets[run] = offsets[2 * run]
+        offsets[n_runs] = end
     return total
 
 
 @njit(nogil=True, cache=True)
-def _weighted_pairs(scores, documents, bounds, kinds, weights, margin, squared, direction, out):  # type: ignore[no-untyped-def]
+def _weighted_pairs(runs, offsets, kinds, hinge, direction, out):  # type: ignore[no-untyped-def]
     """Sweep every pair of levels with its own weight: n·L for L levels of n documents."""
     total = 0.0
     for better in range(len(kinds)):
         for worse in range(better + 1, len(kinds)):
-            weight = weights[kinds[better], kinds[worse]]
+            weight = hinge.weights[kinds[better], kinds[worse]]
             if weight > 0.0:
-                total += _add_pairs(
-                    scores, documents, bounds[better], bounds[better + 1], bounds[worse], bounds[worse + 1],
-                    margin, weight, squared, direction, out,
-                )  # fmt: skip
+                better_run, worse_run = (offsets[better], offsets[better + 1]), (offsets[worse], offsets[worse + 1])
+                total += _add_pairs(runs, better_run, worse_run, hinge, weight, direction, out)
     return total
 
 
 @njit(nogil=True, cache=True)
-def pairwise_hinges(  # type: ignore[no-untyped-def]
-    sorted_scores, documents, heights, queries, level_offsets, of_query, active, kinds, weights, scales, margin,
-    squared, keys, order, direction, xi, out, first, end,
-):  # fmt: skip
+def pairwise_hinges(ordered, layout, hinge, runs, direction, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and derivatives of queries ``first`` to ``end``; or, with a direction, the second derivatives.
 
-    Without a ``direction`` the derivatives go to ``out``. With one, ``out`` is the generalised Hessian of the squared
-    hinges times the direction, which is by document, and the slacks are 0.
-
-    ``sorted_scores`` and ``documents`` are by place, level after level, sorted by score inside levels; ``keys`` and
-    ``order`` are room to work in. ``heights`` are added to the margins of pairs of levels as height(better) −
-    height(worse), which is the same as taking them off the scores. Without ``weights`` all pairs weigh 1; otherwise
-    ``kinds`` says which row or column of ``weights`` a level takes.
+    Without a ``direction`` the derivatives go to ``slacks.gradient``. With one, that is the generalised Hessian of the
+    squared hinges times the direction, which is by document, and the slacks are 0. ``runs`` is room to work in.
     """
+    ordered, layout, hinge = Sorted(*ordered), Layout(*layout), Hinges(*hinge)
+    runs, slacks = Runs(*runs), Slacks(*slacks)
+    queries, of_query, out = layout.queries, layout.of_query, slacks.gradient
     longest, most_levels = 0, 0
     for query in range(first, end):
         longest = max(longest, queries[query + 1] - queries[query])
         most_levels = max(most_levels, of_query[query + 1] - of_query[query])
-    spare_scores, spare_documents = np.empty(longest), np.empty(longest, dtype=np.int64)
-    bounds = np.empty(most_levels + 1, dtype=np.int64)
+    spare = Runs(np.empty(longest), np.empty(longest, dtype=np.int64))
+    offsets = np.empty(most_levels + 1, dtype=np.int64)
     for query in range(first, end):
         start, stop = queries[query], queries[query + 1]
         out[start:stop] = 0.0
-        xi[query] = 0.0
-        if not active[query]:
+        slacks.xi[query] = 0.0
+        if not layout.active[query]:
             continue
         low, high = of_query[query], of_query[query + 1]
         for level in range(low, high):
-            bounds[level - low] = level_offsets[level]
-            for place in range(level_offsets[level], level_offsets[level + 1]):
-                keys[place] = sorted_scores[place] - heights[level]
-        order[start:stop] = documents[start:stop]
-        bounds[high - low] = stop
-        if len(weights) == 0:
-            total = _all_pairs(
-                keys, order, bounds, high - low, margin, squared, direction, out, spare_scores, spare_documents
-            )
+            offsets[level - low] = layout.offsets[level]
+            for place in range(layout.offsets[level], layout.offsets[level + 1]):
+                runs.scores[place] = ordered.scores[place] - hinge.heights[level]
+        runs.documents[start:stop] = ordered.documents[start:stop]
+        offsets[high - low] = stop
+        if len(hinge.weights) == 0:
+            total = _all_pairs(runs, offsets, high - low, hinge, direction, out, spare)
         else:
-            total = _weighted_pairs(keys, order, bounds, kinds[low:high], weights, margin, squared, direction, out)
-        xi[query] = scales[query] * total
+            total = _weighted_pairs(runs, offsets, hinge.kinds[low:high], hinge, direction, out)
+        slacks.xi[query] = hinge.scales[query] * total
         for document in range(start, stop):
-            out[document] *= scales[query]
+            out[document] *= hinge.scales[query]

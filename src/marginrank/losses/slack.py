@@ -12,10 +12,9 @@ from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal import IdealLoss
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.problem import Clusters, Coefficients, Problem, Violations
 from marginrank.losses.oracles.sorting import Sorter
-from marginrank.measures import Measure, PositionMeasure, parse_measure
-from marginrank.measures.rr import RR
+from marginrank.measures import Measure, parse_measure
 from marginrank.typing import FloatArray, IntArray
 
 #: Logarithms of the smallest and largest weight of the loss that the search tries, and how often it halves them.
@@ -55,7 +54,7 @@ class SlackLoss(IdealLoss):
     @property
     def exact(self) -> bool:
         """For reciprocal rank; for other measures it depends on the queries, and `PreparedLoss.exact` tells."""
-        return isinstance(parse_measure(self.measure), RR)
+        return parse_measure(self.measure).first_only
 
     @property
     def criterion(self) -> str:
@@ -72,11 +71,11 @@ class SlackLoss(IdealLoss):
 
 def _has_few_values(problem: Problem) -> bool:
     measure = problem.measure
-    if isinstance(measure, RR):
-        return True
-    if not isinstance(measure, PositionMeasure) or measure.depth is None:
+    if measure.first_only:
+        return measure.discounts(1) is not None
+    if not measure.sums_over_ranks or measure.depth is None:
         return False
-    flat = bool(np.all(measure.discounts(measure.depth) == 1.0))
+    flat = bool(np.all(problem.discounts[: measure.depth] == 1.0))
     return flat and int(problem.levels.counts.max(initial=0)) <= 2
 
 
@@ -87,7 +86,7 @@ class _PreparedRescaled(PreparedLoss):
         self.active = problem.active
         self._sorter = Sorter(problem.levels)
         self._ideal = ideal
-        self._ranks = np.empty(len(problem.levels.documents), dtype=np.int64)
+        self._violations = Violations.empty(problem.levels)
 
 
 class _PreparedClusters(_PreparedRescaled):
@@ -95,20 +94,21 @@ class _PreparedClusters(_PreparedRescaled):
         super().__init__(problem, ideal)
         levels = problem.levels
         first = levels.of_query[:-1][self.active]
-        self._worth = np.zeros(len(self.active))
-        self._worth[self.active] = levels.gains[first] - levels.gains[first + 1]
-        self._cutoff = problem.measure.depth or int(levels.lengths.max(initial=0)) + 1
+        worth = np.zeros(len(self.active))
+        worth[self.active] = levels.gains[first] - levels.gains[first + 1]
+        cutoff = problem.measure.depth or levels.longest + 1
+        self._layout, self._ordered = tuple(levels.layout), tuple(self._sorter.sorted)
+        self._clusters = tuple(Clusters(worth, problem.discounts, cutoff, problem.measure.first_only))
+        self._coefficients = tuple(Coefficients(problem.profile, problem.scales, self._ideal))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         from marginrank.losses.oracles.first_relevant_kernel import rescaled_clusters  # noqa: PLC0415
 
-        problem, levels = self.problem, self.problem.levels
-        ordered = self._sorter.sort(scores, first, end)
+        ranks = self._violations.ranks
+        self._sorter.sort(scores, first, end)
         rescaled_clusters(
-            ordered.scores, ordered.places, self._sorter.documents, self.offsets, levels.offsets, levels.of_query,
-            self.active, problem.profile, problem.scales, self._ideal, self._worth, self._cutoff,
-            isinstance(problem.measure, RR), self._ranks, xi, gradient, first, end,
-        )  # fmt: skip
+            self._ordered, self._layout, self._coefficients, self._clusters, ranks, (xi, gradient), first, end
+        )
 
 
 class _PreparedSearch(_PreparedRescaled):
@@ -117,10 +117,9 @@ class _PreparedSearch(_PreparedRescaled):
         self.exact = False
         levels = problem.levels
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
-        self._rank = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest).prepare(
-            problem
-        )
-        self._weights, self._deltas = np.ones(len(self.active)), np.zeros(len(self.active))
+        oracle = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest)
+        self._rank = oracle.prepare(problem, self._sorter.sorted, self._violations)
+        self._weights = np.ones(len(self.active))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         queries, places = slice(first, end), slice(self.offsets[first], self.offsets[end])
@@ -137,11 +136,11 @@ class _PreparedSearch(_PreparedRescaled):
         for _ in range(ROUNDS):
             weights = np.exp((low + high) / 2.0)
             self._weights[queries] = weights
-            self._rank(ordered, self._weights, self._ranks, self._deltas, first, end)
-            ranks = np.where(self.active[queries][query], self._ranks[places], ideal)
+            self._rank(self._weights, first, end)
+            ranks = np.where(self.active[queries][query], self._violations.ranks[places], ideal)
             slopes = scale * (self.problem.profile[ranks] - self.problem.profile[ideal])
             slack = 1.0 + np.bincount(query, slopes * ordered.scores[places], minlength=end - first)
-            delta = np.where(self.active[queries], self._deltas[queries] / weights, 0.0)
+            delta = np.where(self.active[queries], self._violations.deltas[queries] / weights, 0.0)
             better = delta * slack > xi[queries]
             xi[queries][better] = (delta * slack)[better]
             changed = better[query]

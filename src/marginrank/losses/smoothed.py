@@ -10,7 +10,7 @@ from marginrank.losses.ideal import IdealLoss
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.grade_lattice import tabulate_credits
 from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.problem import Coefficients, Problem
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, parse_measure
 from marginrank.typing import FloatArray, IntArray
@@ -66,15 +66,14 @@ class _PreparedSmoothed(PreparedLoss):
         self.offsets = problem.levels.queries
         self.active = problem.active
         self._sorter = Sorter(problem.levels)
-        self._ideal = ideal
-        self._credit, self._starts = tabulate_credits(problem)
+        self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
+        self._coefficients = tuple(Coefficients(problem.profile, problem.scales, ideal))
+        self._credits = tuple(tabulate_credits(problem))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         from marginrank.losses.oracles.smooth_kernel import smoothed_paths  # noqa: PLC0415
 
-        levels, ordered = self.problem.levels, self._sorter.sort(scores, first, end)
+        self._sorter.sort(scores, first, end)
         smoothed_paths(
-            ordered.scores, self._sorter.documents, self.offsets, levels.offsets, levels.of_query, self.active,
-            self.problem.scales, self.problem.profile, self._credit, self._starts, self._ideal, self.temperature,
-            xi, gradient, first, end,
-        )  # fmt: skip
+            self._ordered, self._layout, self._coefficients, self._credits, self.temperature, (xi, gradient), first, end
+        )

@@ -10,10 +10,10 @@ import numpy as np
 from marginrank.losses.assigned import PreparedGroups, takes_groups
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
-from marginrank.losses.ideal import BY_SCORE, TwoBoundLoss
+from marginrank.losses.ideal import TwoBoundLoss
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.problem import Coefficients, Problem, Violations
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
@@ -81,29 +81,30 @@ class StructuredLoss(TwoBoundLoss):
 
 class _PreparedStructured(PreparedLoss):
     def __init__(self, problem: Problem, bound: Bound, ideal: IntArray) -> None:
+        from marginrank.losses.oracles.sorting_kernel import finish  # noqa: PLC0415
+
         levels = problem.levels
+        self._finish = finish
         self.problem = problem
         self.bound = bound
         self.offsets = levels.queries
         self.active = problem.active
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
         self.oracle = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest)
-        self._rank = self.oracle.prepare(problem)
         self._sorter = Sorter(levels)
+        violations = Violations.empty(levels)
+        self._rank = self.oracle.prepare(problem, self._sorter.sorted, violations)
         self._ideal = ideal
-        self._weights, self._deltas = np.ones(len(self.active)), np.zeros(len(self.active))
-        self._ranks = np.empty(len(levels.documents), dtype=np.int64)
+        self._layout, self._ordered, self._violations = map(tuple, (levels.layout, self._sorter.sorted, violations))
+        self._coefficients = tuple(Coefficients(problem.profile, problem.scales, self._ideal))
+        self._weights = np.ones(len(self.active))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        from marginrank.losses.oracles.sorting_kernel import finish  # noqa: PLC0415
-
-        problem, tight = self.problem, self.bound == "tight"
-        ordered = self._sorter.sort(scores, first, end)
-        self._rank(ordered, self._weights, self._ranks, self._deltas, first, end)
-        finish(
-            self._sorter.documents, ordered.scores, self.offsets, self.active, problem.profile, problem.scales,
-            self._ranks, ordered.predicted if tight else BY_SCORE, BY_SCORE if tight else self._ideal,
-            self._deltas, xi, gradient, first, end,
+        self._sorter.sort(scores, first, end)
+        self._rank(self._weights, first, end)
+        self._finish(
+            self._ordered, self._layout, self._coefficients, self._violations, self.bound == "tight", (xi, gradient),
+            first, end,
         )  # fmt: skip
 
 
@@ -116,14 +117,11 @@ class _PreparedFirstRelevant(PreparedLoss):
         self.offsets = problem.levels.queries
         self.active = problem.active
         self._sorter = Sorter(problem.levels)
-        self._cutoff = problem.measure.depth or int(problem.levels.lengths.max(initial=0)) + 1
+        self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         from marginrank.losses.oracles.first_relevant_kernel import first_relevant_loss  # noqa: PLC0415
 
-        levels = self.problem.levels
-        ordered = self._sorter.sort(scores, first, end)
-        first_relevant_loss(
-            ordered.scores, self._sorter.documents, self.offsets, levels.offsets, levels.of_query, self.active,
-            self._cutoff, self.bound == "tight", xi, gradient, first, end,
-        )  # fmt: skip
+        tight = self.bound == "tight"
+        self._sorter.sort(scores, first, end)
+        first_relevant_loss(self._ordered, self._layout, self.problem.discounts, tight, (xi, gradient), first, end)

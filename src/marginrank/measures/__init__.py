@@ -9,16 +9,16 @@ import importlib
 import pkgutil
 from importlib.metadata import entry_points
 
-from marginrank.measures.base import BinaryMeasure, Measure, PositionMeasure, parse_measure
+from marginrank.measures.base import BinaryMeasure, Measure, PositionMeasure, TwoLevels, parse_measure
 from marginrank.measures.rankings import Rankings
 
-__all__ = ["BinaryMeasure", "Measure", "PositionMeasure", "Rankings", "all_measures", "parse_measure"]
+__all__ = ["BinaryMeasure", "Measure", "PositionMeasure", "Rankings", "TwoLevels", "all_measures", "parse_measure"]
 
 ENTRY_POINTS = "marginrank.measures"
 
 
 def all_measures() -> dict[str, type[Measure]]:
-    """Every registered measure by name, in alphabetical order."""
+    """Return every registered measure by name, in alphabetical order."""
     return dict(sorted(Measure.registry.items()))
 
 

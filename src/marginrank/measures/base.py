@@ -1,4 +1,4 @@
-"""What a measure is, how it is spelled, and where it is found."""
+"""Measures: their values, their structure, their spelling and their registry."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.measures.rankings import Rankings, discounted_sums
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 #: What a sum over ranks is divided by: a number, its value for the best ranking, or the gains of all judged documents.
 Normalizer: TypeAlias = float | Literal["ideal", "total"]
@@ -22,16 +22,40 @@ _SPELLING = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<k>[0-9]+))?(?:\((?P<a
 _OTHER_NAMES = {"map": "ap", "mrr": "rr", "precision": "p", "prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
 
 
+class TwoLevels(NamedTuple):
+    """Queries whose documents have two levels: how many documents each level has, and what one of them is worth."""
+
+    n_rel: IntArray
+    n_irr: IntArray
+    better: FloatArray
+    worse: FloatArray
+
+    def take(self, queries: IntArray) -> TwoLevels:
+        """Return the levels of some queries, in any order and as often as they are named."""
+        return TwoLevels(self.n_rel[queries], self.n_irr[queries], self.better[queries], self.worse[queries])
+
+
 @dataclass(frozen=True, repr=False)
 class Measure(ABC):
     """The value of a ranking; larger is better.
 
     A subclass with a ``name`` is registered under it, and its fields are its parameters: ``k`` is spelled ``@k``,
     the others in parentheses. The repr of a measure is its spelling.
+
+    ``values`` and ``defined`` are enough for evaluation. Training needs to know the structure of the measure: what
+    documents are worth (``worth``, ``scales``), the discounts of ranks, the credits of relevant documents, and the
+    three claims below. The defaults claim nothing; the more a measure declares, the faster the oracle it gets.
     """
 
     name: ClassVar[str]
     registry: ClassVar[dict[str, type[Measure]]] = {}
+
+    #: Whether the value is Σ_r discount(r) · worth of the document at r / scale, for any number of levels.
+    sums_over_ranks: ClassVar[bool] = False
+    #: Whether, with two levels, every (relevant, irrelevant) pair in the wrong order costs the same.
+    sums_over_pairs: ClassVar[bool] = False
+    #: Whether, with two levels, only the first relevant document has a credit.
+    first_only: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -45,28 +69,62 @@ class Measure(ABC):
 
     @abstractmethod
     def values(self, rankings: Rankings) -> FloatArray:
-        """Value of the ranking of each query."""
+        """Compute the value of each query's ranking."""
 
     @abstractmethod
     def defined(self, rankings: Rankings) -> BoolArray:
-        """Which queries have judgements that any ranking could earn something by."""
+        """Tell which queries have a ranking with a value above 0."""
 
     @property
     def depth(self) -> int | None:
-        """How many ranks count; None for all."""
+        """Number of ranks that count; None for all."""
         k: int | None = getattr(self, "k", None)
         return k
 
+    @property
+    def threshold(self) -> float | None:
+        """The lowest grade that is relevant; None if the measure does not divide grades into two kinds."""
+        rel: float | None = getattr(self, "rel", None)
+        return rel
+
+    def worth(self, rankings: Rankings) -> FloatArray:
+        """Return what each ranked document is worth; documents of equal worth form a level."""
+        return rankings.grades
+
+    def scales(self, rankings: Rankings) -> FloatArray:
+        """Return what the worth of each query's documents is divided by; 0 where no ranking has a value above 0."""
+        return np.ones(len(rankings))
+
+    def divisor(self, *, ideal: float, total: float) -> float:  # noqa: ARG002
+        """Return the scale of one query, given the discounted worth of its best ranking and the sum of all worth."""
+        return 1.0
+
+    def discounts(self, n: int) -> FloatArray | None:  # noqa: ARG002
+        """Return the discounts of the first n ranks, non-increasing; None if the measure has no discount."""
+        return None
+
+    def shares(self, i: AnyArray, levels: TwoLevels) -> FloatArray | None:  # noqa: ARG002
+        """Return the credit of the i-th relevant document (from 1) over the discount of its rank; None if unknown."""
+        return None
+
+    def credits(self, i: AnyArray, j: AnyArray, levels: TwoLevels) -> FloatArray | None:
+        """Return the credit of the i-th relevant document (from 1) with j irrelevant ones before it; None if unknown.
+
+        The value of a ranking of two levels is the sum of the credits, up to a constant.
+        """
+        shares, discounts = self.shares(i, levels), self.discounts(int((i + j).max(initial=0)))
+        return None if shares is None or discounts is None else shares * discounts[i + j - 1]
+
     def value(self, grades: npt.ArrayLike) -> float:
-        """Value of one ranking, given the grades of its documents from first to last."""
+        """Compute the value of one ranking from the grades of its documents, first rank first."""
         return float(self.values(Rankings.of_list(grades))[0])
 
     def ideal(self, grades: npt.ArrayLike) -> float:
-        """Value of the best ranking of documents with these grades."""
+        """Compute the value of the best ranking of documents with these grades."""
         return self.value(np.sort(np.asarray(grades, dtype=np.float64))[::-1])
 
     def delta(self, grades: npt.ArrayLike) -> float:
-        """Loss Δ of one ranking: what the best ranking of the same documents has more."""
+        """Compute the loss Δ of one ranking: the value of the best ranking minus its own."""
         return self.ideal(grades) - self.value(grades)
 
     def __repr__(self) -> str:
@@ -178,16 +236,18 @@ def _literal(word: str) -> bool | int | float | str:
 class PositionMeasure(Measure):
     """A sum over ranks of discount times gain: Σ_r D(r)·G(grade at r), divided by a normaliser.
 
-    A subclass gives the gains and the discounts, and that is all that evaluation and training need.
+    A subclass defines ``gains`` and ``discounts``; evaluation and training need nothing else.
     """
+
+    sums_over_ranks = True
 
     @abstractmethod
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:
-        """Gain of each grade, not falling as the grade rises; ``best`` is the highest grade of the same query."""
+        """Return the gain of each grade, non-decreasing in the grade; ``best`` is the highest grade of the query."""
 
     @abstractmethod
     def discounts(self, n: int) -> FloatArray:
-        """Discount of the first n ranks, not rising, 0 where a rank does not count."""
+        """Return the discounts of the first n ranks, non-increasing, 0 for ranks that do not count."""
 
     @property
     def normalizer(self) -> Normalizer:
@@ -195,21 +255,35 @@ class PositionMeasure(Measure):
         return 1.0
 
     def values(self, rankings: Rankings) -> FloatArray:
-        """Discounted sum of each query; 0 where the normaliser is 0."""
-        gains = rankings.mean_over_ties(self.gains(rankings.grades, rankings.best_per_document))
+        """Compute the discounted sum of each query; 0 where the normaliser is 0."""
+        gains = rankings.mean_over_ties(self.worth(rankings))
         sums = discounted_sums(gains, rankings.offsets, cut(self.discounts(rankings.longest), rankings.depth))
         scale = self.scales(rankings)
         return np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0)
 
     def defined(self, rankings: Rankings) -> BoolArray:
-        """Queries with a document that has a gain."""
+        """Tell which queries have a document with a gain."""
         return self.gains(rankings.best, rankings.best) > 0
 
+    def worth(self, rankings: Rankings) -> FloatArray:
+        """Return the gains."""
+        return self.gains(rankings.grades, rankings.best_per_document)
+
+    def shares(self, i: AnyArray, levels: TwoLevels) -> FloatArray:
+        """Return the difference of the two gains, the same for every i."""
+        return np.asarray((levels.better - levels.worse) * np.ones_like(i, dtype=np.float64))
+
     def scales(self, rankings: Rankings) -> FloatArray:
-        """What the sum of each query is divided by; 0 where nothing can be earned."""
+        """Return the normaliser of each query."""
         if isinstance(self.normalizer, int | float):
             return np.full(len(rankings), float(self.normalizer))
         return self._total(rankings) if self.normalizer == "total" else self._ideal(rankings)
+
+    def divisor(self, *, ideal: float, total: float) -> float:
+        """Return the normaliser, given the sum of the best ranking and of all gains."""
+        if isinstance(self.normalizer, int | float):
+            return float(self.normalizer)
+        return total if self.normalizer == "total" else ideal
 
     def _ideal(self, rankings: Rankings) -> FloatArray:
         grades, offsets = rankings.ideal(self.depth)
@@ -224,23 +298,26 @@ class PositionMeasure(Measure):
 
 @dataclass(frozen=True, repr=False)
 class BinaryMeasure(Measure):
-    """A sum over relevant documents of a credit that depends on how many of each kind stand before it.
+    """A sum over relevant documents of a credit that depends on how many of each kind come before.
 
-    A subclass gives the credit, and what the sum is divided by; documents are relevant from the grade ``rel`` on.
-    Either of two properties that it may claim makes the cost of averaging over ties linear in their number.
+    A subclass defines ``credit``, and a ``normalizer`` where it has one; documents with grade ``rel`` or higher are
+    relevant. Four optional claims save time: ``linear_at_rank`` and ``first_only`` where scores tie,
+    ``sums_over_pairs``, or ``share`` with ``discounts``, in training.
     """
 
     #: Whether the credit at a given rank is linear in i.
     linear_at_rank: ClassVar[bool] = False
-    #: Whether only the first relevant document has a credit.
-    first_only: ClassVar[bool] = False
 
     @abstractmethod
-    def credit(self, i: IntArray, j: IntArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:
-        """Credit of the i-th relevant document (from 1) with j irrelevant ones before it, of n_rel and n_irr."""
+    def credit(self, i: AnyArray, j: AnyArray, n_rel: IntArray, n_irr: IntArray) -> FloatArray:
+        """Return the credit of the i-th relevant document (from 1) with j irrelevant ones before it."""
+
+    def share(self, i: AnyArray, n_rel: IntArray) -> FloatArray | None:  # noqa: ARG002
+        """Return s(i) if the credit is s(i) · discounts[rank]; None if it is no such product."""
+        return None
 
     def normalizer(self, n_rel: IntArray, n_irr: IntArray) -> FloatArray | IntArray:  # noqa: ARG002
-        """What the sum of credits is divided by, where it is not 0."""
+        """Return what the sum of credits is divided by, unless it is 0."""
         return np.ones_like(n_rel)
 
     @property
@@ -250,7 +327,7 @@ class BinaryMeasure(Measure):
         return rel
 
     def values(self, rankings: Rankings) -> FloatArray:
-        """Sum of the credits of each query, on average over the orders of documents with equal scores."""
+        """Sum the credits of each query, averaged over the orders of documents with equal scores."""
         n_rel = rankings.count_relevant(self.threshold)
         n_irr = np.diff(rankings.pool_offsets) - n_rel
         out = np.zeros(len(n_rel))
@@ -262,8 +339,22 @@ class BinaryMeasure(Measure):
         return out / np.maximum(self.normalizer(n_rel, n_irr), 1)
 
     def defined(self, rankings: Rankings) -> BoolArray:
-        """Queries with a relevant document."""
+        """Tell which queries have a relevant document."""
         return rankings.best >= self.threshold
+
+    def worth(self, rankings: Rankings) -> FloatArray:
+        """Return 1 for relevant and 0 for irrelevant documents."""
+        return (rankings.grades >= self.threshold).astype(np.float64)
+
+    def shares(self, i: AnyArray, levels: TwoLevels) -> FloatArray | None:
+        """Return the normalised shares, if the measure claims them."""
+        share = self.share(i, levels.n_rel)
+        return None if share is None else np.asarray(share / self.normalizer(levels.n_rel, levels.n_irr))
+
+    def credits(self, i: AnyArray, j: AnyArray, levels: TwoLevels) -> FloatArray:
+        """Return the normalised credits."""
+        credit = self.credit(i, j, levels.n_rel, levels.n_irr)
+        return np.asarray(credit / self.normalizer(levels.n_rel, levels.n_irr))
 
 
 def cut(discounts: FloatArray, k: int | None) -> FloatArray:

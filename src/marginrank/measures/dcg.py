@@ -33,10 +33,15 @@ class DCG(PositionMeasure):
         self._check(self.gain in GAINS, f"gain is one of {', '.join(GAINS)}")
         self._check(self.discount in DISCOUNTS, f"discount is one of {', '.join(DISCOUNTS)}")
 
+    @property
+    def threshold(self) -> float | None:
+        """1 if gains are binary, else None."""
+        return 1.0 if self.gain == "binary" else None
+
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Gain of each grade."""
+        """Return the gain of each grade."""
         return GAINS[self.gain](grades)
 
     def discounts(self, n: int) -> FloatArray:
-        """Discount of the first n ranks, 0 after k."""
+        """Return the discounts of the first n ranks, 0 after rank k."""
         return cut(DISCOUNTS[self.discount](n), self.k)

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.measures.base import Measure
+from marginrank.measures.base import Measure, TwoLevels, cut
+from marginrank.measures.gains import reciprocal
 from marginrank.measures.rankings import Rankings
-from marginrank.typing import BoolArray, FloatArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray
 
 
 @dataclass(frozen=True, repr=False)
 class ERR(Measure):
-    """Expected reciprocal rank: 1/rank of the document at which a user stops, on average.
+    """Expected reciprocal rank: the expectation of 1/rank of the document at which a user stops.
 
-    Chapelle et al. (CIKM 2009): going down the list, the user stops at a document of grade g with probability
-    R = (2^g − 1)/2^``max_grade``, so ERR@k = Σ_{r<k} 1/(r + 1)·R_r·Π_{i<r} (1 − R_i), ranks from 0.
+    Chapelle et al. (CIKM 2009): a user who reads down the list stops at a document of grade g with probability
+    R = (2^g − 1)/2^``max_grade``, so ERR@k = Σ_{r<k} 1/(r + 1)·R_r·Π_{i<r} (1 − R_i), ranks from 0. Training needs
+    queries with a single grade above 0; then the i-th relevant document is reached with probability (1 − R)^(i−1).
 
     >>> ERR(max_grade=1).value([1, 0, 1])           # 1/2 + 1/2 · 1/2 · 1/3
     0.583333...
@@ -31,13 +33,13 @@ class ERR(Measure):
         self._check(0 < self.max_grade <= 1000, "max_grade is above 0 and at most 1000")
 
     def stops(self, grades: FloatArray) -> FloatArray:
-        """Probability of stopping at each document that is looked at."""
+        """Return the probability that a user who reads a document stops there."""
         if grades.max(initial=0.0) > self.max_grade:
             raise ValueError(f"{self!r}: grade {grades.max():g} is above max_grade={self.max_grade:g}; raise it")
         return np.asarray((np.exp2(grades) - 1.0) / 2.0**self.max_grade)
 
     def values(self, rankings: Rankings) -> FloatArray:
-        """Expected reciprocal rank of each query."""
+        """Compute the expected reciprocal rank of each query."""
         from marginrank.measures.ranking_kernel import sum_cascade  # noqa: PLC0415
 
         out = np.empty(len(rankings))
@@ -47,5 +49,19 @@ class ERR(Measure):
         return out
 
     def defined(self, rankings: Rankings) -> BoolArray:
-        """Queries with a document above grade 0."""
+        """Tell which queries have a document above grade 0."""
         return rankings.best > 0
+
+    def worth(self, rankings: Rankings) -> FloatArray:
+        """Return the probabilities of stopping."""
+        return self.stops(rankings.grades)
+
+    def shares(self, i: AnyArray, levels: TwoLevels) -> FloatArray:
+        """Return the probability that a user stops at the i-th document above grade 0."""
+        if np.any(levels.worse):
+            raise ValueError(f"{self!r} can be trained for only where the lower of two grades is 0")
+        return np.asarray(levels.better * (1.0 - levels.better) ** (i - 1))
+
+    def discounts(self, n: int) -> FloatArray:
+        """Return 1/rank down to rank k."""
+        return cut(reciprocal(n), self.k)

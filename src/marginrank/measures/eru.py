@@ -15,7 +15,7 @@ class ERU(PositionMeasure):
     """Expected rank utility: votes above neutral, halved every ``halflife`` − 1 ranks.
 
     Le and Smola (2008) eq. (16), after Breese et al. (1998): Σ_r 2^(−r/(α − 1))·max(g_r − d, 0) with ranks r from 0,
-    half-life α and neutral vote d. The paper leaves both open; 5 and 0 are the defaults here. ``normalized`` divides
+    half-life α and neutral vote d. The paper sets neither; the defaults here are 5 and 0. ``normalized`` divides
     by the value of the best ranking, as NDCG does.
 
     >>> ERU(halflife=2).value([1, 0, 4])            # 1 + 4/4
@@ -33,13 +33,13 @@ class ERU(PositionMeasure):
 
     @property
     def normalizer(self) -> Normalizer:
-        """The best ranking's value, if asked for."""
+        """The value of the best ranking if ``normalized``, else 1."""
         return "ideal" if self.normalized else 1.0
 
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Vote above neutral."""
+        """Return the votes above neutral."""
         return np.maximum(grades - self.neutral, 0.0)
 
     def discounts(self, n: int) -> FloatArray:
-        """Probability that a rank is seen."""
+        """Return the probability that a rank is seen."""
         return np.exp2(-np.arange(n) / (self.halflife - 1.0))

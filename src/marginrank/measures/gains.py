@@ -1,4 +1,4 @@
-"""Gains of grades and discounts of ranks, by the names the measures take."""
+"""Gains of grades and discounts of ranks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from marginrank.typing import FloatArray
 
-#: Above this grade 2^g is no longer a number that sums can be made of.
+#: Above this grade, sums of 2^g overflow.
 LARGEST_EXPONENT: Final = 1000
 
 
 def exp2(grades: FloatArray) -> FloatArray:
-    """2^g − 1, the gain of CLS eq. (1) and of the LETOR scripts.
+    """Return 2^g − 1, the gain of CLS eq. (1) and of the LETOR scripts.
 
     >>> exp2(np.array([0.0, 1.0, 3.0])).tolist()
     [0.0, 1.0, 7.0]
@@ -25,17 +25,17 @@ def exp2(grades: FloatArray) -> FloatArray:
 
 
 def linear(grades: FloatArray) -> FloatArray:
-    """The grade itself, as trec_eval has it."""
+    """Return the grade itself, as trec_eval does."""
     return grades
 
 
 def binary(grades: FloatArray) -> FloatArray:
-    """1 from grade 1 on, as in CHK §2.2.3."""
+    """Return 1 for grades of at least 1, else 0, as in CHK §2.2.3."""
     return (grades >= 1.0).astype(np.float64)
 
 
 def log2(n: int) -> FloatArray:
-    """1/log2(2 + r) for rank r from 0: CLS eq. (1), DORM eq. (11), trec_eval.
+    """Return 1/log2(2 + r) for rank r from 0: CLS eq. (1), DORM eq. (11), trec_eval.
 
     >>> log2(3).round(4).tolist()
     [1.0, 0.6309, 0.5]
@@ -44,12 +44,21 @@ def log2(n: int) -> FloatArray:
 
 
 def letor(n: int) -> FloatArray:
-    """1, 1, then 1/log2(1 + r) for rank r from 0: CHK §2.2.3 and the LETOR scripts.
+    """Return 1, 1, then 1/log2(1 + r) for rank r from 0: CHK §2.2.3 and the LETOR scripts.
 
     >>> letor(4).round(4).tolist()
     [1.0, 1.0, 0.6309, 0.5]
     """
     return np.asarray(np.log(2.0) / np.log(np.maximum(np.arange(1.0, n + 1.0), 2.0)))
+
+
+def reciprocal(n: int) -> FloatArray:
+    """Return 1/(1 + r) for rank r from 0, the discount of average precision and of the reciprocal ranks.
+
+    >>> reciprocal(3).round(4).tolist()
+    [1.0, 0.5, 0.3333]
+    """
+    return np.asarray(1.0 / np.arange(1.0, n + 1.0))
 
 
 GAINS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}

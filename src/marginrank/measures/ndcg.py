@@ -12,7 +12,8 @@ from marginrank.measures.dcg import DCG
 class NDCG(DCG):
     """Normalised discounted cumulative gain: DCG@k over the DCG@k of the best ranking.
 
-    Järvelin and Kekäläinen (TOIS 2002); Chapelle, Le and Smola (2007) eq. (1). Gains and discounts as for ``dcg``.
+    Järvelin and Kekäläinen (TOIS 2002); Chapelle, Le and Smola (2007) eq. (1). Gains and discounts
+    are those of ``dcg``.
 
     >>> NDCG().value([1, 0, 2])         # 2.5 / (3 + 1/log2(3))
     0.688528...
@@ -24,5 +25,5 @@ class NDCG(DCG):
 
     @property
     def normalizer(self) -> Normalizer:
-        """The best ranking's DCG."""
+        """The DCG of the best ranking."""
         return "ideal"

@@ -12,10 +12,11 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True, repr=False)
 class Precision(PositionMeasure):
-    """Precision at k: the share of relevant documents among the first k; a shorter list is filled with irrelevant ones.
+    """Precision at k: the share of relevant documents among the first k.
 
-    Le and Smola (2008) eq. (15). Relevant are grades from ``rel`` on. With fewer than k relevant documents the ideal is
-    below 1, and Δ is counted from there.
+    Le and Smola (2008) eq. (15). Documents with grade ``rel`` or higher are relevant; a list shorter than k counts as
+    if irrelevant documents followed. With fewer than k relevant documents the ideal is below 1, and Δ is measured from
+    there.
 
     >>> Precision(k=2).value([1, 0, 1])
     0.5
@@ -33,9 +34,9 @@ class Precision(PositionMeasure):
         return float(self.k)
 
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
-        """1 for relevant documents."""
+        """Return 1 for relevant documents, else 0."""
         return (grades >= self.rel).astype(np.float64)
 
     def discounts(self, n: int) -> FloatArray:
-        """1 down to rank k."""
+        """Return 1 down to rank k, then 0."""
         return cut(np.ones(n), self.k)

@@ -14,8 +14,8 @@ from marginrank.typing import FloatArray
 class RBP(PositionMeasure):
     """Rank-biased precision: (1 − p) Σ_r p^r over the relevant documents, ranks r from 0.
 
-    Moffat and Zobel (TOIS 2008): a reader goes on to the next document with probability p. Relevant are grades from
-    ``rel`` on.
+    Moffat and Zobel (TOIS 2008): a reader goes on to the next document with probability p. Documents with grade
+    ``rel`` or higher are relevant.
 
     >>> RBP(p=0.5).value([1, 0, 1])                 # 0.5 · (1 + 0.25)
     0.625
@@ -31,9 +31,9 @@ class RBP(PositionMeasure):
         self._check(0 < self.p < 1, "p is above 0 and below 1")
 
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
-        """1 for relevant documents."""
+        """Return 1 for relevant documents, else 0."""
         return (grades >= self.rel).astype(np.float64)
 
     def discounts(self, n: int) -> FloatArray:
-        """Probability that a rank is the last one read."""
+        """Return the probability that a rank is the last one read."""
         return cut((1.0 - self.p) * np.power(self.p, np.arange(n, dtype=np.float64)), self.k)

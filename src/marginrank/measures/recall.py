@@ -14,7 +14,7 @@ from marginrank.typing import FloatArray
 class Recall(PositionMeasure):
     """Recall at k: the share of the relevant documents that are among the first k.
 
-    Relevant are grades from ``rel`` on.
+    Documents with grade ``rel`` or higher are relevant.
 
     >>> Recall(k=2).value([1, 0, 1])
     0.5
@@ -30,9 +30,9 @@ class Recall(PositionMeasure):
         return "total"
 
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:  # noqa: ARG002
-        """1 for relevant documents."""
+        """Return 1 for relevant documents, else 0."""
         return (grades >= self.rel).astype(np.float64)
 
     def discounts(self, n: int) -> FloatArray:
-        """1 down to rank k."""
+        """Return 1 down to rank k, then 0."""
         return cut(np.ones(n), self.k)

@@ -28,9 +28,9 @@ class WTA(PositionMeasure):
         return 1
 
     def gains(self, grades: FloatArray, best: FloatArray) -> FloatArray:
-        """1 for the best documents of a query, if any is above grade 0."""
+        """Return 1 for documents with the highest grade of their query, unless that is 0."""
         return np.where((grades == best) & (best > 0), 1.0, 0.0)
 
     def discounts(self, n: int) -> FloatArray:
-        """1 for the first rank."""
+        """Return 1 for the first rank, then 0."""
         return cut(np.ones(n), 1)

@@ -5,46 +5,41 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from marginrank.losses.oracles.problem import Problem, Ranker, Sorted
-from marginrank.measures import PositionMeasure
+from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
 from marginrank.typing import FloatArray, IntArray
 
 #: Longest list whose n × n values are laid out.
 LONGEST = 10_000
 
 
-def prepare_assignment(problem: Problem) -> Ranker:
-    """Any sum over ranks, as the assignment of Le and Smola (2008) eq. (24): O(n³), O(n k²) where k ranks count."""
-    measure, levels = problem.measure, problem.levels
-    if not isinstance(measure, PositionMeasure):
-        raise TypeError(f"{measure} is not a sum over ranks")
-    discounts, profile = measure.discounts(len(problem.profile)), problem.profile
+def prepare_assignment(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+    """Prepare any sum over ranks, as the assignment of Le and Smola (2008) eq. (24): O(n³), O(n k²) for k ranks."""
+    levels, discounts, profile = problem.levels, problem.discounts, problem.profile
     if len(profile) > LONGEST:
         raise MemoryError(
-            f"{measure} with {problem.feature_map} and this many grades is an assignment of documents to ranks, too "
-            f"large for a list of {len(profile):,}; use a cutoff, fewer grades, or lists of at most {LONGEST:,}"
+            f"{problem.measure} with {problem.feature_map} and so many grades is an assignment of documents to ranks, "
+            f"too large for a list of {len(profile):,}; use a cutoff, fewer grades, or lists of at most {LONGEST:,}"
         )
-    worth = np.repeat(levels.gains, np.diff(levels.offsets))
+    gains, ranks = np.repeat(levels.gains, np.diff(levels.offsets)), violations.ranks
 
-    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
+    def rank(weights: FloatArray, first: int, end: int) -> None:
         for query in np.flatnonzero(problem.active[first:end]) + first:
             places = slice(levels.queries[query], levels.queries[query + 1])
             n = places.stop - places.start
-            gain = weights[query] * worth[places]
-            value = problem.scales[query] * np.outer(ordered.scores[places], profile[:n]) - np.outer(
-                gain, discounts[:n]
-            )
-            ranks[places] = assign(value, ordered.scores[places])
+            weighted = weights[query] * gains[places]
+            scores = ordered.scores[places]
+            value = np.outer(problem.scales[query] * scores, profile[:n]) - np.outer(weighted, discounts[:n])
+            ranks[places] = assign(value, scores)
             for level in range(levels.of_query[query], levels.of_query[query + 1]):
                 # Among equals any order is as good, but φpo counts on that by score.
                 ranks[levels.offsets[level] : levels.offsets[level + 1]].sort()
-            deltas[query] = gain @ (discounts[:n] - discounts[ranks[places]])
+            violations.deltas[query] = weighted @ (discounts[:n] - discounts[ranks[places]])
 
     return rank
 
 
 def assign(value: FloatArray, scores: FloatArray) -> IntArray:
-    """Rank of each document in the assignment of largest value; where ranks do not count, documents go by score.
+    """Return the rank of each document in the assignment of largest value; documents at ranks of no value go by score.
 
     >>> assign(np.array([[1.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 3.0, 2.0])).tolist()
     [2, 0, 1]

@@ -11,13 +11,10 @@ from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrd
 from marginrank.losses.oracles.assignment import prepare_assignment
 from marginrank.losses.oracles.grade_lattice import MOST_LEVELS, MOST_STATES, n_states, prepare_merge, prepare_path
 from marginrank.losses.oracles.interleave import prepare_interleaving, prepare_pairs
-from marginrank.losses.oracles.problem import Problem, Ranker
+from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
 from marginrank.losses.oracles.shifted_sort import prepare_shifted_sort
-from marginrank.measures import BinaryMeasure, Measure, PositionMeasure, parse_measure
-from marginrank.measures.ap import AP
-from marginrank.measures.auc import AUC
-from marginrank.measures.err import ERR
-from marginrank.measures.rr import RR
+from marginrank.measures import Measure, TwoLevels, parse_measure
+from marginrank.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -26,10 +23,10 @@ class Oracle:
 
     name: str
     cost: str
-    prepare: Callable[[Problem], Ranker]
+    prepare: Callable[[Problem, Sorted, Violations], Ranker]
 
 
-def _no_ranking(problem: Problem) -> Ranker:
+def _no_ranking(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:  # noqa: ARG001
     raise TypeError(f"{problem.measure} with {problem.feature_map} is bounded without ranking documents")
 
 
@@ -41,11 +38,14 @@ SHIFTED_SORT = Oracle("shifted sort", "n log n", prepare_shifted_sort)
 ASSIGNMENT = Oracle("assignment", "n³", prepare_assignment)
 PREFIX_SUMS = Oracle("prefix sums", "n log n", _no_ranking)
 
+#: One relevant document (grade 1) and one irrelevant one (grade 0).
+_SMALLEST = TwoLevels(np.array([1]), np.array([1]), np.array([1.0]), np.array([0.0]))
+
 
 def oracle_for(
     measure: str | Measure, feature_map: str | FeatureMap, *, n_levels: int = 2, longest: int = 1000
 ) -> Oracle:
-    """Choose the fastest exact oracle.
+    """Choose the fastest exact oracle that the measure's declared structure allows.
 
     Args:
         measure: A measure or its spelling.
@@ -61,42 +61,42 @@ def oracle_for(
     ValueError: no exact argmax for ap with mrr; ...
     """
     measure, feature_map = parse_measure(measure), parse_map(feature_map)
-    if isinstance(feature_map, FirstRelevant) and isinstance(measure, RR):
-        return PREFIX_SUMS
-    if isinstance(feature_map, PartialOrder | Positional):
-        if isinstance(measure, BinaryMeasure):
-            return _for_credits(measure, feature_map)
-        if isinstance(measure, PositionMeasure):
-            return _for_ranks(measure, feature_map, n_levels, longest)
-        if isinstance(measure, ERR) and n_levels <= 2:
-            return PATH
-    raise ValueError(
-        f"no exact argmax for {measure} with {feature_map}; there is one for every sum over ranks (ndcg, dcg, p, "
-        "recall, wta, eru, rbp) and over relevant documents (ap, auc, rr) with po and dorm, for err there if no query "
-        "has more than one grade above 0, and for rr with mrr"
-    )
+    oracle = None
+    if isinstance(feature_map, FirstRelevant):
+        oracle = PREFIX_SUMS if measure.first_only and measure.discounts(1) is not None else None
+    else:
+        if n_levels <= 2:
+            oracle = _for_two_levels(measure, feature_map, longest)
+        if measure.sums_over_ranks and (oracle is None or oracle is PATH):
+            oracle = _for_ranks(measure, feature_map, n_levels, longest) or oracle or ASSIGNMENT
+    if oracle is None:
+        raise ValueError(
+            f"no exact argmax for {measure} with {feature_map}; there is one for every sum over ranks (ndcg, dcg, p, "
+            "recall, wta, eru, rbp) and over relevant documents (ap, auc, rr) with po and dorm, for err there if no "
+            "query has more than one grade above 0, and for rr with mrr"
+        )
+    return oracle
 
 
-def _for_credits(measure: BinaryMeasure, feature_map: FeatureMap) -> Oracle:
+def _for_two_levels(measure: Measure, feature_map: FeatureMap, longest: int) -> Oracle | None:
     if isinstance(feature_map, PartialOrder):
-        if isinstance(measure, AUC):
+        if measure.sums_over_pairs:
             return PAIRS
-        if isinstance(measure, AP) and measure.k is None:
+        one = np.array([1])
+        if measure.shares(one, _SMALLEST) is not None and _is_convex(measure.discounts(longest + 1)):
             return INTERLEAVING
-    return PATH
+    return PATH if measure.credits(np.array([1]), np.array([0]), _SMALLEST) is not None else None
 
 
-def _for_ranks(measure: PositionMeasure, feature_map: FeatureMap, n_levels: int, longest: int) -> Oracle:
+def _for_ranks(measure: Measure, feature_map: FeatureMap, n_levels: int, longest: int) -> Oracle | None:
     if isinstance(feature_map, Positional) and feature_map.shape == "discount":
         return SHIFTED_SORT
-    if n_levels <= 2 and isinstance(feature_map, PartialOrder) and _is_convex(measure, longest):
-        return INTERLEAVING
     depth = None if measure.depth is None else min(measure.depth, longest)
     if depth is not None and n_levels <= MOST_LEVELS and n_states(depth, n_levels) <= MOST_STATES:
         return MERGE
-    return PATH if n_levels <= 2 else ASSIGNMENT
+    return None
 
 
-def _is_convex(measure: PositionMeasure, longest: int) -> bool:
-    """Whether each rank further down costs less than the one before."""
-    return bool(np.all(np.diff(measure.discounts(longest + 1), n=2) >= 0.0))
+def _is_convex(discounts: FloatArray | None) -> bool:
+    """Tell whether each rank further down costs less than the one before."""
+    return discounts is not None and bool(np.all(np.diff(discounts, n=2) >= 0.0))

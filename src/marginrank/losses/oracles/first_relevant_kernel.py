@@ -1,120 +1,129 @@
-"""Reciprocal rank under φmrr, and rankings sorted by what a loss with few values can be."""
+"""Measures of the first relevant document under φmrr, and slack rescaling for losses with few values."""
 
 from __future__ import annotations
 
 from numba import njit
 
+from marginrank.losses.oracles.levels import Layout
+from marginrank.losses.oracles.problem import Clusters, Coefficients, Slacks, Sorted
+
 
 @njit(nogil=True, cache=True)
-def _best_count(bads, worst_good, weight, k):  # type: ignore[no-untyped-def]
-    """How many bads to put before the first good: most of weight·Δ(r) + Σ_{b<r} s_b − r·s_good.
+def _best_count(irrelevant, lowest_relevant, weight, discounts):  # type: ignore[no-untyped-def]
+    """Find how many irrelevant documents to put before the first relevant one.
 
-    Only the good with the lowest score is worth putting first. From k bads on Δ is 1, and as many bads go before as
-    score higher.
+    That is the r for which weight·(D(0) − D(r)) + Σ_{j<r} s_j − r·s_relevant is largest. Only the relevant document
+    with the lowest score is worth putting first.
     """
     best, best_value, value = 0, 0.0, 0.0
-    for r in range(1, len(bads) + 1):
-        value += bads[r - 1] - worst_good
-        delta = weight * (1.0 - 1.0 / (1.0 + r)) if r < k else weight
+    for r in range(1, len(irrelevant) + 1):
+        value += irrelevant[r - 1] - lowest_relevant
+        delta = weight * (discounts[0] - discounts[r])
         if delta + value > best_value:
             best, best_value = r, delta + value
     return best, best_value
 
 
 @njit(nogil=True, cache=True)
-def first_relevant_loss(  # type: ignore[no-untyped-def]
-    scores, documents, queries, level_offsets, of_query, active, k, tight, xi, gradient, first, end
-):
-    """Slack and gradient of reciprocal rank under φmrr: +1 for each bad before the first good, −1 for the good itself.
+def first_relevant_loss(ordered, layout, discounts, tight, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Compute the slack under φmrr, and its gradient: +1 for each irrelevant document before the first relevant one.
 
-    With y* the map is 0, so the hinge takes off nothing; the tight bound takes off the best without the loss.
+    The relevant document gets −1 for each of them. With y* the map is 0, so the hinge subtracts nothing; the tight
+    bound subtracts the largest value without the loss.
     """
+    ordered, layout, slacks = Sorted(*ordered), Layout(*layout), Slacks(*slacks)
+    documents, scores, gradient = ordered.documents, ordered.scores, slacks.gradient
     for query in range(first, end):
-        start, stop = queries[query], queries[query + 1]
-        for place in range(start, stop):
-            gradient[documents[place]] = 0.0
-        xi[query] = 0.0
-        if not active[query]:
+        start, stop = layout.queries[query], layout.queries[query + 1]
+        gradient[start:stop] = 0.0
+        slacks.xi[query] = 0.0
+        if not layout.active[query]:
             continue
-        end_rel = level_offsets[of_query[query] + 1]
-        worst = documents[end_rel - 1]
-        count, xi[query] = _best_count(scores[end_rel:stop], scores[end_rel - 1], 1.0, k)
-        for bad in range(count):
-            gradient[documents[end_rel + bad]] += 1.0
-        gradient[worst] -= count
+        end_rel = layout.offsets[layout.of_query[query] + 1]
+        lowest = documents[end_rel - 1]
+        count, slack = _best_count(scores[end_rel:stop], scores[end_rel - 1], 1.0, discounts)
+        for j in range(count):
+            gradient[documents[end_rel + j]] += 1.0
+        gradient[lowest] -= count
         if tight:
-            count, value = _best_count(scores[end_rel:stop], scores[end_rel - 1], 0.0, k)
-            xi[query] -= value
-            for bad in range(count):
-                gradient[documents[end_rel + bad]] -= 1.0
-            gradient[worst] += count
+            count, value = _best_count(scores[end_rel:stop], scores[end_rel - 1], 0.0, discounts)
+            slack -= value
+            for j in range(count):
+                gradient[documents[end_rel + j]] -= 1.0
+            gradient[lowest] += count
+        slacks.xi[query] = slack
 
 
 @njit(nogil=True, cache=True)
-def _rank_cluster(by_score, end_rel, begin, chosen_goods, chosen_bads, by_bads_first, ranks):  # type: ignore[no-untyped-def]
-    """Put the chosen documents first, in score order or the bads before the goods, and the others behind by score."""
+def _rank_cluster(by_score, begin, end_rel, n_relevant, n_irrelevant, irrelevant_first, ranks):  # type: ignore[no-untyped-def]
+    """Put some documents first, in score order or the irrelevant ones before the relevant, and the rest by score."""
     rank = 0
-    if by_bads_first:
-        for bad in range(chosen_bads):
-            ranks[end_rel + bad] = rank
+    if irrelevant_first:
+        for j in range(n_irrelevant):
+            ranks[end_rel + j] = rank
             rank += 1
-        for good in range(chosen_goods):
-            ranks[begin + good] = rank
+        for i in range(n_relevant):
+            ranks[begin + i] = rank
             rank += 1
-    for behind in range(by_bads_first, 2):
+    for behind in range(irrelevant_first, 2):
         for place in by_score:
-            chosen = place < begin + chosen_goods if place < end_rel else place < end_rel + chosen_bads
+            chosen = place < begin + n_relevant if place < end_rel else place < end_rel + n_irrelevant
             if chosen != (behind == 1):
                 ranks[place] = rank
                 rank += 1
 
 
 @njit(nogil=True, cache=True)
-def _advantage(scores, begin, stop, profile, scale, ranks, fixed, documents):  # type: ignore[no-untyped-def]
-    """(a(y) − a(y*))·s of a ranking."""
-    total = 0.0
-    for place in range(begin, stop):
-        ideal = fixed[documents[place]] if len(fixed) > 0 else place - begin
-        total += (profile[ranks[place]] - profile[ideal]) * scores[place]
-    return scale * total
+def _ideal_rank(place, begin, documents, ideal):  # type: ignore[no-untyped-def]
+    return ideal[documents[place]] if len(ideal) > 0 else place - begin
 
 
 @njit(nogil=True, cache=True)
-def rescaled_clusters(  # type: ignore[no-untyped-def]
-    scores, by_score, documents, queries, level_offsets, of_query, active, profile, scales, fixed, worth, k, reciprocal,
-    ranks, xi, gradient, first, end,
-):  # fmt: skip
-    """Slack rescaling for a loss with few values: the best ranking for each of them, and the best of these.
+def _advantage(query, ordered, layout, coefficients, ranks):  # type: ignore[no-untyped-def]
+    """Compute (a(y) − a(y*))·s of a ranking."""
+    total, begin, profile = 0.0, layout.queries[query], coefficients.profile
+    for place in range(begin, layout.queries[query + 1]):
+        reference = _ideal_rank(place, begin, ordered.documents, coefficients.ideal)
+        total += (profile[ranks[place]] - profile[reference]) * ordered.scores[place]
+    return coefficients.scales[query] * total
 
-    For reciprocal rank the loss says how many bads come before the first good; otherwise it says how many goods are
-    among the first k, each of them worth ``worth``.
+
+@njit(nogil=True, cache=True)
+def rescaled_clusters(ordered, layout, coefficients, clusters, ranks, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Rescale the slack of a loss with few values: take the best ranking for each of them, and the best of these.
+
+    Where only the first relevant document counts, the loss says how many irrelevant ones come before it; otherwise it
+    says how many relevant documents are among the first k, each of them worth ``clusters.worth``.
     """
+    ordered, layout, slacks = Sorted(*ordered), Layout(*layout), Slacks(*slacks)
+    coefficients, clusters = Coefficients(*coefficients), Clusters(*clusters)
+    scores, profile, k, discounts = ordered.scores, coefficients.profile, clusters.k, clusters.discounts
     for query in range(first, end):
-        begin, stop = queries[query], queries[query + 1]
-        for place in range(begin, stop):
-            gradient[documents[place]] = 0.0
-        xi[query] = 0.0
-        if not active[query]:
+        begin, stop = layout.queries[query], layout.queries[query + 1]
+        slacks.gradient[begin:stop] = 0.0
+        slacks.xi[query] = 0.0
+        if not layout.active[query]:
             continue
-        end_rel = level_offsets[of_query[query] + 1]
+        end_rel = layout.offsets[layout.of_query[query] + 1]
         n_rel, n_irr = end_rel - begin, stop - end_rel
-        places = by_score[begin:stop]
+        by_score = ordered.places[begin:stop]
         for count in range(1, min(k, n_irr) + 1):
-            if reciprocal:
-                delta = 1.0 if count >= k else 1.0 - 1.0 / (1.0 + count)
-                bads = count
-                while count == k and bads < n_irr and scores[end_rel + bads] > scores[begin]:
-                    bads += 1
-                _rank_cluster(places, end_rel, begin, 1, bads, 1, ranks)
+            if clusters.first_only:
+                delta = discounts[0] - discounts[count]
+                n_irrelevant = count
+                while count == k and n_irrelevant < n_irr and scores[end_rel + n_irrelevant] > scores[begin]:
+                    n_irrelevant += 1
+                _rank_cluster(by_score, begin, end_rel, 1, n_irrelevant, 1, ranks)
             else:
-                goods = max(min(k, n_rel + n_irr) - count, 0)
-                if goods > n_rel:
+                n_relevant = max(min(k, n_rel + n_irr) - count, 0)
+                if n_relevant > n_rel:
                     continue
-                delta = worth[query] * (min(k, n_rel) - goods)
-                _rank_cluster(places, end_rel, begin, goods, count, 0, ranks)
-            advantage = _advantage(scores, begin, stop, profile, scales[query], ranks, fixed, documents)
-            if delta * (1.0 + advantage) > xi[query]:
-                xi[query] = delta * (1.0 + advantage)
+                delta = clusters.worth[query] * (min(k, n_rel) - n_relevant)
+                _rank_cluster(by_score, begin, end_rel, n_relevant, count, 0, ranks)
+            slack = delta * (1.0 + _advantage(query, ordered, layout, coefficients, ranks))
+            if slack > slacks.xi[query]:
+                slacks.xi[query] = slack
                 for place in range(begin, stop):
-                    ideal = fixed[documents[place]] if len(fixed) > 0 else place - begin
-                    gradient[documents[place]] = delta * scales[query] * (profile[ranks[place]] - profile[ideal])
+                    reference = _ideal_rank(place, begin, ordered.documents, coefficients.ideal)
+                    slope = coefficients.scales[query] * (profile[ranks[place]] - profile[reference])
+                    slacks.gradient[ordered.documents[place]] = delta * slope

@@ -1,51 +1,70 @@
-"""AUC, average precision and two-level sums with a convex discount, under φpo."""
+"""Two levels under φpo: every irrelevant document is placed on its own."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from marginrank.losses.oracles.problem import Problem, Ranker, Sorted
-from marginrank.measures import PositionMeasure
-from marginrank.typing import FloatArray, IntArray
+from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
+from marginrank.typing import FloatArray
 
 
-def prepare_pairs(problem: Problem) -> Ranker:
-    """AUC: every pair on its own, in O(n) after sorting."""
+class PairCosts(NamedTuple):
+    """What a pair in the wrong order costs, and the scale of φpo, per query."""
+
+    costs: FloatArray
+    scales: FloatArray
+
+
+class Placement(NamedTuple):
+    """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query."""
+
+    shares: FloatArray
+    discounts: FloatArray
+    scales: FloatArray
+
+
+def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+    """Prepare measures that sum over pairs: each pair is decided on its own, in O(n) after sorting."""
     from marginrank.losses.oracles.interleave_kernel import most_violated_pairs  # noqa: PLC0415
 
-    levels, active, scales = problem.levels, problem.active, problem.scales
+    two = problem.two_levels()
+    # The last irrelevant document passed: there the difference of credits is exact.
+    before, behind = (problem.measure.credits(np.ones_like(j), j, two) for j in (two.n_irr - 1, two.n_irr))
+    if before is None or behind is None:
+        raise TypeError(f"{problem.measure} declares no credits")
+    costs = np.zeros(len(problem.active))
+    costs[problem.active] = before - behind
+    scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
+    pairs = tuple(PairCosts(costs, problem.scales))
 
-    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
-        most_violated_pairs(
-            ordered.scores,
-            levels.queries,
-            levels.offsets,
-            levels.of_query,
-            active,
-            scales,
-            weights,
-            ranks,
-            deltas,
-            first,
-            end,
-        )
+    def rank(weights: FloatArray, first: int, end: int) -> None:
+        most_violated_pairs(scores, layout, pairs, weights, room, first, end)
 
     return rank
 
 
-def prepare_interleaving(problem: Problem) -> Ranker:
-    """Average precision, or two levels and a convex discount: every bad on its own, in O(n log n)."""
+def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+    """Prepare credits that are a share times a convex discount: O(n log n)."""
     from marginrank.losses.oracles.interleave_kernel import most_violated_interleaving  # noqa: PLC0415
 
-    levels, active, scales = problem.levels, problem.active, problem.scales
-    discounts = np.zeros(0)
-    if isinstance(problem.measure, PositionMeasure):
-        discounts = problem.measure.discounts(len(problem.profile))
+    scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
+    placement = tuple(Placement(_shares(problem), problem.discounts, problem.scales))
 
-    def rank(ordered: Sorted, weights: FloatArray, ranks: IntArray, deltas: FloatArray, first: int, end: int) -> None:
-        most_violated_interleaving(
-            ordered.scores, levels.queries, levels.offsets, levels.of_query, active, scales, weights,
-            discounts, levels.gains, ranks, deltas, first, end,
-        )  # fmt: skip
+    def rank(weights: FloatArray, first: int, end: int) -> None:
+        most_violated_interleaving(scores, layout, placement, weights, room, first, end)
 
     return rank
+
+
+def _shares(problem: Problem) -> FloatArray:
+    """Return the share of each relevant document by place, 0 at all other places."""
+    two, out = problem.two_levels(), np.zeros(len(problem.levels.documents))
+    query = np.repeat(np.arange(len(two.n_rel)), two.n_rel)
+    i = 1 + np.arange(len(query)) - np.repeat(np.cumsum(two.n_rel) - two.n_rel, two.n_rel)
+    shares = problem.measure.shares(i, two.take(query))
+    if shares is None:
+        raise TypeError(f"{problem.measure} declares no shares")
+    out[problem.levels.queries[:-1][problem.active][query] + i - 1] = shares
+    return out

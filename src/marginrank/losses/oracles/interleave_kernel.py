@@ -1,7 +1,7 @@
 """Two sorted lists, one above the other as far as it pays: argmax for φpo.
 
 Every kernel here and beside it ranks the documents of queries ``first`` to ``end``, by place, so that
-``weight·Δ + a(y)·s`` is largest, and gives ``weight·Δ`` of that ranking.
+``weight·Δ + a(y)·s`` is largest, and writes ``weight·Δ`` of that ranking.
 """
 
 from __future__ import annotations
@@ -9,65 +9,61 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-
-@njit(nogil=True, cache=True)
-def _rank_interleaved(places, n_rel, n_irr, start, ranks):  # type: ignore[no-untyped-def]
-    """Ranks of two sorted lists when bad j has ``places[j]`` goods before it, not falling in j."""
-    bad = 0
-    for good in range(n_rel):
-        while bad < n_irr and places[bad] <= good:
-            ranks[start + n_rel + bad] = good + bad
-            bad += 1
-        ranks[start + good] = good + bad
-    while bad < n_irr:
-        ranks[start + n_rel + bad] = n_rel + bad
-        bad += 1
+from marginrank.losses.oracles.interleave import PairCosts, Placement
+from marginrank.losses.oracles.levels import Layout
+from marginrank.losses.oracles.problem import Violations
 
 
 @njit(nogil=True, cache=True)
-def most_violated_pairs(  # type: ignore[no-untyped-def]
-    scores, queries, level_offsets, of_query, active, scales, weights, ranks, deltas, first, end
-):
-    """AUC: a pair is turned where that gains more than it costs, weight/#pairs > 2·scale·(s_good − s_bad).
+def _rank_interleaved(relevant_before, n_rel, start, ranks):  # type: ignore[no-untyped-def]
+    """Rank two sorted lists when ``relevant_before[j]`` relevant documents precede the irrelevant one j."""
+    n_irr = len(relevant_before)
+    j = 0
+    for i in range(n_rel):
+        while j < n_irr and relevant_before[j] <= i:
+            ranks[start + n_rel + j] = i + j
+            j += 1
+        ranks[start + i] = i + j
+    while j < n_irr:
+        ranks[start + n_rel + j] = n_rel + j
+        j += 1
 
-    Chakrabarti et al. (KDD 2008) eq. (8): shift the goods down by a half and sort.
+
+@njit(nogil=True, cache=True)
+def most_violated_pairs(scores, layout, pairs, weights, violations, first, end):  # type: ignore[no-untyped-def]
+    """Turn each pair where that gains more than it costs: weight·cost > 2·scale·(s_relevant − s_irrelevant).
+
+    For AUC, Chakrabarti et al. (KDD 2008) eq. (8): shift the relevant documents down by a half and sort.
     """
+    layout, pairs, violations = Layout(*layout), PairCosts(*pairs), Violations(*violations)
     for query in range(first, end):
-        if not active[query]:
+        if not layout.active[query]:
             continue
-        start, end_rel = queries[query], level_offsets[of_query[query] + 1]
-        n_rel, n_irr = end_rel - start, queries[query + 1] - end_rel
-        pair = weights[query] / (n_rel * n_irr)
-        margin = pair / (2.0 * scales[query])
-        places = np.empty(n_irr, dtype=np.int64)
-        good, turned = 0, 0
-        for bad in range(n_irr):
-            while good < n_rel and scores[start + good] - scores[end_rel + bad] >= margin:
-                good += 1
-            places[bad] = good
-            turned += n_rel - good
-        _rank_interleaved(places, n_rel, n_irr, start, ranks)
-        deltas[query] = pair * turned
+        start, end_rel = layout.queries[query], layout.offsets[layout.of_query[query] + 1]
+        n_rel, n_irr = end_rel - start, layout.queries[query + 1] - end_rel
+        cost = weights[query] * pairs.costs[query]
+        margin = cost / (2.0 * pairs.scales[query])
+        relevant_before = np.empty(n_irr, dtype=np.int64)
+        i, turned = 0, 0
+        for j in range(n_irr):
+            while i < n_rel and scores[start + i] - scores[end_rel + j] >= margin:
+                i += 1
+            relevant_before[j] = i
+            turned += n_rel - i
+        _rank_interleaved(relevant_before, n_rel, start, violations.ranks)
+        violations.deltas[query] = cost * turned
 
 
 @njit(nogil=True, cache=True)
-def _drop(i, j, n_rel, discounts, gain):  # type: ignore[no-untyped-def]
-    """What the i-th good (from 1) loses when the j-th bad (from 1) comes to stand before it."""
-    if len(discounts) > 0:
-        return gain * (discounts[i + j - 2] - discounts[i + j - 1])
-    return (i / (i + j - 1.0) - i / (i + j)) / n_rel
+def _place_irrelevant(relevant, irrelevant, pair, weighted_shares, discounts, relevant_before):  # type: ignore[no-untyped-def]
+    """Place each irrelevant document where it pays most, by divide and conquer.
 
-
-@njit(nogil=True, cache=True)
-def _place_bads(goods, bads, pair, weight, discounts, gain, places):  # type: ignore[no-untyped-def]
-    """Place each bad where it pays most, by divide and conquer: the best place does not fall as the score falls.
-
-    Yue et al. (SIGIR 2007) Algorithm 2 finds the places one by one; halving the list of bads bounds the places left to
-    look at, so that the work is O(n log n) (Mohapatra et al., 2018).
+    As the discount is convex, the lower its score, the lower its best place. Yue et al. (SIGIR 2007) Algorithm 2
+    finds the places one by one; halving the list bounds the places left to look at, so that the work is O(n log n)
+    (Mohapatra et al., 2018).
     """
-    n_rel, n_irr = len(goods), len(bads)
     stack = np.empty((64, 4), dtype=np.int64)
-    stack[0] = (0, n_irr - 1, 0, n_rel)
+    stack[0] = (0, len(irrelevant) - 1, 0, len(relevant))
     depth = 1
     while depth > 0:
         depth -= 1
@@ -76,37 +72,33 @@ def _place_bads(goods, bads, pair, weight, discounts, gain, places):  # type: ig
             continue
         middle = (low + high) // 2
         best, value, best_value = most, 0.0, 0.0
-        for i in range(most, fewest, -1):
-            value += weight * _drop(i, middle + 1, n_rel, discounts, gain) - pair * (goods[i - 1] - bads[middle])
+        for i in range(most - 1, fewest - 1, -1):
+            lost = weighted_shares[i] * (discounts[i + middle] - discounts[i + middle + 1])
+            value += lost - pair * (relevant[i] - irrelevant[middle])
             if value > best_value:
-                best, best_value = i - 1, value
-        places[middle] = best
+                best, best_value = i, value
+        relevant_before[middle] = best
         stack[depth] = (low, middle - 1, fewest, best)
         stack[depth + 1] = (middle + 1, high, best, most)
         depth += 2
 
 
 @njit(nogil=True, cache=True)
-def most_violated_interleaving(  # type: ignore[no-untyped-def]
-    scores, queries, level_offsets, of_query, active, scales, weights, discounts, gains, ranks, deltas, first, end
-):
-    """Average precision, or, with discounts that are convex in the rank, a two-level sum over ranks."""
+def most_violated_interleaving(scores, layout, placement, weights, violations, first, end):  # type: ignore[no-untyped-def]
+    """Place the irrelevant documents, where a credit is a share times a discount that is convex in the rank."""
+    layout, placement, violations = Layout(*layout), Placement(*placement), Violations(*violations)
+    discounts, ranks = placement.discounts, violations.ranks
     for query in range(first, end):
-        if not active[query]:
+        if not layout.active[query]:
             continue
-        start, end_rel, stop = queries[query], level_offsets[of_query[query] + 1], queries[query + 1]
-        n_rel, n_irr = end_rel - start, stop - end_rel
-        gain = gains[of_query[query]] - gains[of_query[query] + 1]
-        places = np.empty(n_irr, dtype=np.int64)
-        _place_bads(
-            scores[start:end_rel], scores[end_rel:stop], 2.0 * scales[query], weights[query], discounts, gain, places
-        )
-        _rank_interleaved(places, n_rel, n_irr, start, ranks)
+        start, stop = layout.queries[query], layout.queries[query + 1]
+        end_rel = layout.offsets[layout.of_query[query] + 1]
+        shares = weights[query] * placement.shares[start:end_rel]
+        relevant_before = np.empty(stop - end_rel, dtype=np.int64)
+        pair = 2.0 * placement.scales[query]
+        _place_irrelevant(scores[start:end_rel], scores[end_rel:stop], pair, shares, discounts, relevant_before)
+        _rank_interleaved(relevant_before, end_rel - start, start, ranks)
         delta = 0.0
-        for good in range(n_rel):
-            rank = ranks[start + good]
-            if len(discounts) > 0:
-                delta += gain * (discounts[good] - discounts[rank])
-            else:
-                delta += (1.0 - (good + 1.0) / (rank + 1.0)) / n_rel
-        deltas[query] = weights[query] * delta
+        for i in range(end_rel - start):
+            delta += shares[i] * (discounts[i] - discounts[ranks[start + i]])
+        violations.deltas[query] = delta

@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+
+from marginrank.losses.oracles.grade_lattice import CreditSum, RankSum, States
+from marginrank.losses.oracles.levels import Layout
+from marginrank.losses.oracles.problem import Sorted, Violations
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+
+class SortedLevels(NamedTuple):
+    """The levels of one query: scores by place, where the levels begin, and what ranks and documents count."""
+
+    scores: FloatArray
+    starts: IntArray
+    sizes: IntArray
+    gains: FloatArray
+    profile: FloatArray
+    discounts: FloatArray
+    depth: int
+
+
+class Table(NamedTuple):
+    """The states of as many levels as a query has."""
+
+    counts: AnyArray
+    successors: AnyArray
+    predecessors: AnyArray
+
+
+class Room(NamedTuple):
+    """Work arrays, by state, and the documents of other levels that each document needs before it."""
+
+    value: FloatArray
+    tail: FloatArray
+    came: AnyArray
+    lowest: AnyArray
+    seen: IntArray
+    reached: IntArray
+    following: IntArray
+    needed: IntArray
+    positions: IntArray
 
 
 @njit(nogil=True, cache=True)
 def _needed_before(scores, starts, sizes, depth, needed):  # type: ignore[no-untyped-def]
-    """How many documents of each worse level must come before each of the first documents of a level.
+    """Count the documents of each worse level that must come before each of the first documents of a level.
 
     A document that gains less and scores at least as much comes first in some best ranking, since neither the profile
     nor the discount rises with the rank.
@@ -25,7 +66,7 @@ def _needed_before(scores, starts, sizes, depth, needed):  # type: ignore[no-unt
 
 @njit(nogil=True, cache=True)
 def _may_follow(state, level, i, n_levels, counts, needed):  # type: ignore[no-untyped-def]
-    """Whether all that must come before the i-th document of a level is placed."""
+    """Tell whether all that must come before the i-th document of a level is placed."""
     for other in range(level + 1, n_levels):
         if counts[state, other] < needed[level, i, other]:
             return False
@@ -34,7 +75,7 @@ def _may_follow(state, level, i, n_levels, counts, needed):  # type: ignore[no-u
 
 @njit(nogil=True, cache=True)
 def _tail_sums(scores, by_score, profile, depth, sums):  # type: ignore[no-untyped-def]
-    """Value [m, c] of the first m documents in score order, on ranks from ``depth`` on, when c of them are gone."""
+    """Sum the values [m, c] of the first m documents by score, at ranks from ``depth`` on, when c of them are gone."""
     last = len(profile) - 1
     sums[0] = 0.0
     for m in range(sums.shape[0] - 1):
@@ -44,43 +85,42 @@ def _tail_sums(scores, by_score, profile, depth, sums):  # type: ignore[no-untyp
 
 
 @njit(nogil=True, cache=True)
-def _best_merge(  # type: ignore[no-untyped-def]
-    query, scores, starts, sizes, worth, profile, discounts, depth, needed, positions, sums,
-    counts, successors, predecessors, value, tail, came, lowest, seen, reached, following,
-):  # fmt: skip
-    """Find the state that is best after the last rank that counts; ``came`` tells how it was reached.
+def _best_merge(query, levels, states, room, sums):  # type: ignore[no-untyped-def]
+    """Find the state that is best after the last rank that counts; ``room.came`` tells how it was reached.
 
     What comes after a state, in score order, is summed along with it, up to a constant. Taken out in score order, the
     c-th document of a state, at position m of the list, changes that by sums[m, c − 1] − sums[m + 1, c]; what it was
     before is the sum of the state without that document.
     """
-    n_levels, with_tail = len(sizes), sums.shape[0] > 1
+    value, tail, came, lowest, positions = room.value, room.tail, room.came, room.lowest, room.positions
+    reached, following = room.reached, room.following
+    n_levels, with_tail = len(levels.sizes), sums.shape[0] > 1
     value[0], reached[0], n_reached = 0.0, 0, 1
-    for rank in range(depth):
-        a, d, n_following = profile[rank], discounts[rank], 0
+    for rank in range(levels.depth):
+        a, d, n_following = levels.profile[rank], levels.discounts[rank], 0
         for at in range(n_reached):
             state = reached[at]
             for level in range(n_levels):
-                i = counts[state, level]
-                if i == sizes[level] or not _may_follow(state, level, i, n_levels, counts, needed):
+                i = states.counts[state, level]
+                if i == levels.sizes[level] or not _may_follow(state, level, i, n_levels, states.counts, room.needed):
                     continue
-                to = successors[state, level]
-                there = value[state] + a * scores[starts[level] + i] - d * worth[level]
-                if seen[to] == query:
+                to = states.successors[state, level]
+                there = value[state] + a * levels.scores[levels.starts[level] + i] - d * levels.gains[level]
+                if room.seen[to] == query:
                     if there > value[to]:
                         value[to], came[to] = there, level
                     continue
-                seen[to], value[to], came[to] = query, there, level
+                room.seen[to], value[to], came[to] = query, there, level
                 following[n_following] = to
                 n_following += 1
                 if with_tail:
                     # The last document in score order is the new one, or the last one of the state before.
                     final = lowest[state]
-                    m = positions[final, counts[state, final] - 1] if rank > 0 else -1
+                    m = positions[final, states.counts[state, final] - 1] if rank > 0 else -1
                     if positions[level, i] > m:
                         final, m = level, positions[level, i]
                     lowest[to] = final
-                    tail[to] = tail[predecessors[to, final]] + sums[m, rank] - sums[m + 1, rank + 1]
+                    tail[to] = tail[states.predecessors[to, final]] + sums[m, rank] - sums[m + 1, rank + 1]
         reached, following, n_reached = following, reached, n_following
     best = reached[0]
     for at in range(1, n_reached):
@@ -91,71 +131,65 @@ def _best_merge(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def most_violated_merge(  # type: ignore[no-untyped-def]
-    scores, predicted, by_score, queries, level_offsets, of_query, active, scales, weights, profile, discounts, gains,
-    has_tail, tables, counts, successors, predecessors, ranks, deltas, first, end,
-):  # fmt: skip
+def most_violated_merge(ordered, layout, total, states, weights, violations, first, end):  # type: ignore[no-untyped-def]
     """Sum over the first ranks: merge the sorted levels by dynamic programming, then the rest in score order.
 
-    A state says how many documents of each level are placed. States of up to ``depth`` documents over L levels are
-    numbered; ``tables[L]`` says where the rows of ``counts``, ``successors`` and ``predecessors`` for L levels begin.
-    Only states that some best ranking can pass through are looked at.
+    A state says how many documents of each level are placed. Only states that some best ranking can pass through are
+    looked at.
     """
-    n_states, most_levels, most = counts.shape[0], counts.shape[1], len(discounts)
-    value, tail = np.empty(n_states), np.zeros(n_states)
-    came, lowest = np.empty(n_states, dtype=np.int16), np.zeros(n_states, dtype=np.int16)
-    seen = np.full(n_states, -1, dtype=np.int64)
-    reached, following = np.empty(n_states, dtype=np.int64), np.empty(n_states, dtype=np.int64)
-    needed = np.zeros((most_levels, most, most_levels), dtype=np.int64)
-    positions = np.zeros((most_levels, most), dtype=np.int64)
+    ordered, layout, total = Sorted(*ordered), Layout(*layout), RankSum(*total)
+    states, violations = States(*states), Violations(*violations)
+    n_states, most_levels, most = states.counts.shape[0], states.counts.shape[1], len(total.discounts)
+    room = Room(
+        np.empty(n_states), np.zeros(n_states), np.empty(n_states, dtype=np.int16), np.zeros(n_states, dtype=np.int16),
+        np.full(n_states, -1, dtype=np.int64), np.empty(n_states, dtype=np.int64), np.empty(n_states, dtype=np.int64),
+        np.zeros((most_levels, most, most_levels), dtype=np.int64), np.zeros((most_levels, most), dtype=np.int64),
+    )  # fmt: skip
     for query in range(first, end):
-        if not active[query]:
+        if not layout.active[query]:
             continue
-        low, high, begin = of_query[query], of_query[query + 1], queries[query]
-        n_levels, n = high - low, queries[query + 1] - begin
+        low, high, begin = layout.of_query[query], layout.of_query[query + 1], layout.queries[query]
+        n_levels, n = high - low, layout.queries[query + 1] - begin
         depth = min(most, n)
-        starts = level_offsets[low:high]
-        sizes = level_offsets[low + 1 : high + 1] - starts
-        rows = slice(tables[n_levels], tables[n_levels + 1])
-        own_counts, own_predecessors = counts[rows], predecessors[rows]
-        scaled, worth = scales[query] * profile[:n], weights[query] * gains[low:high]
-        own_places = by_score[begin : begin + n]
-        _needed_before(scores, starts, sizes, depth, needed)
+        starts = layout.offsets[low:high]
+        sizes = layout.offsets[low + 1 : high + 1] - starts
+        rows = slice(states.tables[n_levels], states.tables[n_levels + 1])
+        table = Table(states.counts[rows], states.successors[rows], states.predecessors[rows])
+        levels = SortedLevels(
+            ordered.scores, starts, sizes, weights[query] * total.gains[low:high],
+            total.scales[query] * total.profile[:n], total.discounts, depth,
+        )  # fmt: skip
+        by_score = ordered.places[begin : begin + n]
+        _needed_before(ordered.scores, starts, sizes, depth, room.needed)
         furthest = -1
-        if has_tail and depth < n:
+        if total.has_tail and depth < n:
             for level in range(n_levels):
                 for i in range(min(depth, sizes[level])):
-                    positions[level, i] = predicted[starts[level] + i]
-                    furthest = max(furthest, positions[level, i])
-        elif has_tail:
-            tail[:] = 0.0
+                    room.positions[level, i] = ordered.predicted[starts[level] + i]
+                    furthest = max(furthest, room.positions[level, i])
+        elif total.has_tail:
+            room.tail[:] = 0.0
         sums = np.empty((furthest + 2, depth + 1))
-        _tail_sums(scores, own_places, scaled, depth, sums)
-        best = _best_merge(
-            query, scores, starts, sizes, worth, scaled, discounts, depth, needed, positions, sums,
-            own_counts, successors[rows], own_predecessors, value, tail, came, lowest, seen, reached, following,
-        )  # fmt: skip
-        deltas[query] = _read_off(
-            best, depth, begin, starts, sizes, worth, discounts, own_places, own_counts, own_predecessors, came, ranks
-        )
+        _tail_sums(ordered.scores, by_score, levels.profile, depth, sums)
+        best = _best_merge(query, levels, table, room, sums)
+        ranks = violations.ranks
+        ranks[begin : begin + n] = -1
+        violations.deltas[query] = _read_off(best, levels, table, room.came, by_score, ranks)
 
 
 @njit(nogil=True, cache=True)
-def _read_off(  # type: ignore[no-untyped-def]
-    state, depth, begin, starts, sizes, worth, discounts, by_score, counts, predecessors, came, ranks
-):
-    """Rank the documents of the last state as they were placed and the others by score; gives weight·Δ."""
-    ranks[begin : begin + len(by_score)] = -1
-    delta, rank = 0.0, 0
-    for level in range(len(starts)):
-        for _ in range(min(sizes[level], depth - rank)):
-            delta += discounts[rank] * worth[level]
+def _read_off(state, levels, states, came, by_score, ranks):  # type: ignore[no-untyped-def]
+    """Rank the documents of the last state as they were placed and the others by score; return weight·Δ."""
+    delta, rank, depth = 0.0, 0, levels.depth
+    for level in range(len(levels.starts)):
+        for _ in range(min(levels.sizes[level], depth - rank)):
+            delta += levels.discounts[rank] * levels.gains[level]
             rank += 1
     for rank in range(depth - 1, -1, -1):
         level = came[state]
-        ranks[starts[level] + counts[state, level] - 1] = rank
-        delta -= discounts[rank] * worth[level]
-        state = predecessors[state, level]
+        ranks[levels.starts[level] + states.counts[state, level] - 1] = rank
+        delta -= levels.discounts[rank] * levels.gains[level]
+        state = states.predecessors[state, level]
     rank = depth
     for place in by_score:
         if ranks[place] < 0:
@@ -165,53 +199,42 @@ def _read_off(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def most_violated_path(  # type: ignore[no-untyped-def]
-    scores,
-    queries,
-    level_offsets,
-    of_query,
-    active,
-    scales,
-    weights,
-    profile,
-    credit,
-    credit_starts,
-    ranks,
-    deltas,
-    first,
-    end,
-):
-    """Two levels, any credit of the i-th good with j bads before it: the best path through the grid of (i, j)."""
+def most_violated_path(scores, layout, total, weights, violations, first, end):  # type: ignore[no-untyped-def]
+    """Two levels, any credits: the best path through the grid of (i relevant, j irrelevant documents placed)."""
+    layout, total, violations = Layout(*layout), CreditSum(*total), Violations(*violations)
+    profile, ranks = total.profile, violations.ranks
     for query in range(first, end):
-        if not active[query]:
+        if not layout.active[query]:
             continue
-        start, end_rel, stop = queries[query], level_offsets[of_query[query] + 1], queries[query + 1]
+        start, stop = layout.queries[query], layout.queries[query + 1]
+        end_rel = layout.offsets[layout.of_query[query] + 1]
         n_rel, n_irr = end_rel - start, stop - end_rel
-        table = credit[credit_starts[query] : credit_starts[query] + n_rel * (n_irr + 1)].reshape(n_rel, n_irr + 1)
-        scale, weight = scales[query], weights[query]
-        good_last = np.empty((n_rel + 1, n_irr + 1), dtype=np.bool_)
+        begin = total.starts[query]
+        table = total.table[begin : begin + n_rel * (n_irr + 1)].reshape(n_rel, n_irr + 1)
+        scale, weight = total.scales[query], weights[query]
+        relevant_last = np.empty((n_rel + 1, n_irr + 1), dtype=np.bool_)
         row = np.empty(n_irr + 1)
         row[0] = 0.0
         for j in range(1, n_irr + 1):
             row[j] = row[j - 1] + scale * profile[j - 1] * scores[end_rel + j - 1]
-            good_last[0, j] = False
+            relevant_last[0, j] = False
         for i in range(1, n_rel + 1):
             for j in range(n_irr + 1):
                 a = scale * profile[i + j - 1]
-                with_good = row[j] + a * scores[start + i - 1] - weight * table[i - 1, j]
-                with_bad = row[j - 1] + a * scores[end_rel + j - 1] if j > 0 else -np.inf
-                good_last[i, j] = with_good > with_bad
-                row[j] = max(with_good, with_bad)
+                with_relevant = row[j] + a * scores[start + i - 1] - weight * table[i - 1, j]
+                with_irrelevant = row[j - 1] + a * scores[end_rel + j - 1] if j > 0 else -np.inf
+                relevant_last[i, j] = with_relevant > with_irrelevant
+                row[j] = max(with_relevant, with_irrelevant)
         i, j = n_rel, n_irr
         delta = 0.0
-        for good in range(n_rel):
-            delta += table[good, 0]
+        for placed in range(n_rel):
+            delta += table[placed, 0]
         while i + j > 0:
-            if i > 0 and good_last[i, j]:
+            if i > 0 and relevant_last[i, j]:
                 delta -= table[i - 1, j]
                 i -= 1
                 ranks[start + i] = i + j
             else:
                 j -= 1
                 ranks[end_rel + j] = i + j
-        deltas[query] = weight * delta
+        violations.deltas[query] = weight * delta

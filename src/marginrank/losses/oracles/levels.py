@@ -3,29 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
-from marginrank.measures import BinaryMeasure, Measure, PositionMeasure, Rankings
-from marginrank.measures.err import ERR
+from marginrank.measures import Measure, Rankings
+from marginrank.measures.thresholds import check_grades
 from marginrank.typing import BoolArray, FloatArray, IntArray
+
+
+class Layout(NamedTuple):
+    """Where queries and levels begin, as kernels take it.
+
+    Places run over all documents: first those of the first query, its best level first. Query q takes the places
+    ``queries[q]:queries[q + 1]``, level ℓ the places ``offsets[ℓ]:offsets[ℓ + 1]``, and query q has the levels
+    ``of_query[q]:of_query[q + 1]``. Queries with more than one level are ``active``.
+    """
+
+    queries: IntArray
+    offsets: IntArray
+    of_query: IntArray
+    active: BoolArray
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Where the documents of each level of each query are, and what a document of it gains.
+    """Documents arranged by level: where the levels are, the document at each place, and the gain of each level."""
 
-    Places run over all documents: first those of the first query, its best level first. ``documents`` gives the
-    document at each place. Level ℓ takes the places ``offsets[ℓ]:offsets[ℓ + 1]``, and query q has the levels
-    ``of_query[q]:of_query[q + 1]``.
-    """
-
-    queries: IntArray
+    layout: Layout
     documents: IntArray
-    offsets: IntArray
-    of_query: IntArray
     gains: FloatArray
+
+    @property
+    def queries(self) -> IntArray:
+        """Where the places of each query begin."""
+        return self.layout.queries
+
+    @property
+    def offsets(self) -> IntArray:
+        """Where the places of each level begin."""
+        return self.layout.offsets
+
+    @property
+    def of_query(self) -> IntArray:
+        """Where the levels of each query begin."""
+        return self.layout.of_query
+
+    @property
+    def ordered(self) -> BoolArray:
+        """Which queries have documents that the measure can tell apart."""
+        return self.layout.active
 
     @property
     def of_document(self) -> IntArray:
@@ -45,10 +74,15 @@ class Levels:
         """Documents per query."""
         return np.diff(self.queries)
 
-    @property
-    def ordered(self) -> BoolArray:
-        """Which queries have documents that the measure can tell apart."""
-        return self.counts > 1
+    @cached_property
+    def most(self) -> int:
+        """The most levels of any query."""
+        return int(self.counts.max(initial=1))
+
+    @cached_property
+    def longest(self) -> int:
+        """The most documents of any query."""
+        return int(self.lengths.max(initial=1))
 
     @property
     def pairs(self) -> IntArray:
@@ -61,28 +95,19 @@ class Levels:
 
 
 def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
-    """Arrange documents by what they are worth to a measure, normalised by the value of the best ranking if it is."""
-    if isinstance(measure, PositionMeasure):
-        rankings = Rankings(grades, offsets, grades, offsets)
-        worth = measure.gains(grades, rankings.best_per_document)
-        scale = measure.scales(rankings)
-    elif isinstance(measure, ERR):
-        worth, scale = measure.stops(grades), np.ones(len(offsets) - 1)
-    elif isinstance(measure, BinaryMeasure):
-        worth = (grades >= measure.threshold).astype(np.float64)
-        scale = np.ones(len(offsets) - 1)
-    else:
-        raise TypeError(f"{measure} is neither a sum over ranks nor over relevant documents, so it has no levels")
+    """Arrange documents by what they are worth to a measure; gains are normalised where the measure is."""
+    check_grades([measure], grades)
+    rankings = Rankings(grades, offsets, grades, offsets)
+    worth, scale = measure.worth(rankings), measure.scales(rankings)
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     documents = np.lexsort((np.arange(len(grades)), -worth, query))
     arranged = worth[documents]
     starts = np.ones(len(grades), dtype=np.bool_)
     starts[1:] = (arranged[1:] != arranged[:-1]) | (query[1:] != query[:-1])
     first = np.flatnonzero(starts)
+    of_query = offsets_from_sizes(np.bincount(query[first], minlength=len(offsets) - 1))
     return Levels(
-        queries=offsets,
-        documents=documents,
-        offsets=np.append(first, len(grades)),
-        of_query=offsets_from_sizes(np.bincount(query[first], minlength=len(offsets) - 1)),
-        gains=arranged[first] / np.where(scale > 0, scale, 1.0)[query[first]],
+        Layout(offsets, np.append(first, len(grades)), of_query, np.diff(of_query) > 1),
+        documents,
+        arranged[first] / np.where(scale > 0, scale, 1.0)[query[first]],
     )

@@ -1,36 +1,90 @@
-"""What an oracle is given and what it gives."""
+"""What oracles and kernels are given, and what they return.
+
+The NamedTuples group arrays by role. Numba takes a microsecond to recognise a NamedTuple and no more for a plain tuple
+than for its arrays, and a call of one query takes a few. So ``tuple(...)`` of them crosses into the kernels, once built
+and kept, and the kernels name the parts again: ``layout = Layout(*layout)``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.oracles.levels import Levels
-from marginrank.measures import Measure
+from marginrank.measures import Measure, TwoLevels
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
-class Sorted:
+class Sorted(NamedTuple):
     """The documents of all queries sorted by score, inside their levels and all together.
 
-    Places run over the levels of a query, best level first, as in `Levels`.
+    Places run over the levels of a query, best level first, as in `Layout`.
+
+    Args:
+        scores: Score at each place, descending inside each level.
+        documents: Document at each place.
+        predicted: Rank by score of the document at each place.
+        places: Place of the document at each rank by score.
     """
 
-    #: Score at each place, descending inside each level.
     scores: FloatArray
-    #: Rank by score of the document at each place.
+    documents: IntArray
     predicted: IntArray
-    #: Place of the document at each rank by score.
     places: IntArray
 
+    @classmethod
+    def empty(cls, n: int) -> Sorted:
+        """Make room for n documents."""
+        return cls(np.empty(n), *(np.empty(n, dtype=np.int64) for _ in range(3)))
 
-#: Ranks the documents of queries ``first`` to ``end``, so that weight·Δ + a(y)·s is largest:
-#: ``rank(sorted, weights, ranks by place, weight·Δ, first, end)``.
-Ranker: TypeAlias = Callable[[Sorted, FloatArray, IntArray, FloatArray, int, int], None]
+
+class Violations(NamedTuple):
+    """The most violated rankings: the rank of the document at each place, and weight·Δ of each query."""
+
+    ranks: IntArray
+    deltas: FloatArray
+
+    @classmethod
+    def empty(cls, levels: Levels) -> Violations:
+        """Make room for the rankings of queries."""
+        return cls(np.empty(len(levels.documents), dtype=np.int64), np.zeros(len(levels.ordered)))
+
+
+class Coefficients(NamedTuple):
+    """The feature map: A over ranks, its scale per query, and the rank in y* by document.
+
+    ``ideal`` is empty where y* is the order of the places: by level, and inside a level by score.
+    """
+
+    profile: FloatArray
+    scales: FloatArray
+    ideal: IntArray
+
+
+class Clusters(NamedTuple):
+    """A loss with few values: what one of the first ``k`` ranks is worth per query, or discounts if first_only."""
+
+    worth: FloatArray
+    discounts: FloatArray
+    k: int
+    first_only: bool
+
+
+class Slacks(NamedTuple):
+    """Output of a loss: ξ of each query and ∂ξ/∂s of each document."""
+
+    xi: FloatArray
+    gradient: FloatArray
+
+
+#: Ranks the sorted documents of queries ``first`` to ``end`` so that weight·Δ + a(y)·s is largest:
+#: ``rank(weights, first, end)``.
+Ranker: TypeAlias = Callable[[FloatArray, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -44,14 +98,31 @@ class Problem:
     @cached_property
     def profile(self) -> FloatArray:
         """A over all ranks that occur."""
-        return self.feature_map.profile(int(self.levels.lengths.max(initial=1)), self.measure)
+        return self.feature_map.profile(self.levels.longest, self.measure)
 
     @cached_property
     def scales(self) -> FloatArray:
         """Scale of A for each query."""
         return self.feature_map.scales(self.levels.lengths, self.levels.pairs)
 
-    @cached_property
+    @property
     def active(self) -> BoolArray:
-        """Queries that carry an order."""
+        """Queries with more than one level."""
         return self.levels.ordered
+
+    @cached_property
+    def discounts(self) -> FloatArray:
+        """Discounts of the measure over all ranks that occur."""
+        discounts = self.measure.discounts(self.levels.longest)
+        if discounts is None:
+            raise TypeError(f"{self.measure} declares no discounts")
+        return discounts
+
+    def two_levels(self) -> TwoLevels:
+        """Return sizes and gains of the two levels of each active query."""
+        if self.levels.most > 2:
+            raise TypeError(f"some query has {self.levels.most} levels; credits are those of two")
+        offsets, gains = self.levels.offsets, self.levels.gains
+        first = self.levels.of_query[:-1][self.active]
+        sizes = np.diff(offsets)
+        return TwoLevels(sizes[first], sizes[first + 1], gains[first], gains[first + 1])

@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from marginrank.losses.oracles.grade_lattice import Credits
+from marginrank.losses.oracles.levels import Layout
+from marginrank.losses.oracles.problem import Coefficients, Slacks, Sorted
+
 
 @njit(nogil=True, cache=True)
 def _log_add(a, b):  # type: ignore[no-untyped-def]
@@ -13,30 +17,30 @@ def _log_add(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def smoothed_paths(  # type: ignore[no-untyped-def]
-    scores, documents, queries, level_offsets, of_query, active, scales, profile, credit, credit_starts, fixed,
-    temperature, xi, gradient, first, end,
-):  # fmt: skip
-    """μ·log of the mean over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
+def smoothed_paths(ordered, layout, coefficients, tables, temperature, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Compute μ·log of the mean over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
 
-    Forward and backward sums over the grid of (i goods, j bads) give the probability of every step, and with it the
-    mean of the coefficient of each document.
+    Forward and backward sums over the grid of (i relevant, j irrelevant documents placed) give the probability of every
+    step, and with it the mean of the coefficient of each document.
     """
+    ordered, layout, slacks = Sorted(*ordered), Layout(*layout), Slacks(*slacks)
+    coefficients, tables = Coefficients(*coefficients), Credits(*tables)
+    scores, documents, gradient = ordered.scores, ordered.documents, slacks.gradient
+    profile, fixed = coefficients.profile, coefficients.ideal
     for query in range(first, end):
-        begin, stop = queries[query], queries[query + 1]
-        for place in range(begin, stop):
-            gradient[documents[place]] = 0.0
-        xi[query] = 0.0
-        if not active[query]:
+        begin, stop = layout.queries[query], layout.queries[query + 1]
+        gradient[begin:stop] = 0.0
+        slacks.xi[query] = 0.0
+        if not layout.active[query]:
             continue
-        end_rel = level_offsets[of_query[query] + 1]
+        end_rel = layout.offsets[layout.of_query[query] + 1]
         n_rel, n_irr = end_rel - begin, stop - end_rel
-        table = credit[credit_starts[query] : credit_starts[query] + n_rel * (n_irr + 1)].reshape(n_rel, n_irr + 1)
+        cells = tables.table[tables.starts[query] : tables.starts[query] + n_rel * (n_irr + 1)]
+        table = cells.reshape(n_rel, n_irr + 1)
         forward = np.full((n_rel + 1, n_irr + 1), -np.inf)
         backward = np.full((n_rel + 1, n_irr + 1), -np.inf)
-        forward[0, 0] = 0.0
-        backward[n_rel, n_irr] = 0.0
-        scale = scales[query]
+        forward[0, 0], backward[n_rel, n_irr] = 0.0, 0.0
+        scale = coefficients.scales[query]
         for i in range(n_rel + 1):
             for j in range(n_irr + 1):
                 a = scale * profile[i + j - 1] if i + j > 0 else 0.0
@@ -60,8 +64,8 @@ def smoothed_paths(  # type: ignore[no-untyped-def]
         for r in range(1, n_rel + 1):
             paths += np.log((n_irr + r) / r)
         ideal, reference = 0.0, 0.0
-        for good in range(n_rel):
-            ideal += table[good, 0]
+        for i in range(n_rel):
+            ideal += table[i, 0]
         for i in range(n_rel + 1):
             for j in range(n_irr + 1):
                 if i + j == n_rel + n_irr:
@@ -77,4 +81,4 @@ def smoothed_paths(  # type: ignore[no-untyped-def]
             rank = fixed[documents[place]] if len(fixed) > 0 else place - begin
             gradient[documents[place]] -= scale * profile[rank]
             reference += scale * profile[rank] * scores[place]
-        xi[query] = temperature * (total - paths) + ideal - reference
+        slacks.xi[query] = temperature * (total - paths) + ideal - reference

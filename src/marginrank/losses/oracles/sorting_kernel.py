@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from marginrank.losses.oracles.levels import Layout
+from marginrank.losses.oracles.problem import Coefficients, Slacks, Sorted, Violations
+from marginrank.losses.oracles.sorting import Order
+
 #: Insertion sort gives up, for a merge sort, after this many moves per document.
 MOVES_PER_DOCUMENT = 3
 #: Length of the runs that the merge sort begins with.
@@ -13,7 +17,7 @@ RUN = 16
 
 @njit(nogil=True, cache=True)
 def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-untyped-def]
-    """Higher scores come first, of equal ones the worse level, and then the document that came first."""
+    """Order by score; of equal scores the worse level comes first, then the document with the lower number."""
     if key != other_key:
         return key > other_key
     if levels[document] != levels[other]:
@@ -23,7 +27,7 @@ def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-un
 
 @njit(nogil=True, cache=True)
 def _insertion_sort(keys, documents, levels, start, end, most_moves):  # type: ignore[no-untyped-def]
-    """Sort in place; gives up, with what it has, after too many moves."""
+    """Sort in place; give up, and return False, after too many moves."""
     moves = 0
     for place in range(start + 1, end):
         key, document = keys[place], documents[place]
@@ -83,7 +87,7 @@ def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: 
 
 @njit(nogil=True, cache=True)
 def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
-    """Whether more than one in eight neighbours are in the wrong order."""
+    """Tell whether more than one in eight neighbours are in the wrong order."""
     wrong = 0
     for place in range(len(keys) - 1):
         wrong += keys[place] < keys[place + 1]
@@ -91,25 +95,19 @@ def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def sort_queries(  # type: ignore[no-untyped-def]
-    scores, queries, level_offsets, of_query, levels, order, documents, sorted_scores, predicted, by_score, first, end
-):
+def sort_queries(scores, layout, order, out, first, end):  # type: ignore[no-untyped-def]
     """Sort the documents of queries ``first`` to ``end`` by score, all together and inside their levels.
 
     Args:
         scores: By document.
-        queries: Where the documents of each query begin.
-        level_offsets: Where the places of each level begin.
-        of_query: Where the levels of each query begin.
-        levels: Level of each document inside its query, best first.
-        order: In and out, documents by score; that of the last time is often nearly right.
-        documents: Out, by place.
-        sorted_scores: Out, by place.
-        predicted: Out, by place, the rank by score.
-        by_score: Out, by rank, the place.
+        layout: Where queries and levels begin.
+        order: Level of each document, and documents by score, in and out: the last order is often nearly right.
+        out: The sorted documents.
         first: First query.
         end: The query after the last.
     """
+    layout, order, out = Layout(*layout), Order(*order), Sorted(*out)
+    queries, levels = layout.queries, order.levels
     longest = 0
     for query in range(first, end):
         longest = max(longest, queries[query + 1] - queries[query])
@@ -117,61 +115,48 @@ def sort_queries(  # type: ignore[no-untyped-def]
     heads = np.empty(longest, dtype=np.int64)
     for query in range(first, end):
         start, n = queries[query], queries[query + 1] - queries[query]
-        keys, own = buffer[:n], order[start : start + n]
+        keys, documents = buffer[:n], order.documents[start : start + n]
         for rank in range(n):
-            keys[rank] = scores[own[rank]]
-        if _is_far_from_sorted(keys) or not _insertion_sort(keys, own, levels, 0, n, MOVES_PER_DOCUMENT * n):
-            _merge_sort(keys, own, levels, other_keys[:n], other_documents[:n])
-        low = of_query[query]
-        for level in range(of_query[query + 1] - low):
-            heads[level] = level_offsets[low + level]
+            keys[rank] = scores[documents[rank]]
+        if _is_far_from_sorted(keys) or not _insertion_sort(keys, documents, levels, 0, n, MOVES_PER_DOCUMENT * n):
+            _merge_sort(keys, documents, levels, other_keys[:n], other_documents[:n])
+        low = layout.of_query[query]
+        for level in range(layout.of_query[query + 1] - low):
+            heads[level] = layout.offsets[low + level]
         for rank in range(n):
-            document = own[rank]
+            document = documents[rank]
             place = heads[levels[document]]
             heads[levels[document]] += 1
-            documents[place] = document
-            sorted_scores[place] = keys[rank]
-            predicted[place] = rank
-            by_score[start + rank] = place
+            out.documents[place] = document
+            out.scores[place] = keys[rank]
+            out.predicted[place] = rank
+            out.places[start + rank] = place
 
 
 @njit(nogil=True, cache=True)
-def finish(  # type: ignore[no-untyped-def]
-    documents,
-    sorted_scores,
-    queries,
-    active,
-    profile,
-    scales,
-    ranks,
-    reference,
-    fixed,
-    deltas,
-    xi,
-    gradient,
-    first,
-    end,
-):
+def finish(ordered, layout, coefficients, violations, tight, slacks, first, end):  # type: ignore[no-untyped-def]
     """Turn rankings into slacks and gradients: ∂ξ/∂s_i = scale·(A(rank) − A(reference rank)), ξ = Δ + ∂ξ/∂s·s.
 
-    The reference ranking is given by document (``fixed``), else by place (``reference``), and if both are empty it is
-    the ideal ranking with every level in score order, which is the order of the places.
+    The reference ranking is the sort by score if ``tight``, else y*.
     """
+    ordered, layout, coefficients = Sorted(*ordered), Layout(*layout), Coefficients(*coefficients)
+    violations, slacks = Violations(*violations), Slacks(*slacks)
+    profile, ideal = coefficients.profile, coefficients.ideal
     for query in range(first, end):
-        start, stop = queries[query], queries[query + 1]
-        if not active[query]:
-            gradient[start:stop] = 0.0
-            xi[query] = 0.0
+        start, stop = layout.queries[query], layout.queries[query + 1]
+        if not layout.active[query]:
+            slacks.gradient[start:stop] = 0.0
+            slacks.xi[query] = 0.0
             continue
-        total = deltas[query]
+        total, scale = violations.deltas[query], coefficients.scales[query]
         for place in range(start, stop):
-            document = documents[place]
-            other = place - start
-            if len(fixed) > 0:
-                other = fixed[document]
-            elif len(reference) > 0:
-                other = reference[place]
-            slope = scales[query] * (profile[ranks[place]] - profile[other])
-            gradient[document] = slope
-            total += slope * sorted_scores[place]
-        xi[query] = max(total, 0.0)
+            document = ordered.documents[place]
+            reference = place - start
+            if tight:
+                reference = ordered.predicted[place]
+            elif len(ideal) > 0:
+                reference = ideal[document]
+            slope = scale * (profile[violations.ranks[place]] - profile[reference])
+            slacks.gradient[document] = slope
+            total += slope * ordered.scores[place]
+        slacks.xi[query] = max(total, 0.0)
