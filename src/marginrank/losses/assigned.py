@@ -16,6 +16,7 @@ from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.losses.ideal import Ideal, TwoBoundLoss
 from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures.thresholds import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
 
 
