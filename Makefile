@@ -9,16 +9,22 @@ DATA ?= ../shared/data
 BENCH_BIN := $(BENCH)/bin
 BENCH_READY := $(BENCH)/.ready
 
-.PHONY: help setup demo test check lint docs bench reproduce lock clean
+OLDEST := .venv-oldest
+
+.PHONY: help setup demo quick test fuzz coverage oldest check lint docs bench reproduce lock clean
 
 help:
-	@echo "make demo   learn image search on scikit-learn's digits; writes out/demo.html"
-	@echo "make test   run the tests"
-	@echo "make check  ruff, mypy, import contracts, then the tests"
-	@echo "make docs   build the documentation into site/ (warnings are errors)"
-	@echo "make bench  compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
-	@echo "make reproduce DATA=folder   run the experiments of the papers (20 minutes on two cores)"
-	@echo "make lock   pin the newest versions of everything"
+	@echo "make demo      learn image search on scikit-learn's digits; writes out/demo.html"
+	@echo "make quick     run the tests that are not marked slow"
+	@echo "make test      run all tests"
+	@echo "make check     ruff, mypy, import contracts, then all tests"
+	@echo "make fuzz      run the property tests with random seeds and more examples"
+	@echo "make coverage  run all tests and print the share of lines and branches they reach"
+	@echo "make oldest    run the quick tests with the oldest supported dependencies"
+	@echo "make docs      build the documentation into site/ (warnings are errors)"
+	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
+	@echo "make reproduce DATA=folder  run the experiments of the papers (20 minutes on two cores)"
+	@echo "make lock      pin the newest versions of everything"
 
 setup: $(READY)
 
@@ -47,8 +53,25 @@ demo: $(RUNS)
 	@mkdir -p out
 	@$(BIN)/marginrank demo --page out/demo.html --force
 
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
+
+quick: $(READY)
+	$(PYTEST) -m "not slow"
+
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
+
+fuzz: $(READY)
+	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests
+
+coverage: $(READY)
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(OLDEST)/bin/python -m pip install --quiet --constraint requirements/oldest.txt --group test --editable '.[all]'
+	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m "not slow" -o filterwarnings=default
 
 lint: $(READY)
 	$(BIN)/ruff check
@@ -88,4 +111,4 @@ lock:
 	$(BENCH_BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/bench.txt
 
 clean:
-	rm -rf $(VENV) $(BENCH) docs/results site out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(OLDEST) docs/results site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

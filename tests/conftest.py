@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, settings
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-# Numba compiles during the first example, so no example has a deadline and slow first ones are no failure.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+# Numba compiles during the first example, so no example has a deadline and slow first ones are no failure. The suite
+# draws the same examples in every run; HYPOTHESIS_PROFILE=fuzz draws new ones, and more of them.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("fuzz", settings.get_profile("suite"), derandomize=False, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,33 @@
+"""
+Pipelines and grid search
+=========================
+
+`Ranker` is a scikit-learn estimator. With metadata routing, ``qid`` reaches the ranker, its score and the splitter.
+"""
+
+import numpy as np
+import sklearn
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from marginrank import Ranker
+
+sklearn.set_config(enable_metadata_routing=True)
+
+rng = np.random.default_rng(0)
+n = 100 * 10
+qid = np.arange(n) // 10
+y = rng.integers(0, 2, n)
+X = y[:, None] + rng.normal(0, [1.0, 20.0, 3.0], (n, 3))
+
+# %%
+# Folds are made of whole queries, so the splitter takes the query ids as groups.
+ranker = Ranker("svmmap").set_fit_request(qid=True).set_score_request(qid=True)
+search = GridSearchCV(
+    make_pipeline(StandardScaler(), ranker),
+    {"ranker__C": [0.1, 1.0, 10.0]},
+    cv=GroupKFold(3),
+)
+search.fit(X, y, qid=qid, groups=qid)
+print(search.best_params_, round(search.best_score_, 3))
