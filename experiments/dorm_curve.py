@@ -18,7 +18,6 @@ from experiments.dorm import (
     best,
     curves,
     first_share,
-    fold_average,
     judged,
     path,
     settings,
@@ -67,7 +66,7 @@ def _plan(size: Size) -> list[Task]:
 
 def _table(results: Mapping[str, Any], name: str) -> Table:
     columns = ("method", *share_labels(results, f"{name}/{OWN[0]}"))
-    rows = [(method, *fold_average(results, f"{name}/{method}", "means").tolist()) for method in METHODS]
+    rows = [(method, *letor.fold_average(results, f"{name}/{method}", "means").tolist()) for method in METHODS]
     caption = f"NDCG@10 on {letor.SETS[name].title} by share of the training queries (and their number)"
     return Table(f"{caption}, mean over folds", columns, rows)
 
@@ -94,8 +93,8 @@ def _picture(results: Mapping[str, Any], file: str, caption: str, methods: Seque
     panels = {
         letor.SETS[name].title: {
             method: (
-                fold_average(results, f"{name}/{method}", "queries").tolist(),
-                fold_average(results, f"{name}/{method}", "means").tolist(),
+                letor.fold_average(results, f"{name}/{method}", "queries").tolist(),
+                letor.fold_average(results, f"{name}/{method}", "means").tolist(),
             )
             for method in methods
         }

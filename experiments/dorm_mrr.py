@@ -19,7 +19,6 @@ from experiments.dorm import (
     best,
     curves,
     first_share,
-    fold_average,
     judged,
     path,
     settings,
@@ -82,14 +81,14 @@ def _plan(size: Size) -> list[Task]:
 
 
 def _queries(results: Mapping[str, Any], name: str) -> FloatArray:
-    return fold_average(results, f"{name}/{OTHERS[0]}", "queries")
+    return letor.fold_average(results, f"{name}/{OTHERS[0]}", "queries")
 
 
 def _table(results: Mapping[str, Any], name: str) -> Table:
     labels = share_labels(results, f"{name}/{OTHERS[0]}")
     columns = ("method", *(f"{TITLES[measure]}, {label}" for measure in MEASURES for label in labels))
     rows: list[tuple[Any, ...]] = [
-        (method, *fold_average(results, f"{name}/{method}", "means").T.ravel().tolist()) for method in METHODS
+        (method, *letor.fold_average(results, f"{name}/{method}", "means").T.ravel().tolist()) for method in METHODS
     ]
     caption = f"{letor.SETS[name].title}: MRR and WTA by share of the training queries (and their number)"
     return Table(f"{caption}, mean over folds", columns, rows)
@@ -104,7 +103,7 @@ def _claim(
 
 
 def _fails(results: Mapping[str, Any], name: str, own: str) -> Finding:
-    """Whether training for WTA itself is worse in WTA than methods for other measures."""
+    """Test whether training for WTA itself is worse in WTA than the best method for another measure."""
     values = {method: letor.pooled(results, f"{name}/{method}", "wta") for method in (own, *OTHERS)}
     top = max(OTHERS, key=lambda method: values[method].mean())
     verdict, evidence = advantage({top: values[top], own: values[own]}, top)
@@ -132,7 +131,7 @@ def _picture(results: Mapping[str, Any], measure: str) -> Picture:
         letor.SETS[name].title: {
             method: (
                 _queries(results, name).tolist(),
-                np.asarray(fold_average(results, f"{name}/{method}", "means"))[:, at].tolist(),
+                np.asarray(letor.fold_average(results, f"{name}/{method}", "means"))[:, at].tolist(),
             )
             for method in METHODS
             if METHODS[method].get("bound") != "hinge"

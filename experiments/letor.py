@@ -96,6 +96,12 @@ def pooled(results: Mapping[str, Any], prefix: str, measure: str) -> FloatArray:
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in own])
 
 
+def fold_average(results: Mapping[str, Any], prefix: str, key: str) -> FloatArray:
+    """Average over the folds of one method: results named ``PREFIX/fold N``."""
+    folds = [results[f"{prefix}/fold {number}"][key] for number in FOLDS if f"{prefix}/fold {number}" in results]
+    return np.asarray(np.mean(folds, axis=0))
+
+
 def _varied(queries: Queries, most: int) -> Queries:
     starts, ends = queries.offsets[:-1], queries.offsets[1:]
     grades = queries.grades

@@ -50,7 +50,7 @@ def test_an_advantage_has_to_hold_against_all():
     del values["alike"]
     verdict, evidence = advantage(values, "own")
     assert verdict == "holds"
-    assert "worse by +0.1000 [+0.1000, +0.1000]" in evidence
+    assert "own − worse +0.1000 [+0.1000, +0.1000]" in evidence
 
 
 def test_products_of_documents_are_the_joint_kernel(data):
