@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from experiments import verdicts
+from experiments import rankers, verdicts
 from experiments.letor import FOLDS, SETS, Fold, parts
 from experiments.verdicts import Difference
 from marginrank.data.queries import Queries
@@ -69,9 +69,9 @@ def ranker(method: str) -> Ranker:
     'tight'
     """
     if method in ("McRank", "RankSVM"):
-        return Ranker(method.lower(), n_jobs=1, random_state=0)
+        return rankers.ranker(method.lower(), tol=1e-4)
     bound: Bound = "tight" if method.endswith(" tight") else "hinge"
-    return Ranker(loss=LOSSES[method.removesuffix(" tight")], bound=bound, tol=1e-3, n_jobs=1)
+    return rankers.ranker(LOSSES[method.removesuffix(" tight")], bound=bound)
 
 
 def title(name: str, cleaning: str) -> str:

@@ -11,9 +11,9 @@ import numpy as np
 from experiments.base import Cell, Experiment, Finding, Picture, Report, Size, Table, Task
 from experiments.chk import DATA, FOLDERS, differences, fold, mrr_loss, pack, title, unpack
 from experiments.letor import FOLDS, choose, values
+from experiments.rankers import ranker
 from experiments.verdicts import beats
 from marginrank.plots import new_figure
-from marginrank.ranker import Ranker
 from marginrank.typing import FloatArray
 
 CUTS: Final = tuple(range(1, 11))
@@ -41,7 +41,7 @@ def _line(
         own_norms = []
         for number in folds:
             own = fold(data, name, "cleaned", number, most)
-            model = Ranker(loss=mrr_loss(MAPS[feature_map], k), bound=bound, tol=1e-3)
+            model = ranker(mrr_loss(MAPS[feature_map], k), bound=bound)
             best = choose(model, own, Cs=Cs, criterion=f"rr@{k}").ranker
             own_values += values(own.test, best.predict(own.test), [f"rr@{k}"])[f"rr@{k}"]
             own_norms.append(float(np.linalg.norm(best.coef_)))

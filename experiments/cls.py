@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.letor import SETS, Fold, choose, fold, pooled, values
+from experiments.rankers import ranker
 from experiments.verdicts import Difference, differences
 from marginrank.losses.structured import StructuredLoss
 from marginrank.preparation import QueryStandardize
@@ -22,7 +23,6 @@ FOLDERS: Final = tuple(SETS[name].folder for name in NAMES)
 CUTS: Final = tuple(range(1, 11))
 NDCGS: Final = tuple(f"ndcg@{k}" for k in CUTS)
 CS: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
-TOLERANCE: Final = 1e-3
 #: Profiles A by their name in `Positional`, as the paper writes them, with ranks from 1.
 PROFILES: Final[Mapping[str, str]] = {"truncated": "max(k+1−r, 0)", "sqrt": "1/√r", "discount": "D(r)"}
 #: What the notes of these experiments say.
@@ -53,12 +53,12 @@ def ndcg_loss(k: int = 10, shape: str = "truncated") -> StructuredLoss:
 
 def regression(data: Fold, criterion: str = "ndcg@10", Cs: Sequence[float] = CS) -> Ranker:
     """Train w0 of §5.3, a regression on the grades."""
-    return choose(Ranker("regression"), data, Cs=Cs, criterion=criterion).ranker
+    return choose(ranker("regression", tol=1e-4), data, Cs=Cs, criterion=criterion).ranker
 
 
 def tight(start: Ranker, k: int = 10, shape: str = "truncated") -> Ranker:
     """Give an untrained ranker for the bound of eq. (14), which begins at the weights of another and stays near."""
-    return Ranker(loss=ndcg_loss(k, shape), bound="tight", start=start.coef_, tol=TOLERANCE)
+    return ranker(ndcg_loss(k, shape), bound="tight", start=start.coef_)
 
 
 def rounded(numbers: npt.ArrayLike) -> list[float]:

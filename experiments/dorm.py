@@ -18,8 +18,6 @@ from marginrank.typing import FloatArray
 
 PAPER: Final = "Le and Smola (2008)"
 CS: Final = (0.1, 1.0, 10.0, 100.0, 1000.0)
-#: Training stops at this gap, as a share of the objective.
-TOLERANCE: Final = 1e-3
 #: Shares of the training queries, those that 100, 300, 500, 700 and 1000 of 1000 are in Figs. 3, 5 and 6.
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 1.0)
 #: What all notes of these experiments say.
@@ -59,11 +57,6 @@ def first_share(queries: Queries, share: float, seed: int) -> Queries:
     spread = [np.ptp(queries.grades[start:end]) for start, end in zip(starts, ends, strict=True)]
     useful = np.random.default_rng(seed).permutation(np.flatnonzero(spread))
     return queries[np.sort(useful[: max(1, round(share * len(useful)))])]
-
-
-def path(method: Mapping[str, Any], train: Queries, Cs: Sequence[float] = CS) -> list[Ranker]:
-    """Train a ranker, given by its parameters, for every C."""
-    return Ranker(**method, tol=TOLERANCE, random_state=0, n_jobs=1).fit_path(train, Cs=Cs)
 
 
 def best(models: Sequence[Ranker], valid: Queries, measure: str) -> Ranker:

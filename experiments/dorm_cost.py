@@ -12,10 +12,11 @@ from threadpoolctl import threadpool_limits
 
 from experiments import letor
 from experiments.base import Experiment, Finding, Report, Size, Table, Task
-from experiments.dorm import PAPER, TOLERANCE, first_share
+from experiments.dorm import PAPER, first_share
+from experiments.rankers import TOLERANCE
+from experiments.timing import SOLVERS
 from experiments.uci import deal
 from experiments.verdicts import exact, reaches
-from experiments.watched import SOLVERS
 from marginrank.data.queries import Queries
 from marginrank.evaluation.orderings import orderings
 from marginrank.losses.base import Loss
@@ -65,7 +66,7 @@ def _measure(risk: LinearRisk, solver: str, C: float, repeats: int) -> dict[str,
         "seconds": round(total, 5),
         "program": round(programs / total, 4),
         "planes": found.planes,
-        "holders": found.holders,
+        "holders": found.queries,
         "iterations": found.solution.n_iter,
         "share": round(found.solution.primal / (C * float(risk(np.zeros(risk.n_parameters))[0])), 5),
         "reason": found.solution.reason,

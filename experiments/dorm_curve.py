@@ -19,22 +19,23 @@ from experiments.dorm import (
     curves,
     first_share,
     judged,
-    path,
     settings,
     share_labels,
 )
+from experiments.rankers import ranker
+from marginrank.ranker import Ranker
 
 SETS: Final = ("mq2008", "ohsumed")
 OWN: Final = ("DORM", "DORM, tight")
-METHODS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "DORM": {"preset": "dorm-ndcg@10", "bound": "hinge"},
-    "DORM, tight": {"preset": "dorm-ndcg@10", "bound": "tight"},
-    "ranking SVM": {"preset": "ranksvm"},
-    "SVM-IR-QP": {"preset": "svm-ir-qp"},
-    "ROCArea": {"preset": "svmauc"},
-    "Prec@10": {"preset": "svmprec@10"},
-    "multiclass SVM": {"preset": "svm-multiclass"},
-    "best feature": {"preset": "best-feature"},
+METHODS: Final[Mapping[str, Ranker]] = {
+    "DORM": ranker("dorm-ndcg@10", bound="hinge"),
+    "DORM, tight": ranker("dorm-ndcg@10", bound="tight"),
+    "ranking SVM": ranker("ranksvm"),
+    "SVM-IR-QP": ranker("svm-ir-qp"),
+    "ROCArea": ranker("svmauc"),
+    "Prec@10": ranker("svmprec@10"),
+    "multiclass SVM": ranker("svm-multiclass"),
+    "best feature": ranker("best-feature"),
 }
 
 
@@ -46,7 +47,7 @@ def _fold(
     counts, means, values = [], [], {}
     for share in shares:
         train = first_share(own.train, share, seed=fold)
-        found = judged(best(path(METHODS[method], train, Cs), own.valid, "ndcg@10"), own.test, "ndcg@10")
+        found = judged(best(METHODS[method].fit_path(train, Cs=Cs), own.valid, "ndcg@10"), own.test, "ndcg@10")
         counts.append(len(train))
         means.append(round(float(found.mean()), 6))
         if share == shares[0]:

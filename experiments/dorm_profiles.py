@@ -19,11 +19,13 @@ from experiments.dorm import (
     curves,
     first_share,
     judged,
-    path,
     settings,
     share_labels,
 )
+from experiments.rankers import ranker
 from experiments.verdicts import differences, exact, falls, within
+from marginrank.losses.base import Bound
+from marginrank.losses.structured import StructuredLoss
 from marginrank.typing import FloatArray
 
 SETS: Final = ("mq2008", "ohsumed")
@@ -49,7 +51,7 @@ def _fold(
     *,
     name: str,
     profile: str,
-    bound: str,
+    bound: Bound,
     fold: int,
     most: int | None,
     shares: Sequence[float],
@@ -57,11 +59,11 @@ def _fold(
 ) -> dict[str, Any]:
     """NDCG@10 of the test queries for shares of the training queries."""
     own = letor.fold(data, name, fold, most)
-    method = {"measure": "ndcg@10", "feature_map": PROFILES[profile], "bound": bound}
+    untrained = ranker(StructuredLoss("ndcg@10", PROFILES[profile]), bound=bound)
     counts, means, norms = [], [], []
     for share in shares:
         train = first_share(own.train, share, seed=fold)
-        chosen = best(path(method, train, Cs), own.valid, "ndcg@10")
+        chosen = best(untrained.fit_path(train, Cs=Cs), own.valid, "ndcg@10")
         found = judged(chosen, own.test, "ndcg@10")
         counts.append(len(train))
         means.append(round(float(found.mean()), 6))

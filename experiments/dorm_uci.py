@@ -9,11 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.base import Experiment, Finding, Report, Size, Table, Task
-from experiments.dorm import PAPER, TOLERANCE
+from experiments.dorm import PAPER
+from experiments.rankers import ranker
 from experiments.uci import SETS, Definition, deal
 from experiments.verdicts import against, beats, differences
 from marginrank.evaluation.evaluating import evaluate
-from marginrank.ranker import Ranker
+from marginrank.losses.base import Bound, Loss
+from marginrank.losses.structured import StructuredLoss
 from marginrank.tuning import tune
 from marginrank.typing import FloatArray
 
@@ -21,14 +23,14 @@ CS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 MAP: Final = "dorm(shape=power,d=1)"
 OWN: Final = "DORM"
 TIGHT: Final = "DORM, tight"
-METHODS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "ROCArea": {"preset": "svmauc"},
-    "SVM": {"preset": "svm-multiclass"},
-    "Prec@10": {"preset": "svmprec@10"},
-    OWN: {"measure": "ndcg@10", "feature_map": MAP, "bound": "hinge"},
-    TIGHT: {"measure": "ndcg@10", "feature_map": MAP, "bound": "tight"},
-    "SVM (relevant or not)": {"preset": "svmacc"},
-    "ranking SVM": {"preset": "ranksvm"},
+METHODS: Final[Mapping[str, tuple[str | Loss, Bound | None]]] = {
+    "ROCArea": ("svmauc", None),
+    "SVM": ("svm-multiclass", None),
+    "Prec@10": ("svmprec@10", None),
+    OWN: (StructuredLoss("ndcg@10", MAP), "hinge"),
+    TIGHT: (StructuredLoss("ndcg@10", MAP), "tight"),
+    "SVM (relevant or not)": ("svmacc", None),
+    "ranking SVM": ("ranksvm", None),
 }
 #: Table 1, NDCG@10 in per cent.
 PRINTED: Final[Mapping[str, Mapping[str, str]]] = {
@@ -65,9 +67,10 @@ def _method(
     queries = deal(data, name, definition, most)
     part = np.arange(len(queries)) % folds
     found, chosen_Cs = np.empty(len(queries)), []
-    ranker = Ranker(**METHODS[method], scaling="standard", tol=TOLERANCE, random_state=0, n_jobs=1)
+    name_or_loss, bound = METHODS[method]
+    untrained = ranker(name_or_loss, bound=bound, scaling="standard")
     for number in range(folds):
-        chosen = tune(ranker, queries[part != number], folds=inner, Cs=Cs, criterion="ndcg@10", n_jobs=1)
+        chosen = tune(untrained, queries[part != number], folds=inner, Cs=Cs, criterion="ndcg@10", n_jobs=1)
         test = queries[part == number]
         found[part == number] = evaluate(test, chosen.ranker.predict(test), "ndcg@10", n_jobs=1)["ndcg@10"]
         chosen_Cs.append(float(chosen.best.parameters["C"]))

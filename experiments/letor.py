@@ -73,9 +73,7 @@ def choose(
     policy: str = "standard",
 ) -> Selection:
     """Choose C by the validation queries, on one thread."""
-    return tune(
-        ranker.set_params(n_jobs=1), data.train, valid=data.valid, Cs=Cs, criterion=criterion, policy=policy, n_jobs=1
-    )
+    return tune(ranker, data.train, valid=data.valid, Cs=Cs, criterion=criterion, policy=policy, n_jobs=1)
 
 
 def values(
