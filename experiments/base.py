@@ -25,9 +25,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from experiments.verdicts import Verdict
+
 #: ``miniature`` runs through everything in seconds, on a few queries: for tests, its numbers mean nothing.
 Size: TypeAlias = Literal["full", "miniature"]
-Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
 Cell: TypeAlias = str | float | int | None
 
 

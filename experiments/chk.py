@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import Final, cast
 
 import numpy as np
 
-from experiments.base import Verdict
+from experiments import rankers, verdicts
 from experiments.letor import FOLDS, SETS, Fold, parts
+from experiments.verdicts import Difference
 from marginrank.data.queries import Queries
-from marginrank.evaluation.paired_tests import bca_interval, holm, p_wilcoxon
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.combine import MaxLoss, SumLoss
 from marginrank.losses.structured import StructuredLoss
@@ -33,10 +33,8 @@ FOLDERS: Final = tuple(SETS[name].folder for name in DATA)
 CLEANINGS: Final = ("as published", "cleaned")
 #: The other reading of §4.1: of a good and a bad document that are alike, only the bad one goes.
 ONLY_BAD: Final = "cleaned of bad documents"
-SIGNIFICANT: Final = 0.05
-#: Differences on a query up to this size are taken as none: values are kept with three digits.
+#: Values of queries are stored with three digits; smaller differences are ties.
 _ROUNDING: Final = 1e-3
-_RESAMPLES: Final = 1999
 
 
 def mrr_loss(feature_map: str, k: int = 10) -> StructuredLoss:
@@ -71,9 +69,9 @@ def ranker(method: str) -> Ranker:
     'tight'
     """
     if method in ("McRank", "RankSVM"):
-        return Ranker(method.lower(), n_jobs=1, random_state=0)
+        return rankers.ranker(method.lower(), tol=1e-4)
     bound: Bound = "tight" if method.endswith(" tight") else "hinge"
-    return Ranker(loss=LOSSES[method.removesuffix(" tight")], bound=bound, tol=1e-3, n_jobs=1)
+    return rankers.ranker(LOSSES[method.removesuffix(" tight")], bound=bound)
 
 
 def title(name: str, cleaning: str) -> str:
@@ -151,55 +149,6 @@ def unpack(text: str) -> FloatArray:
     return np.array(text.split(), dtype=np.float64) / 1000
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One system minus another on the same queries: mean, 95 % interval, and Wilcoxon's p, adjusted by `holm`."""
-
-    label: str
-    mean: float
-    interval: tuple[float, float]
-    p: float
-
-    @property
-    def significant(self) -> bool:
-        """Whether it is not by chance, by ranks and by the mean alike."""
-        low, high = self.interval
-        return self.p < SIGNIFICANT and not low <= 0 <= high
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        p = "p < 0.0001" if self.p < 1e-4 else f"p = {self.p:.4f}"
-        return f"{self.label} {self.mean:+.4f} [{low:+.4f}, {high:+.4f}], {p}"
-
-
 def differences(pairs: Mapping[str, tuple[FloatArray, FloatArray]]) -> list[Difference]:
-    """Test several pairs of systems at once, each on its own queries."""
-    gaps = {label: np.where(np.abs(a - b) < _ROUNDING, 0.0, a - b) for label, (a, b) in pairs.items()}
-    adjusted = holm([p_wilcoxon(d, _ROUNDING) for d in gaps.values()]).tolist()
-    return [
-        Difference(label, float(d.mean()), bca_interval(d, 0.95, _RESAMPLES, 0), p)
-        for (label, d), p in zip(gaps.items(), adjusted, strict=True)
-    ]
-
-
-def shown(found: Sequence[Difference], most: int = 4) -> str:
-    """Spell out the largest differences, and all that go the other way for certain."""
-    largest = sorted(found, key=lambda one: -abs(one.mean))
-    other_way = [one for one in largest[most:] if one.significant and one.mean * largest[0].mean < 0]
-    left = len(largest) - min(most, len(largest)) - len(other_way)
-    more = f"; and {left} smaller" if left > 0 else ""
-    return "; ".join(map(str, largest[:most] + other_way)) + more
-
-
-def consistent(found: Sequence[Difference]) -> Verdict:
-    """Whether all differences are above 0: one has to be significant, and none may be below 0.
-
-    >>> better, worse = Difference("", 0.1, (0.01, 0.2), 0.01), Difference("", -0.1, (-0.2, 0.0), 0.6)
-    >>> consistent([better]), consistent([better, worse]), consistent([worse])
-    ('holds', 'undecided', 'undecided')
-    """
-    if all(one.mean > 0 for one in found) and any(one.significant for one in found):
-        return "holds"
-    if any(one.significant and one.mean < 0 for one in found):
-        return "does not hold"
-    return "undecided"
+    """Test the comparisons of one claim, with values of three digits."""
+    return verdicts.differences(pairs, grid=_ROUNDING)

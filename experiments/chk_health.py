@@ -24,11 +24,11 @@ from experiments.chk import (
 )
 from experiments.chk_health_report import FEW, findings, pictures, tables
 from experiments.letor import FOLDS, choose, values
+from experiments.rankers import ranker
 from marginrank.data.queries import Queries
 from marginrank.losses.feature_maps import PartialOrder
 from marginrank.losses.structured import StructuredLoss
 from marginrank.methods.training import Health
-from marginrank.ranker import Ranker
 from marginrank.typing import FloatArray, IntArray
 
 CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 13))
@@ -67,7 +67,7 @@ def few_good(queries: Queries, most: int) -> Queries:
 def _path(data: Path, *, name: str, cleaning: str, method: str, Cs: Sequence[float], most: int | None) -> Any:
     """Health of one loss for every C, trained on all queries."""
     queries = Queries.concatenate(prepared(data, name, cleaning, most))
-    models = Ranker(loss=LOSSES[method], bound="hinge", n_jobs=1).fit_path(queries, Cs=Cs)
+    models = ranker(LOSSES[method], bound="hinge", tol=1e-4).fit_path(queries, Cs=Cs)
     return {"C": list(Cs), **_healths([model.health_ for model in models])}
 
 
@@ -86,10 +86,7 @@ def _few(data: Path, *, name: str, methods: Sequence[str], C: float, most: int |
     found: dict[str, dict[str, float]] = {}
     for method in methods:
         caps = {str(cap): few_good(queries, cap) for cap in FEW} | {"all": queries}
-        healths = {
-            cap: Ranker(loss=LOSSES[method], bound="hinge", C=C, tol=1e-3, n_jobs=1).fit(own).health_
-            for cap, own in caps.items()
-        }
+        healths = {cap: ranker(LOSSES[method], bound="hinge", C=C).fit(own).health_ for cap, own in caps.items()}
         found[method] = {cap: round(one.objective_ratio, 6) for cap, one in healths.items() if one is not None}
     return found
 
@@ -97,7 +94,7 @@ def _few(data: Path, *, name: str, methods: Sequence[str], C: float, most: int |
 def _why(data: Path, *, name: str, cleaning: str, methods: Sequence[str], most: int | None) -> dict[str, list[float]]:
     """Slope of the risk at w = 0 towards a RankSVM, and the share of queries whose slack rises that way."""
     queries = Queries.concatenate(prepared(data, name, cleaning, most))
-    direction = Ranker("ranksvm-squared", C=100.0, n_jobs=1).fit(queries).coef_
+    direction = ranker("ranksvm-squared", C=100.0, tol=1e-4).fit(queries).coef_
     scores = np.asarray(queries.X @ (direction / np.linalg.norm(direction)))
     found = {}
     for method in methods:
@@ -119,7 +116,7 @@ def _scale(data: Path, *, name: str, method: str, folds: Sequence[int], Cs: Sequ
     }
     found: dict[str, dict[str, str]] = {}
     for label, (feature_map, wanted) in ways.items():
-        model = Ranker(loss=StructuredLoss(SCALED[method], feature_map), bound="hinge", tol=1e-3)
+        model = ranker(StructuredLoss(SCALED[method], feature_map), bound="hinge")
         by_measure: dict[str, list[float]] = {measure: [] for measure in MEASURES}
         for number in folds:
             own = fold(data, name, "cleaned", number, most)

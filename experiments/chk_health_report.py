@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.base import Cell, Finding, Picture, Table, Verdict
-from experiments.chk import LOSSES, MEASURES, differences, shown, title, unpack
+from experiments.base import Cell, Finding, Picture, Table
+from experiments.chk import LOSSES, MEASURES, differences, title, unpack
 from experiments.letor import SETS
+from experiments.verdicts import in_all, largest
 from marginrank.plots import new_figure
 
 #: Most good documents of a query, for queries like those of a search for few pages.
@@ -22,6 +23,8 @@ PAPER: Final = {"DORM": "adapts", "MRR": "adapts", "AUC": "adapts", "MAP": "stay
 DRAWN: Final = (*PAPER, "NDCG-NC", "MRR φpo")
 #: φpo with and without its scale.
 WAYS: Final = ("mean", "sum", "sum, C ≥ 0.01")
+#: Almost zero accuracy is below this share of the accuracy with the scale.
+_ALMOST_ZERO: Final = 0.5
 _SECTION: Final = "Chakrabarti et al. (2008), §4.2"
 
 
@@ -115,10 +118,6 @@ def findings(results: Mapping[str, Any]) -> list[Finding]:
     return [*adapted, *custom, _scale_finding(results)]
 
 
-def _of_all(held: Sequence[bool]) -> Verdict:
-    return "holds" if all(held) else "undecided" if any(held) else "does not hold"
-
-
 def _adapts(results: Mapping[str, Any], method: str, said: str) -> Finding:
     paths = {data: results["path/{}/{}/{}".format(*data, method)] for data in _data(results)}
     below = [path["ratio"][-1] < ADAPTED for path in paths.values()]
@@ -128,7 +127,7 @@ def _adapts(results: Mapping[str, Any], method: str, said: str) -> Finding:
     )
     claim = f"{method} adapts as C grows" if said == "adapts" else f"{method} stays near w = 0"
     evidence = f"objective over objective at 0: {reached}{_with_few(results, method)}"
-    return Finding(claim, f"{_SECTION}, Figures 4 to 6", _of_all(held), evidence)
+    return Finding(claim, f"{_SECTION}, Figures 4 to 6", in_all(held), evidence)
 
 
 def _leaving(C: float | None) -> str:
@@ -152,15 +151,14 @@ def _custom(results: Mapping[str, Any], own: str, other: str, feature_map: str) 
     return Finding(
         f"A map made for its measure is easier to train than φpo: {feature_map} for {own}",
         _SECTION,
-        _of_all([pair[0] < pair[1] for pair in pairs.values()]),
+        in_all([pair[0] < pair[1] for pair in pairs.values()]),
         f"objective over objective at 0 with {feature_map} and with φpo: {reached}",
     )
 
 
 def _scale_finding(results: Mapping[str, Any]) -> Finding:
-    """Almost zero accuracy would be below half of that with the scale."""
     scales = _scales(results)
-    found = differences(
+    rows = differences(
         {
             f"{SETS[name].title}, {method}, {way}": (unpack(by[way]["MAP"]), unpack(by["mean"]["MAP"]))
             for name, method, by in scales
@@ -171,12 +169,10 @@ def _scale_finding(results: Mapping[str, Any]) -> Finding:
         way: [unpack(by[way]["MAP"]).mean() / unpack(by["mean"]["MAP"]).mean() for _, _, by in scales]
         for way in WAYS[1:]
     }
-    low, high = (choose(share for own in shares.values() for share in own) for choose in (min, max))
-    verdict: Verdict = "holds" if high < 0.5 else "does not hold" if low > 0.5 else "undecided"
     ranges = ", ".join(f"{min(own):.3f} to {max(own):.3f} ({way})" for way, own in shares.items())
     return Finding(
         "Without the scale 1/(n⁺n⁻) of φpo there is almost zero accuracy",
         "Chakrabarti et al. (2008), §3.1.1",
-        verdict,
-        f"MAP without the scale over that with it: {ranges}; differences: {shown(found)}",
+        in_all(share < _ALMOST_ZERO for by_set in shares.values() for share in by_set),
+        f"MAP without the scale over that with it: {ranges}; differences: {largest(rows)}",
     )

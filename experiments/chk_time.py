@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from experiments.base import Experiment, Report, Size, Task
 from experiments.chk import DATA, FOLDERS, LOSSES, MEASURES, prepared, ranker
 from experiments.chk_time_report import SHAPES, findings, pictures, tables
+from experiments.timing import TimedRisk
 from marginrank.data.queries import Queries
 from marginrank.losses.assigned import CostLoss
 from marginrank.losses.base import Loss
@@ -53,23 +54,6 @@ ARGMAX: Final[Mapping[str, Loss]] = {
 }
 
 
-class Watched:
-    """A risk that counts the seconds spent in it, and how often it was asked."""
-
-    def __init__(self, risk: Callable[[FloatArray], tuple[FloatArray, FloatArray]]) -> None:
-        self.risk = risk
-        self.seconds = 0.0
-        self.calls = 0
-
-    def __call__(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Risk and slopes, timed."""
-        began = time.process_time()
-        found = self.risk(theta)
-        self.seconds += time.process_time() - began
-        self.calls += 1
-        return found
-
-
 def made_up(n_queries: int, n_documents: int, n_good: int, n_features: int = 25) -> Queries:
     """Make queries whose good documents are those that a linear ranker with a little noise puts first."""
     rng = np.random.default_rng(0)
@@ -81,16 +65,17 @@ def made_up(n_queries: int, n_documents: int, n_good: int, n_features: int = 25)
 
 def split(loss: Loss, queries: Queries, *, C: float, max_iter: int) -> dict[str, float]:
     """Train, and give the seconds for the argmax of all queries and for everything else, for one evaluation."""
-    watched = Watched(RankingRisk(LinearScorer(queries), loss, 1).parts)
+    risk = TimedRisk(RankingRisk(LinearScorer(queries), loss, 1), time.process_time)
     with threadpool_limits(1, "blas"):
-        watched.risk(np.zeros(queries.n_features))
+        risk.parts(np.zeros(queries.n_features))  # compiles what is not compiled yet
+        risk.seconds, risk.calls = 0.0, 0
         began = time.process_time()
-        Bundle(tol=1e-3, max_iter=max_iter).minimize(watched, queries.n_features, C)
-        whole = time.process_time() - began
+        Bundle(tol=1e-3, max_iter=max_iter).minimize(risk.parts, queries.n_features, C)
+        total = time.process_time() - began
     return {
-        "argmax": float(f"{watched.seconds / watched.calls:.4g}"),
-        "solver": float(f"{(whole - watched.seconds) / watched.calls:.4g}"),
-        "evaluations": watched.calls,
+        "argmax": float(f"{risk.seconds / risk.calls:.4g}"),
+        "solver": float(f"{(total - risk.seconds) / risk.calls:.4g}"),
+        "evaluations": risk.calls,
     }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from experiments.base import Finding, Picture, Table, Verdict
+from experiments.base import Finding, Picture, Table
 from experiments.letor import SETS
+from experiments.verdicts import conjunction, growth, in_all, reaches, within
 from marginrank.plots import new_figure
 
 #: Queries, documents and good documents of each: a fifth of the queries of the three sets, whose sizes are 1 : 3 : 4.6.
@@ -20,8 +21,12 @@ PAPER_FITS: Final = {
     "TD2004": {"McRank": 9308.0, "NDCG": 19.1, "MRR": 148.0},
 }
 PAPER_DORM: Final = 283 / 19
-#: The larger part of the time, for a part that is said to be barely visible.
+#: Largest share of the time that counts as very small.
 _BARELY: Final = 0.1
+#: Ratio of times from which on one is substantially longer.
+_SUBSTANTIAL: Final = 2.0
+#: Largest power of the size that counts as linear growth.
+_LINEAR: Final = 1.2
 
 
 def _grown(results: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -31,15 +36,6 @@ def _grown(results: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def _whole(found: Mapping[str, float]) -> float:
     return found["argmax"] + found["solver"]
-
-
-def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """Give the power of the size with which time grows: the slope of a line through the logarithms.
-
-    >>> round(exponent([1, 2, 4], [3, 12, 48]), 6)
-    2.0
-    """
-    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
 def tables(results: Mapping[str, Any]) -> list[Table]:
@@ -127,14 +123,14 @@ def _dorm(results: Mapping[str, Any], row: str) -> Finding:
     letor, grown = _grown(results, "letor"), _grown(results, "documents")
     ratios = {name: found[row]["argmax"] / found["SVMndcg"]["argmax"] for name, found in letor.items()}
     sizes = [float(size) for size in grown]
-    own, other = (exponent(sizes, [one[method]["argmax"] for one in grown.values()]) for method in (row, "SVMndcg"))
-    slower = [ratio > 2 for ratio in ratios.values()]
-    verdict: Verdict = "holds" if all(slower) and own > other else "undecided" if any(slower) else "does not hold"
+    (own, _), (other, _) = (
+        growth(sizes, [one[method]["argmax"] for one in grown.values()]) for method in (row, "SVMndcg")
+    )
     shown = ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
     return Finding(
         f"{row} takes substantially longer than SVMndcg and grows more steeply with the documents",
         "Chakrabarti et al. (2008), §4.4 and Figure 8",
-        verdict,
+        in_all([*(ratio > _SUBSTANTIAL for ratio in ratios.values()), own > other]),
         f"argmax of {row} over that of SVMndcg: {shown} (paper, TD2004, in all: {PAPER_DORM:.1f}); "
         f"time grows as documents to the power {own:.2f}, SVMndcg {other:.2f}",
     )
@@ -142,12 +138,10 @@ def _dorm(results: Mapping[str, Any], row: str) -> Finding:
 
 def _solver_share(results: Mapping[str, Any], method: str) -> Finding:
     shares = {name: found[method]["solver"] / _whole(found[method]) for name, found in _grown(results, "letor").items()}
-    small = [share < _BARELY for share in shares.values()]
-    verdict: Verdict = "holds" if all(small) else "undecided" if any(small) else "does not hold"
     return Finding(
         f"The quadratic program takes a very small part of the time of {method}",
         "Chakrabarti et al. (2008), §4.4 and Figure 8",
-        verdict,
+        in_all(share < _BARELY for share in shares.values()),
         "share of the solver: " + ", ".join(f"{name} {share:.3f}" for name, share in shares.items()),
     )
 
@@ -156,31 +150,29 @@ def _linear(results: Mapping[str, Any]) -> Finding:
     grown = _grown(results, "queries")
     sizes = [float(size) for size in grown]
     powers = {
-        method: exponent(sizes, [one[method]["argmax"] for one in grown.values()])
+        method: growth(sizes, [one[method]["argmax"] for one in grown.values()])
         for method in next(iter(grown.values()))
     }
     counts = [int(one["SVMndcg"]["evaluations"]) for one in grown.values()]
-    steady = max(counts) <= 2 * min(counts)
+    steady = reaches(2 * min(counts) / max(counts), 1.0, fails_below=0.5)
     return Finding(
         "A constant number of violated rankings is looked at, so that training takes linear time",
         "Chakrabarti et al. (2008), §2.3",
-        "holds" if powers["SVMndcg"] < 1.2 and steady else "does not hold",
+        conjunction([within([powers["SVMndcg"][1]], most=_LINEAR), steady]),
         "time of the argmax grows as queries to the power "
-        + ", ".join(f"{power:.2f} ({method})" for method, power in powers.items())
+        + ", ".join(f"{power:.2f} [{low:.2f}, {high:.2f}] ({name})" for name, (power, (low, high)) in powers.items())
         + f"; evaluations of SVMndcg from the fewest queries to the most: {', '.join(map(str, counts))}",
     )
 
 
 def _mcrank(results: Mapping[str, Any], method: str) -> Finding:
     ratios = {SETS[name].title: found["McRank"] / found[method] for name, found in _grown(results, "sets").items()}
-    largest = max(ratios.values())
-    verdict: Verdict = "holds" if largest >= 100 else "does not hold" if largest < 10 else "undecided"
     base = method.removesuffix(" tight")
     paper = ", ".join(f"{name} {found['McRank'] / found[base]:.0f}" for name, found in PAPER_FITS.items())
     return Finding(
         f"McRank can take two orders of magnitude more time than a structured learner ({method})",
         "Chakrabarti et al. (2008), §4.6 and Figure 10",
-        verdict,
+        reaches(max(ratios.values()), 100, fails_below=10),
         f"McRank over {method}: "
         + ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
         + f" (paper, {base}: {paper})",

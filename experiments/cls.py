@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.base import Verdict
-from experiments.letor import FOLDS, SETS, Fold, choose, fold, values
-from marginrank.evaluation.comparing import PairedComparison, compare
+from experiments.letor import SETS, Fold, choose, fold, pooled, values
+from experiments.rankers import ranker
+from experiments.verdicts import Difference, differences
 from marginrank.losses.structured import StructuredLoss
 from marginrank.preparation import QueryStandardize
 from marginrank.ranker import Ranker
@@ -23,8 +23,6 @@ FOLDERS: Final = tuple(SETS[name].folder for name in NAMES)
 CUTS: Final = tuple(range(1, 11))
 NDCGS: Final = tuple(f"ndcg@{k}" for k in CUTS)
 CS: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
-TOLERANCE: Final = 1e-3
-SIGNIFICANT: Final = 0.05
 #: Profiles A by their name in `Positional`, as the paper writes them, with ranks from 1.
 PROFILES: Final[Mapping[str, str]] = {"truncated": "max(k+1−r, 0)", "sqrt": "1/√r", "discount": "D(r)"}
 #: What the notes of these experiments say.
@@ -55,12 +53,12 @@ def ndcg_loss(k: int = 10, shape: str = "truncated") -> StructuredLoss:
 
 def regression(data: Fold, criterion: str = "ndcg@10", Cs: Sequence[float] = CS) -> Ranker:
     """Train w0 of §5.3, a regression on the grades."""
-    return choose(Ranker("regression"), data, Cs=Cs, criterion=criterion).ranker
+    return choose(ranker("regression", tol=1e-4), data, Cs=Cs, criterion=criterion).ranker
 
 
 def tight(start: Ranker, k: int = 10, shape: str = "truncated") -> Ranker:
     """Give an untrained ranker for the bound of eq. (14), which begins at the weights of another and stays near."""
-    return Ranker(loss=ndcg_loss(k, shape), bound="tight", start=start.coef_, tol=TOLERANCE)
+    return ranker(ndcg_loss(k, shape), bound="tight", start=start.coef_)
 
 
 def rounded(numbers: npt.ArrayLike) -> list[float]:
@@ -84,45 +82,14 @@ def measured(scores: Mapping[int, FloatArray], data: Fold, name: str) -> dict[st
     }
 
 
-def fold_average(results: Mapping[str, Any], prefix: str, key: str) -> FloatArray:
-    """Average what the folds of a method have under a key: results named ``PREFIX/fold N``."""
-    own = [results[f"{prefix}/fold {number}"][key] for number in FOLDS if f"{prefix}/fold {number}" in results]
-    return np.asarray(np.mean(own, axis=0))
-
-
-def versus(system: str, own: FloatArray, other: str, theirs: FloatArray) -> PairedComparison:
-    """Compare two methods query by query."""
-    return compare({system: own, other: theirs}).rows[0]
-
-
-def told(row: PairedComparison) -> str:
-    """Say a comparison in numbers."""
-    low, high = row.interval
-    return f"{row.difference:+.4f} [{low:+.4f}, {high:+.4f}] against {row.other}, Wilcoxon p = {row.p_wilcoxon:.2g}"
-
-
-def better(row: PairedComparison) -> Verdict:
-    """Whether the first of two methods is better: undecided unless Wilcoxon's p is below 5 % and the mean certain.
-
-    >>> high, low = np.linspace(0.9, 1.0, 20), np.linspace(0.0, 0.2, 20)
-    >>> [better(versus("a", own, "b", other)) for own, other in ((high, low), (low, high), (high, high))]
-    ['holds', 'does not hold', 'undecided']
-    """
-    low, high = row.interval
-    if row.p_wilcoxon >= SIGNIFICANT or low <= 0 <= high:
-        return "undecided"
-    return "holds" if row.difference > 0 else "does not hold"
-
-
-def gains(interval: tuple[float, float], claimed: float) -> Verdict:
-    """Whether a gain is at least about what is claimed, given its interval.
-
-    It is if the interval reaches the claim and leaves out 0, and it is not if the interval ends below the claim.
-
-    >>> gains((0.01, 0.03), 0.02), gains((-0.01, 0.03), 0.02), gains((-0.01, 0.01), 0.02)
-    ('holds', 'undecided', 'does not hold')
-    """
-    low, high = interval
-    if high < claimed:
-        return "does not hold"
-    return "holds" if low > 0 else "undecided"
+def compared(results: Mapping[str, Any], name: str, pairs: Iterable[tuple[str, str]], key: str) -> list[Difference]:
+    """Compare pairs of methods on one set, as one claim; results are named ``NAME/METHOD/fold N``."""
+    return differences(
+        {
+            f"{method} − {other}": (
+                pooled(results, f"{name}/{method}", key),
+                pooled(results, f"{name}/{other}", key),
+            )
+            for method, other in pairs
+        }
+    )

@@ -16,7 +16,6 @@ from experiments.cls import (
     FOLDERS,
     NAMES,
     PAPER,
-    TOLERANCE,
     measured,
     ndcg_loss,
     regression,
@@ -26,9 +25,9 @@ from experiments.cls import (
 )
 from experiments.cls_collapse_report import LENGTHS, MAPS, report
 from experiments.letor import FOLDS, Fold, choose, values
+from experiments.rankers import ranker
 from marginrank.data.queries import Queries
 from marginrank.losses.structured import StructuredLoss
-from marginrank.ranker import Ranker
 from marginrank.risk import RankingRisk
 from marginrank.scorers.linear import LinearScorer
 from marginrank.solvers.bundle import Bundle
@@ -104,15 +103,14 @@ def _figure(data: Path, *, name: str, number: int, most: int | None, Cs: Sequenc
 
 
 def _ranksvm_scores(data: Fold, Cs: Sequence[float]) -> FloatArray:
-    return choose(Ranker("ranksvm"), data, Cs=Cs, criterion="ndcg@10").ranker.predict(data.train)
+    return choose(ranker("ranksvm", tol=1e-4), data, Cs=Cs, criterion="ndcg@10").ranker.predict(data.train)
 
 
 def _test(data: Path, *, name: str, number: int, most: int | None, Cs: Sequence[float], bound: str) -> dict[str, Any]:
     """NDCG on the test queries of what a bound leads to."""
     own = scaled_fold(data, name, number, most)
-    hinge = Ranker(loss=ndcg_loss(), bound="hinge", tol=TOLERANCE)
-    ranker = hinge if bound == "hinge" else tight(regression(own, Cs=Cs))
-    model = choose(ranker, own, Cs=Cs, criterion="ndcg@10").ranker
+    untrained = ranker(ndcg_loss(), bound="hinge") if bound == "hinge" else tight(regression(own, Cs=Cs))
+    model = choose(untrained, own, Cs=Cs, criterion="ndcg@10").ranker
     return measured(dict.fromkeys(CUTS, model.predict(own.test)), own, name)
 
 

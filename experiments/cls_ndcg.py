@@ -14,7 +14,6 @@ from experiments.cls import (
     NAMES,
     NDCGS,
     PAPER,
-    TOLERANCE,
     measured,
     ndcg_loss,
     regression,
@@ -24,6 +23,7 @@ from experiments.cls import (
 from experiments.cls_ndcg_report import ALIKE, EACH, METHODS, OURS, report
 from experiments.letor import FOLDS, Fold, choose
 from experiments.letor_published import mean_of, published
+from experiments.rankers import ranker
 from marginrank.ranker import Ranker, Scaling
 
 #: Rounds of RankBoost, one of which the validation queries choose.
@@ -35,16 +35,14 @@ BOOSTED: Final[Mapping[str, Sequence[Scaling | None]]] = {"rankboost": (None, "q
 def _trained(method: str, data: Fold, Cs: Sequence[float]) -> Ranker:
     """Train a method for NDCG@10 and choose its C, or its rounds, by the validation queries."""
     if method in BOOSTED:
-        rankers = [Ranker(f"rankboost@{n}", scaling=scaling) for n in ROUNDS for scaling in BOOSTED[method]]
-        found = [choose(ranker, data, Cs=[1.0], criterion="ndcg@10") for ranker in rankers]
-        return max(found, key=lambda one: one.best.mean).ranker
+        rankers = [ranker(f"rankboost@{n}", scaling=scaling) for n in ROUNDS for scaling in BOOSTED[method]]
+        chosen = [choose(one, data, Cs=[1.0], criterion="ndcg@10") for one in rankers]
+        return max(chosen, key=lambda one: one.best.mean).ranker
     if method == OURS:
-        ranker = tight(regression(data, Cs=Cs))
-    elif method == "hinge":
-        ranker = Ranker(loss=ndcg_loss(), bound="hinge", tol=TOLERANCE)
+        untrained = tight(regression(data, Cs=Cs))
     else:
-        ranker = Ranker(method, tol=TOLERANCE)
-    return choose(ranker, data, Cs=Cs, criterion="ndcg@10").ranker
+        untrained = ranker(ndcg_loss(), bound="hinge") if method == "hinge" else ranker(method)
+    return choose(untrained, data, Cs=Cs, criterion="ndcg@10").ranker
 
 
 def _one_model(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from experiments.base import Experiment, Size, Task
 from experiments.cls import FOLDERS, NAMES, PAPER, ndcg_loss, scaled_fold
 from experiments.cls_optimisers_report import GAPS, OWN, report
+from experiments.timing import TimedRisk
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
@@ -26,7 +26,6 @@ from marginrank.solvers.n_slack import NSlack
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.subgradient import Subgradient
-from marginrank.typing import FloatArray
 
 LOSSES: Final[Mapping[str, Loss]] = {
     OWN: ndcg_loss(),
@@ -51,36 +50,6 @@ CS: Final = (1.0, 100.0)
 #: Seconds after which a solver is stopped, and below which it is run again.
 LIMIT: Final = 10.0
 QUICK: Final = 2.0
-
-
-class TimedRisk:
-    """A risk that adds up the seconds spent in it."""
-
-    def __init__(self, risk: RankingRisk) -> None:
-        self.n_blocks, self.n_parameters, self.seconds = risk.n_blocks, risk.n_parameters, 0.0
-        self._risk = risk
-
-    def _timed(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        began = time.perf_counter()
-        result = call(*arguments)
-        self.seconds += time.perf_counter() - began
-        return result
-
-    def __call__(self, theta: FloatArray) -> Any:
-        """Risk and gradient."""
-        return self._timed(self._risk, theta)
-
-    def parts(self, theta: FloatArray) -> Any:
-        """The same in parts."""
-        return self._timed(self._risk.parts, theta)
-
-    def block(self, number: int, theta: FloatArray) -> Any:
-        """The share of one query."""
-        return self._timed(self._risk.block, number, theta)
-
-    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> Any:
-        """Hessian times a direction."""
-        return self._timed(self._risk.hessian_product, theta, direction)
 
 
 class Run(NamedTuple):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from experiments.base import Cell, Finding, Picture, Report, Table, Verdict
+from experiments.base import Cell, Finding, Picture, Report, Table
 from experiments.cls import DATA_NOTE, PAPER, SCALING_NOTE
 from experiments.letor import SETS
+from experiments.verdicts import in_all
 from marginrank.plots import new_figure
 
 #: Gaps as shares of the objective.
@@ -86,16 +87,11 @@ def _same_finding(problems: Mapping[tuple[str, str, str], Mapping[str, Any]]) ->
     spreads = [_spread(solvers, gap) for solvers in problems.values() for gap in GAPS]
     known = [spread for spread in spreads if spread is not None]
     within = sum(spread <= ORDER for spread in known)
-    verdict: Verdict = "undecided"
-    if within == len(spreads):
-        verdict = "holds"
-    elif within <= len(spreads) / 2:
-        verdict = "does not hold"
     first = [_first(solvers) for solvers in problems.values()]
     return Finding(
         "Cutting planes, subgradients and bundles take training times of the same order.",
         f"{PAPER}, §5.1",
-        verdict,
+        in_all(spread is not None and spread <= ORDER for spread in spreads),
         f"the longest time is at most {ORDER:g} times the shortest in {within} of {len(spreads)} cases (problem and "
         f"gap), and at most {max(known, default=float('nan')):.0f} times where all got there; in {spreads.count(None)} "
         f"cases one did not get there in 10 seconds; first at {min(GAPS):.1%}: "
@@ -112,17 +108,12 @@ def _first(solvers: Mapping[str, Any]) -> str | None:
 
 def _bottleneck_finding(problems: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> Finding:
     shares = [solvers["n-slack"]["share in the risk"] for (_, loss, _), solvers in problems.items() if loss == OWN]
-    verdict: Verdict = "undecided"
-    if max(shares) < 0.5:
-        verdict = "holds"
-    elif min(shares) >= 0.5:
-        verdict = "does not hold"
     return Finding(
         "With cutting planes the quadratic program is the bottleneck; the assignment problem is very fast beside it.",
         f"{PAPER}, §3.2",
-        verdict,
-        f"{OWN}: of the time of n-slack, {min(shares):.0%} to {max(shares):.0%} is spent in the risk, which holds the "
-        "search for the most violated rankings; half decides",
+        in_all(share < 0.5 for share in shares),
+        f"{OWN}: n-slack spends {min(shares):.0%} to {max(shares):.0%} of its time on the risk, which includes the "
+        "search for the most violated rankings; less than half counts as fast",
     )
 
 

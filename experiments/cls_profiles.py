@@ -17,17 +17,13 @@ from experiments.cls import (
     PAPER,
     PROFILES,
     SCALING_NOTE,
-    better,
-    fold_average,
     measured,
     regression,
     scaled_fold,
     tight,
-    told,
-    versus,
 )
-from experiments.letor import FOLDS, SETS, choose, pooled
-from marginrank.evaluation.comparing import PairedComparison
+from experiments.letor import FOLDS, SETS, choose, fold_average, pooled
+from experiments.verdicts import Difference, beats, differences
 from marginrank.losses.feature_maps import Positional
 from marginrank.measures import parse_measure
 from marginrank.plots import new_figure
@@ -73,7 +69,7 @@ def _validated(results: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _report(results: Mapping[str, Any]) -> Report:
     every = {**results, **{key: one for name in NAMES for key, one in _validated(results, name).items()}}
     worse = "With A = D, the discount itself, results are not as good as with A(r) = max(k + 1 − r, 0)."
-    caption = "The profiles for k = 10, and NDCG@10 of the others against the first, with 95 % intervals."
+    caption = "The profiles for k = 10, and NDCG@10 of the others against the first, with simultaneous 95 % intervals."
     return Report(
         [_table(every), _tests(every)],
         [Picture("profiles", caption, _draw(every))],
@@ -92,9 +88,27 @@ def _report(results: Mapping[str, Any]) -> Report:
     )
 
 
-def _against(results: Mapping[str, Any], name: str, shape: str, other: str) -> PairedComparison:
-    own, theirs = (pooled(results, f"{name}/{one}", "ndcg@10") for one in (shape, other))
-    return versus(shape, own, f"A = {PROFILES[other]}", theirs)
+def _compared(results: Mapping[str, Any], pairs: Sequence[tuple[str, str, str]]) -> list[Difference]:
+    """Compare two profiles on one set, given as (set, profile, profile), for all of them as one claim."""
+    return differences(
+        {
+            f"{SETS[name].title}, {_title(one)} − {_title(other)}": (
+                pooled(results, f"{name}/{one}", "ndcg@10"),
+                pooled(results, f"{name}/{other}", "ndcg@10"),
+            )
+            for name, one, other in pairs
+        }
+    )
+
+
+def _title(shape: str) -> str:
+    return PROFILES.get(shape, shape)
+
+
+def _against_own(results: Mapping[str, Any]) -> dict[tuple[str, str], Difference]:
+    """Compare the other profiles with that of the paper, by set and profile."""
+    places = [(name, shape) for name in NAMES for shape in OTHERS]
+    return dict(zip(places, _compared(results, [(*place, OWN) for place in places]), strict=True))
 
 
 def _table(results: Mapping[str, Any]) -> Table:
@@ -103,31 +117,25 @@ def _table(results: Mapping[str, Any]) -> Table:
         for shape in (*PROFILES, VALIDATED):
             means = fold_average(results, f"{name}/{shape}", "plain")[[0, 4, 9]].tolist()
             valid = float(fold_average(results, f"{name}/{shape}", "valid"))
-            rows.append((SETS[name].title, PROFILES.get(shape, shape), *means, valid))
+            rows.append((SETS[name].title, _title(shape), *means, valid))
     columns = ("set", "A(r)", "NDCG@1", "NDCG@5", "NDCG@10", "NDCG@10, validation")
     return Table("Means of the folds, trained for NDCG@10", columns, rows)
 
 
 def _tests(results: Mapping[str, Any]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for name in NAMES:
-        for shape in OTHERS:
-            row = _against(results, name, shape, OWN)
-            rows.append((SETS[name].title, PROFILES.get(shape, shape), row.difference, *row.interval, row.p_wilcoxon))
-    columns = ("set", "A(r)", "difference", "from", "to", "Wilcoxon p")
-    return Table(f"NDCG@10 by test query against A(r) = {PROFILES[OWN]}, with a 95 % interval", columns, rows)
+    rows: list[tuple[Cell, ...]] = [
+        (SETS[name].title, _title(shape), row.mean, *row.interval, row.p)
+        for (name, shape), row in _against_own(results).items()
+    ]
+    columns = ("set", "A(r)", "difference", "from", "to", "Wilcoxon p (Holm)")
+    caption = f"NDCG@10 by test query against A(r) = {PROFILES[OWN]}, with simultaneous 95 % intervals"
+    return Table(caption, columns, rows)
 
 
 def _finding(results: Mapping[str, Any], claim: str, section: str, shape: str, other: str) -> Finding:
-    """Say whether one profile is better than another on both sets."""
-    rows = {SETS[name].title: _against(results, name, shape, other) for name in NAMES}
-    verdicts = {better(row) for row in rows.values()}
-    return Finding(
-        claim,
-        f"{PAPER}, {section}",
-        verdicts.pop() if len(verdicts) == 1 else "undecided",
-        "NDCG@10 " + "; ".join(f"{title} {told(row)}" for title, row in rows.items()),
-    )
+    """Test whether one profile is better than another on both sets."""
+    rows = _compared(results, [(name, shape, other) for name in NAMES])
+    return Finding(claim, f"{PAPER}, {section}", beats(rows), f"NDCG@10: {'; '.join(map(str, rows))}")
 
 
 def _draw(results: Mapping[str, Any]) -> Any:
@@ -139,13 +147,11 @@ def _draw(results: Mapping[str, Any]) -> Any:
         left.plot(range(1, 16), line / line[0], marker=marker, label=f"A(r) = {PROFILES[shape]}")
     left.set(xlabel="rank r", ylabel="A(r) / A(1)", xticks=range(1, 16, 2))
     left.legend(frameon=False)
-    places = [(name, shape) for name in NAMES for shape in OTHERS][::-1]
-    for place, (name, shape) in enumerate(places):
-        row = _against(results, name, shape, OWN)
+    rows = list(_against_own(results).items())[::-1]
+    for place, (_, row) in enumerate(rows):
         right.plot(row.interval, [place, place], color="gray")
-        right.plot([row.difference], [place], "o", color="black")
-    labels = [f"{SETS[name].title}, {PROFILES.get(shape, shape)}" for name, shape in places]
-    right.set_yticks(range(len(places)), labels)
+        right.plot([row.mean], [place], "o", color="black")
+    right.set_yticks(range(len(rows)), [f"{SETS[name].title}, {_title(shape)}" for (name, shape), _ in rows])
     right.axvline(0.0, color="black", linewidth=0.8, linestyle=":")
     right.set(xlabel=f"NDCG@10 less that of {PROFILES[OWN]}")
     for axes in (left, right):

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.base import Size, Verdict
-from experiments.letor import FOLDS
+from experiments.base import Size
+from experiments.letor import FOLDS, fold_average
+from experiments.verdicts import Verdict, against, beats
 from marginrank.data.queries import Queries
-from marginrank.evaluation.comparing import PairedComparison, compare
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.plots import new_figure
 from marginrank.ranker import Ranker
@@ -18,10 +18,6 @@ from marginrank.typing import FloatArray
 
 PAPER: Final = "Le and Smola (2008)"
 CS: Final = (0.1, 1.0, 10.0, 100.0, 1000.0)
-#: Training stops at this gap, as a share of the objective.
-TOLERANCE: Final = 1e-3
-#: Below this p, adjusted for the number of methods compared with, a difference counts.
-LEVEL: Final = 0.05
 #: Shares of the training queries, those that 100, 300, 500, 700 and 1000 of 1000 are in Figs. 3, 5 and 6.
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 1.0)
 #: What all notes of these experiments say.
@@ -63,11 +59,6 @@ def first_share(queries: Queries, share: float, seed: int) -> Queries:
     return queries[np.sort(useful[: max(1, round(share * len(useful)))])]
 
 
-def path(method: Mapping[str, Any], train: Queries, Cs: Sequence[float] = CS) -> list[Ranker]:
-    """Train a ranker, given by its parameters, for every C."""
-    return Ranker(**method, tol=TOLERANCE, random_state=0, n_jobs=1).fit_path(train, Cs=Cs)
-
-
 def best(models: Sequence[Ranker], valid: Queries, measure: str) -> Ranker:
     """Give the first of the rankers with the highest mean on validation queries."""
     return max(models, key=lambda model: judged(model, valid, measure).mean())
@@ -79,41 +70,10 @@ def judged(ranker: Ranker, queries: Queries, measure: str) -> FloatArray:
     return np.asarray(values[~np.isnan(values)].round(5))
 
 
-def fold_average(results: Mapping[str, Any], prefix: str, key: str) -> FloatArray:
-    """Average what the folds of a method have under a key: results named ``PREFIX/fold N``."""
-    own = [results[f"{prefix}/fold {fold}"][key] for fold in FOLDS if f"{prefix}/fold {fold}" in results]
-    return np.asarray(np.mean(own, axis=0))
-
-
-def advantage(values: Mapping[str, FloatArray], own: str, test: str = "wilcoxon") -> tuple[Verdict, str]:
-    """Say whether one method is better than each of the others, query by query, and with which numbers.
-
-    It is if its mean is certainly higher than every other, with p below 5 % after Holm's adjustment; it is not if one
-    of the others is so ahead of it. The evidence gives its mean and what it is ahead of the others.
-
-    >>> values = {"a": np.linspace(0.5, 1, 40), "b": np.linspace(0.4, 0.8, 40)}
-    >>> advantage(values, "a")[0], advantage(values, "b")[0]
-    ('holds', 'does not hold')
-    """
-    rows = compare(values, baseline=own).rows
-    adjusted = [getattr(row, f"holm_{test}") for row in rows]
-    # Ranks and means can point in different directions; both have to say the same.
-    certain = [p < LEVEL for p in adjusted]
-    verdict: Verdict = "undecided"
-    if all(sure and row.interval[1] < 0 for sure, row in zip(certain, rows, strict=True)):
-        verdict = "holds"
-    elif any(sure and row.interval[0] > 0 for sure, row in zip(certain, rows, strict=True)):
-        verdict = "does not hold"
-    told = "; ".join(f"{row.system} {behind(row)}, p = {p:.2g}" for row, p in zip(rows, adjusted, strict=True))
-    return verdict, f"{own} {values[own].mean():.4f}, ahead of {told}"
-
-
-def behind(row: PairedComparison) -> str:
-    """How much the baseline of a comparison is ahead, with a 95 % interval."""
-    low, high = row.interval
-    # Adding 0 makes 0 of -0.
-    ahead, least, most = (round(-value, 4) + 0.0 for value in (row.difference, high, low))
-    return f"by {ahead:+.4f} [{least:+.4f}, {most:+.4f}]"
+def advantage(values: Mapping[str, FloatArray], method: str) -> tuple[Verdict, str]:
+    """Decide whether one method is better than each of the others, and return the numbers as well."""
+    rows = against(values, method)
+    return beats(rows), f"{method} {values[method].mean():.4f}; {'; '.join(map(str, rows))}"
 
 
 def curves(

@@ -18,24 +18,24 @@ from experiments.dorm import (
     best,
     curves,
     first_share,
-    fold_average,
     judged,
-    path,
     settings,
     share_labels,
 )
+from experiments.rankers import ranker
+from marginrank.ranker import Ranker
 
 SETS: Final = ("mq2008", "ohsumed")
 OWN: Final = ("DORM", "DORM, tight")
-METHODS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "DORM": {"preset": "dorm-ndcg@10", "bound": "hinge"},
-    "DORM, tight": {"preset": "dorm-ndcg@10", "bound": "tight"},
-    "ranking SVM": {"preset": "ranksvm"},
-    "SVM-IR-QP": {"preset": "svm-ir-qp"},
-    "ROCArea": {"preset": "svmauc"},
-    "Prec@10": {"preset": "svmprec@10"},
-    "multiclass SVM": {"preset": "svm-multiclass"},
-    "best feature": {"preset": "best-feature"},
+METHODS: Final[Mapping[str, Ranker]] = {
+    "DORM": ranker("dorm-ndcg@10", bound="hinge"),
+    "DORM, tight": ranker("dorm-ndcg@10", bound="tight"),
+    "ranking SVM": ranker("ranksvm"),
+    "SVM-IR-QP": ranker("svm-ir-qp"),
+    "ROCArea": ranker("svmauc"),
+    "Prec@10": ranker("svmprec@10"),
+    "multiclass SVM": ranker("svm-multiclass"),
+    "best feature": ranker("best-feature"),
 }
 
 
@@ -47,7 +47,7 @@ def _fold(
     counts, means, values = [], [], {}
     for share in shares:
         train = first_share(own.train, share, seed=fold)
-        found = judged(best(path(METHODS[method], train, Cs), own.valid, "ndcg@10"), own.test, "ndcg@10")
+        found = judged(best(METHODS[method].fit_path(train, Cs=Cs), own.valid, "ndcg@10"), own.test, "ndcg@10")
         counts.append(len(train))
         means.append(round(float(found.mean()), 6))
         if share == shares[0]:
@@ -67,7 +67,7 @@ def _plan(size: Size) -> list[Task]:
 
 def _table(results: Mapping[str, Any], name: str) -> Table:
     columns = ("method", *share_labels(results, f"{name}/{OWN[0]}"))
-    rows = [(method, *fold_average(results, f"{name}/{method}", "means").tolist()) for method in METHODS]
+    rows = [(method, *letor.fold_average(results, f"{name}/{method}", "means").tolist()) for method in METHODS]
     caption = f"NDCG@10 on {letor.SETS[name].title} by share of the training queries (and their number)"
     return Table(f"{caption}, mean over folds", columns, rows)
 
@@ -94,8 +94,8 @@ def _picture(results: Mapping[str, Any], file: str, caption: str, methods: Seque
     panels = {
         letor.SETS[name].title: {
             method: (
-                fold_average(results, f"{name}/{method}", "queries").tolist(),
-                fold_average(results, f"{name}/{method}", "means").tolist(),
+                letor.fold_average(results, f"{name}/{method}", "queries").tolist(),
+                letor.fold_average(results, f"{name}/{method}", "means").tolist(),
             )
             for method in methods
         }

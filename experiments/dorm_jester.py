@@ -9,9 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.base import Experiment, Finding, Report, Size, Table, Task
-from experiments.dorm import PAPER, advantage, best, path
+from experiments.dorm import PAPER, advantage, best
 from experiments.jester import Panel, View, panel, queries, split
+from experiments.rankers import ranker
 from marginrank.evaluation.evaluating import evaluate
+from marginrank.losses.structured import StructuredLoss
+from marginrank.ranker import Ranker
 from marginrank.typing import FloatArray
 
 RANK: Final = 10
@@ -21,15 +24,15 @@ MEASURES: Final = {ERU: "ERU", "ndcg": "NDCG", "ndcg@10": "NDCG@10"}
 _MAP: Final = "dorm(shape=power,d=0.25)"
 DORM_CS: Final = (3.0, 10.0, 30.0, 100.0, 300.0)
 OTHER_CS: Final = (300.0, 1000.0, 3000.0, 10000.0)
-#: Parameters, features, and values of C, none for methods without.
-METHODS: Final[Mapping[str, tuple[Mapping[str, Any], View, Sequence[float]]]] = {
-    "PRank": ({"preset": "prank"}, "own", ()),
-    "JRank": ({"preset": "prank"}, "joint", ()),
-    "GPR": ({"preset": "gp-regression"}, "pair", ()),
-    "regression": ({"preset": "regression"}, "joint", OTHER_CS),
-    "ranking SVM": ({"preset": "ranksvm"}, "joint", OTHER_CS),
-    "DORM for NDCG": ({"measure": "ndcg@10", "feature_map": _MAP, "bound": "hinge"}, "joint", DORM_CS),
-    "DORM for ERU": ({"measure": ERU, "feature_map": _MAP, "bound": "hinge"}, "joint", DORM_CS),
+#: Untrained ranker, features, and values of C, none for methods without.
+METHODS: Final[Mapping[str, tuple[Ranker, View, Sequence[float]]]] = {
+    "PRank": (ranker("prank"), "own", ()),
+    "JRank": (ranker("prank"), "joint", ()),
+    "GPR": (ranker("gp-regression"), "pair", ()),
+    "regression": (ranker("regression"), "joint", OTHER_CS),
+    "ranking SVM": (ranker("ranksvm"), "joint", OTHER_CS),
+    "DORM for NDCG": (ranker(StructuredLoss("ndcg@10", _MAP), bound="hinge"), "joint", DORM_CS),
+    "DORM for ERU": (ranker(StructuredLoss(ERU, _MAP), bound="hinge"), "joint", DORM_CS),
 }
 MEAN: Final = "mean of other users"
 #: Tables 3 (experiments 1 and 2) and 4 (NDCG and NDCG@10 by number of ratings), on EachMovie.
@@ -53,26 +56,26 @@ def _values(judged: Any, scores: FloatArray) -> FloatArray:
 
 def _chosen_C(data: Path, method: str, n: int, users: int) -> float:
     """The C that is best for other users, from as many ratings of each; by ERU for DORM for ERU, else by NDCG@10."""
-    parameters, view, Cs = METHODS[method]
+    untrained, view, Cs = METHODS[method]
     if len(Cs) < 2:
         return 1.0
     own = _panel(data, users)
     known, unknown = split(own.valid, n, seed=1000)
-    models = path(parameters, queries(own.valid, known, own.items, view, known), Cs)
+    models = untrained.fit_path(queries(own.valid, known, own.items, view, known), Cs=Cs)
     judged = queries(own.valid, unknown, own.items, view, known)
     return float(best(models, judged, ERU if method == "DORM for ERU" else "ndcg@10").C)
 
 
 def _method(data: Path, *, method: str, n: int, users: int, trials: int) -> dict[str, Any]:
     """Means of the users over trials, and of the trials over users, for each measure."""
-    parameters, view, _ = METHODS[method]
+    untrained, view, _ = METHODS[method]
     own, C = _panel(data, users), _chosen_C(data, method, n, users)
     found = []
     for trial in range(trials):
         known, unknown = split(own.test, n, seed=trial)
-        (ranker,) = path(parameters, queries(own.test, known, own.items, view, known), [C])
+        (trained,) = untrained.fit_path(queries(own.test, known, own.items, view, known), Cs=[C])
         judged = queries(own.test, unknown, own.items, view, known)
-        found.append(_values(judged, ranker.predict(judged)))
+        found.append(_values(judged, trained.predict(judged)))
     return _means(np.array(found), C)
 
 

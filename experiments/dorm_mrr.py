@@ -19,12 +19,14 @@ from experiments.dorm import (
     best,
     curves,
     first_share,
-    fold_average,
     judged,
-    path,
     settings,
     share_labels,
 )
+from experiments.rankers import ranker
+from marginrank.losses.base import Bound, Loss
+from marginrank.losses.structured import StructuredLoss
+from marginrank.ranker import Ranker
 from marginrank.typing import FloatArray
 
 SETS: Final = ("mq2008", "ohsumed")
@@ -32,20 +34,21 @@ SHARES: Final = (0.1, 0.3, 1.0)
 MEASURES: Final = ("rr", "wta")
 TITLES: Final = {"rr": "MRR", "wta": "WTA"}
 _INVERSE: Final = "dorm(shape=power,d=1)"
-METHODS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "DORM for MRR": {"measure": "rr", "feature_map": _INVERSE, "bound": "hinge"},
-    "DORM for MRR, tight": {"measure": "rr", "feature_map": _INVERSE, "bound": "tight"},
-    "DORM for WTA": {"measure": "wta", "feature_map": "dorm", "bound": "hinge"},
-    "DORM for WTA, tight": {"measure": "wta", "feature_map": "dorm", "bound": "tight"},
-    "mWTA": {"preset": "mwta", "bound": "hinge"},
-    "mWTA, tight": {"preset": "mwta", "bound": "tight"},
-    "DORM for NDCG": {"measure": "ndcg@10", "feature_map": _INVERSE, "bound": "hinge"},
-    "DORM for NDCG, tight": {"measure": "ndcg@10", "feature_map": _INVERSE, "bound": "tight"},
-    "Prec@3": {"preset": "svmprec@3"},
-    "ROCArea": {"preset": "svmauc"},
-    "ranking SVM": {"preset": "ranksvm"},
-    "multiclass SVM": {"preset": "svm-multiclass"},
-    "SVMmrr": {"preset": "svmmrr", "bound": "hinge"},
+_LOSSES: Final[Mapping[str, str | Loss]] = {
+    "DORM for MRR": StructuredLoss("rr", _INVERSE),
+    "DORM for WTA": StructuredLoss("wta", "dorm"),
+    "mWTA": "mwta",
+    "DORM for NDCG": StructuredLoss("ndcg@10", _INVERSE),
+}
+#: Bounds by the ending of the name of a method.
+BOUNDS: Final[Mapping[str, Bound]] = {"": "hinge", ", tight": "tight"}
+METHODS: Final[Mapping[str, Ranker]] = {
+    **{name + end: ranker(loss, bound=bound) for name, loss in _LOSSES.items() for end, bound in BOUNDS.items()},
+    "Prec@3": ranker("svmprec@3"),
+    "ROCArea": ranker("svmauc"),
+    "ranking SVM": ranker("ranksvm"),
+    "multiclass SVM": ranker("svm-multiclass"),
+    "SVMmrr": ranker("svmmrr", bound="hinge"),
 }
 #: Methods that the paper compares with.
 OTHERS: Final = ("Prec@3", "ROCArea", "ranking SVM", "multiclass SVM")
@@ -60,7 +63,7 @@ def _fold(
     values: dict[str, FloatArray] = {}
     for share in shares:
         train = first_share(own.train, share, seed=fold)
-        models = path(METHODS[method], train, Cs)
+        models = METHODS[method].fit_path(train, Cs=Cs)
         values = {measure: judged(best(models, own.valid, measure), own.test, measure) for measure in MEASURES}
         counts.append(len(train))
         means.append([round(float(values[measure].mean()), 6) for measure in MEASURES])
@@ -82,14 +85,14 @@ def _plan(size: Size) -> list[Task]:
 
 
 def _queries(results: Mapping[str, Any], name: str) -> FloatArray:
-    return fold_average(results, f"{name}/{OTHERS[0]}", "queries")
+    return letor.fold_average(results, f"{name}/{OTHERS[0]}", "queries")
 
 
 def _table(results: Mapping[str, Any], name: str) -> Table:
     labels = share_labels(results, f"{name}/{OTHERS[0]}")
     columns = ("method", *(f"{TITLES[measure]}, {label}" for measure in MEASURES for label in labels))
     rows: list[tuple[Any, ...]] = [
-        (method, *fold_average(results, f"{name}/{method}", "means").T.ravel().tolist()) for method in METHODS
+        (method, *letor.fold_average(results, f"{name}/{method}", "means").T.ravel().tolist()) for method in METHODS
     ]
     caption = f"{letor.SETS[name].title}: MRR and WTA by share of the training queries (and their number)"
     return Table(f"{caption}, mean over folds", columns, rows)
@@ -104,7 +107,7 @@ def _claim(
 
 
 def _fails(results: Mapping[str, Any], name: str, own: str) -> Finding:
-    """Whether training for WTA itself is worse in WTA than methods for other measures."""
+    """Test whether training for WTA itself is worse in WTA than the best method for another measure."""
     values = {method: letor.pooled(results, f"{name}/{method}", "wta") for method in (own, *OTHERS)}
     top = max(OTHERS, key=lambda method: values[method].mean())
     verdict, evidence = advantage({top: values[top], own: values[own]}, top)
@@ -114,7 +117,7 @@ def _fails(results: Mapping[str, Any], name: str, own: str) -> Finding:
 
 def _findings(results: Mapping[str, Any], name: str) -> list[Finding]:
     findings = []
-    for end in ("", ", tight"):
+    for end in BOUNDS:
         own, ndcg, wta = f"DORM for MRR{end}", f"DORM for NDCG{end}", f"DORM for WTA{end}"
         claim = "DORM for MRR has a higher MRR than all others, with DORM for NDCG among them"
         findings.append(_claim(results, name, "rr", own, (*OTHERS, ndcg), claim, "§6.4 and Fig. 5"))
@@ -132,10 +135,10 @@ def _picture(results: Mapping[str, Any], measure: str) -> Picture:
         letor.SETS[name].title: {
             method: (
                 _queries(results, name).tolist(),
-                np.asarray(fold_average(results, f"{name}/{method}", "means"))[:, at].tolist(),
+                np.asarray(letor.fold_average(results, f"{name}/{method}", "means"))[:, at].tolist(),
             )
             for method in METHODS
-            if METHODS[method].get("bound") != "hinge"
+            if METHODS[method].bound != "hinge"
         }
         for name in SETS
     }

@@ -73,9 +73,7 @@ def choose(
     policy: str = "standard",
 ) -> Selection:
     """Choose C by the validation queries, on one thread."""
-    return tune(
-        ranker.set_params(n_jobs=1), data.train, valid=data.valid, Cs=Cs, criterion=criterion, policy=policy, n_jobs=1
-    )
+    return tune(ranker, data.train, valid=data.valid, Cs=Cs, criterion=criterion, policy=policy, n_jobs=1)
 
 
 def values(
@@ -94,6 +92,12 @@ def pooled(results: Mapping[str, Any], prefix: str, measure: str) -> FloatArray:
         if f"{prefix}/fold {number}" in results
     ]
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in own])
+
+
+def fold_average(results: Mapping[str, Any], prefix: str, key: str) -> FloatArray:
+    """Average over the folds of one method: results named ``PREFIX/fold N``."""
+    folds = [results[f"{prefix}/fold {number}"][key] for number in FOLDS if f"{prefix}/fold {number}" in results]
+    return np.asarray(np.mean(folds, axis=0))
 
 
 def _varied(queries: Queries, most: int) -> Queries:

@@ -13,7 +13,7 @@ from experiments.base import Experiment, Size, Task
 from experiments.letor import FOLDS, SETS, Fold, fold, values
 from experiments.letor_baselines_report import MEASURES, METHODS, VARIANTS, report
 from experiments.letor_published import published
-from marginrank.ranker import Ranker
+from experiments.rankers import ranker
 from marginrank.typing import FloatArray
 
 CS: Final = tuple(10.0**power for power in range(-3, 5))
@@ -65,17 +65,17 @@ def _one(
     options.setdefault("scaling", SCALING.get(name))
     policy = SETS[name].policy
     if rounds is None:
-        rankers = Ranker(preset, tol=1e-3, n_jobs=1, **options).fit_path(own.train, Cs=Cs)
+        rankers = ranker(preset, **options).fit_path(own.train, Cs=Cs)
     else:
-        ranker = Ranker(f"{preset}@{rounds}", patience=rounds, n_jobs=1, **options)
-        rankers = [ranker.fit(own.train, validation=own.valid if validated else None)]
+        boosted = ranker(f"{preset}@{rounds}", patience=rounds, **options)
+        rankers = [boosted.fit(own.train, validation=own.valid if validated else None)]
     return [
         Tried(
-            None if rounds else ranker.C,
-            float(np.mean(values(own.valid, ranker.predict(own.valid), ["ap"], policy)["ap"])),
-            values(own.test, ranker.predict(own.test), MEASURES, policy),
+            None if rounds else one.C,
+            float(np.mean(values(own.valid, one.predict(own.valid), ["ap"], policy)["ap"])),
+            values(own.test, one.predict(own.test), MEASURES, policy),
         )
-        for ranker in rankers
+        for one in rankers
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from experiments.base import Cell, Finding, Picture, Report, Table
 from experiments.letor import FOLDS, SETS
 from experiments.letor_published import mean_of
+from experiments.verdicts import agrees
 from marginrank.plots import new_figure
 
 METHODS: Final = {
@@ -154,7 +155,7 @@ def _map_finding(results: Mapping[str, Any], tables: Mapping[str, Any], name: st
     return Finding(
         f"{METHODS[method]} on {SETS[name].title} comes within {CLOSE} of the published MAP.",
         _source(name),
-        "holds" if abs(difference) <= CLOSE else "does not hold",
+        agrees(difference, CLOSE, results[f"{name}/{method}"]["errors"]["ap"]),
         evidence,
     )
 
@@ -170,7 +171,7 @@ def _ndcg_finding(results: Mapping[str, Any], tables: Mapping[str, Any], name: s
     return Finding(
         f"NDCG@n of {METHODS[method]} on {SETS[name].title} is within a standard error of the published.",
         _source(name),
-        "holds" if in_errors[worst] <= 1 else "undecided" if in_errors[worst] <= 2 else "does not hold",
+        agrees(in_errors[worst], tolerance=1.0, error=1.0),
         f"of {len(known)} cuts {worst.upper()} is farthest: {_mean(results, f'{name}/{method}', worst):.4f}, published "
         f"{mean_of(tables, name, method, worst):.4f}, which is {in_errors[worst]:.1f} standard errors over queries"
         + _elsewhere(results, name, method, worst),

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from experiments.base import Finding, Picture, Report, Table, Verdict
+from experiments.base import Finding, Picture, Report, Table
 from experiments.letor import SETS
+from experiments.verdicts import exact, within
 from marginrank.evaluation.paired_tests import bca_interval
 from marginrank.plots import new_figure
 from marginrank.typing import FloatArray
@@ -218,10 +219,6 @@ def _set_queries(axes: Any, n: FloatArray) -> None:
     axes.grid(alpha=0.3)
 
 
-def _verdict(ok: bool) -> Verdict:
-    return "holds" if ok else "does not hold"
-
-
 def _stability_holds(cells: Mapping[Cell, Summary]) -> Finding:
     broken = max(one.broken("stability") for one in cells.values())
     ratios = {cell: float(one.raw.max() / one.bounds["stability"]) for cell, one in cells.items()}
@@ -231,22 +228,22 @@ def _stability_holds(cells: Mapping[Cell, Summary]) -> Finding:
     return Finding(
         f"Risk less empirical risk stays below the bound by stability in {1 - DELTA:.0%} of samples or more.",
         "Bousquet and Elisseeff (2002), with the constants of structured hinges",
-        _verdict(broken <= DELTA),
+        exact(broken <= DELTA),
         f"above it in {broken:.0%} of the splits at most; the largest gap is {ratios[closest]:.0%} of the bound "
         f"({closest}); the bound is below 1, the largest loss, in {useful} of {len(own)} settings of svmmap and svmauc",
     )
 
 
 def _mean_gap_holds(cells: Mapping[Cell, Summary]) -> Finding:
-    over = [one for one in cells.values() if one.mean > one.bounds["mean gap"]]
-    sure = [one for one in over if one.low > one.bounds["mean gap"]]
+    excess = [[value - one.bounds["mean gap"] for value in (one.mean, one.low, one.high)] for one in cells.values()]
     closest = max(cells, key=lambda cell: cells[cell].mean / cells[cell].bounds["mean gap"])
     one = cells[closest]
     return Finding(
         "The mean of the gap is at most 2β = 2CG²/n.",
         "Bousquet and Elisseeff (2002), with the constants of structured hinges",
-        "does not hold" if sure else "undecided" if over else "holds",
-        f"larger in {len(over)} of {len(cells)} settings, with all of its interval in {len(sure)}; closest: mean gap "
+        within([(low, high) for _, low, high in excess], most=0.0),
+        f"larger in {sum(mean > 0 for mean, _, _ in excess)} of {len(cells)} settings, with all of its interval in "
+        f"{sum(low > 0 for _, low, _ in excess)}; closest: mean gap "
         f"{one.mean:.4f} [{one.low:+.4f}, {one.high:+.4f}] against {one.bounds['mean gap']:.4f} ({closest})",
     )
 
@@ -259,7 +256,7 @@ def _argmax_is_tighter(cells: Mapping[Cell, Summary]) -> Finding:
     return Finding(
         "Tighter bounds may be given for learners that take the largest hinge.",
         f"{_PAPER}, section 5",
-        _verdict(smaller and broken <= DELTA),
+        exact(smaller and broken <= DELTA),
         f"the bound for the largest hinge adds {min(values):.3g} to {max(values):.3g} to the empirical risk, "
         f"Corollary 3 at least 10^{least:,.0f}; gaps are above the former in {broken:.0%} of the splits at most",
     )
@@ -273,12 +270,10 @@ def _falls(cells: Mapping[Cell, Summary]) -> Finding:
         f"{method} on {SETS[name].title} {mean:+.3f} [{low:+.3f}, {high:+.3f}]"
         for (name, method), (mean, low, high) in changes.items()
     )
-    faster = all(high <= 0 for _, _, high in changes.values())
-    slower = any(low > 0 for _, low, _ in changes.values())
     return Finding(
         "The gap falls with the number n of training queries at least as fast as the bounds do, as 1/√n.",
         f"{_PAPER}, Theorems 3 and 4",
-        "holds" if faster else "does not hold" if slower else "undecided",
+        within([(low, high) for _, low, high in changes.values()], most=0.0),
         f"√n times the gap, from the fewest to the most queries, with 95 % intervals, C = {largest:g}: {shown}",
     )
 
@@ -301,7 +296,7 @@ def _pairs_hold(cells: Mapping[Cell, Summary]) -> Finding:
     return Finding(
         f"Corollaries 1 and 2, per pair and with repaired constants, hold in {1 - DELTA:.0%} of samples or more.",
         f"{_PAPER}, Corollaries 1 and 2",
-        _verdict(broken <= DELTA),
+        exact(broken <= DELTA),
         f"the gap is above the bound in {broken:.0%} of the splits at most; the smallest bound on it is "
         f"{10 ** min(one.bounds['repaired'] for one in own):.3g}, and {useful} of {len(own)} are below 1",
     )
@@ -313,7 +308,7 @@ def _rankings_say_something(cells: Mapping[Cell, Summary]) -> Finding:
     return Finding(
         "Corollary 3 and Theorem 4 bound the loss of average precision below 1, its largest value.",
         f"{_PAPER}, Corollary 3 and Theorem 4",
-        _verdict(average < 0),
+        exact(average < 0),
         f"they add at least 10^{average:,.0f} and 10^{every:,.0f} to the empirical risk, in all {len(own)} settings",
     )
 
@@ -327,6 +322,6 @@ def _dominates(results: Mapping[str, Any]) -> Finding:
     return Finding(
         "The pairwise hinge is at least the number of pairs in the wrong order.",
         f"{_PAPER}, section 3",
-        _verdict(not any(one["levels"] for one in found.values())),
+        exact(not any(one["levels"] for one in found.values())),
         f"queries and weights for which it is smaller: {shown}",
     )

@@ -13,8 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from experiments.base import Experiment, Finding, Report, Size, Verdict
+from experiments.base import Experiment, Finding, Report, Size
 from experiments.running import Kept
+from experiments.verdicts import Verdict
 from marginrank.atomic import atomic_write
 from marginrank.errors import DataError
 from marginrank.version import __version__

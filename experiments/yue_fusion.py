@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator
 
 from experiments.base import Experiment, Size, Task
 from experiments.letor import Fold, choose, parts
+from experiments.rankers import ranker
 from experiments.yue_fusion_report import CHOSEN, LEARNED, SINGLES, SYSTEMS, report
 from marginrank.data.queries import Queries
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.fusion.features import fusion_features
 from marginrank.fusion.fixed import BestRun, FixedFusion
 from marginrank.fusion.protocol import Split, balanced_splits, contest
-from marginrank.ranker import Ranker
 from marginrank.typing import FloatArray
 
 #: With more, SVMs separate the ten training queries, and rank others worse.
@@ -41,11 +41,10 @@ class BinnedSVM(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, train: Queries, valid: Queries) -> Self:
         """Train for every C, and keep the best on the validation queries."""
-        own = self.preset in ("svmacc3", "svmacc4")
-        form = {} if own else {"scorer": "additive", "bins": 51}
-        ranker = Ranker(self.preset, tol=1e-3, **form)  # type: ignore[arg-type]
+        brings_thresholds = self.preset in ("svmacc3", "svmacc4")
+        untrained = ranker(self.preset, bins=None if brings_thresholds else 51)
         held_out = _ranked(valid)
-        self.ranker_ = choose(ranker, Fold(_ranked(train), held_out, held_out), Cs=CS).ranker
+        self.ranker_ = choose(untrained, Fold(_ranked(train), held_out, held_out), Cs=CS).ranker
         return self
 
     def predict(self, queries: Queries) -> FloatArray:

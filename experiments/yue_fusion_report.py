@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.base import Cell, Finding, Picture, Report, Table, Verdict
+from experiments.base import Cell, Finding, Picture, Report, Table
+from experiments.verdicts import Difference, beats, differences, within
 from experiments.yue_printed import PRINTED
 from marginrank.evaluation.comparing import PairedComparison, compare
 from marginrank.plots import new_figure
@@ -99,74 +100,48 @@ def _cells(outcome: Outcome, name: str) -> list[Cell]:
 
 def _findings(whole: Mapping[str, Outcome]) -> list[Finding]:
     every, without = whole["all systems"], whole["without the best"]
-    single, chosen, less = every.against("best system"), every.against(CHOSEN), without.against("best system")
-    cost = compare({"SVMmap without the best": without.by_query("svmmap"), "svmmap": every.by_query("svmmap")}).rows[0]
     findings = [
-        Finding(
-            "SVMmap is better than the best single system.", f"{_YUE}, Tables 6 and 7", better(single), say(single)
+        _better(every, "svmmap", "best system", "SVMmap is better than the best single system.", "Tables 6 and 7"),
+        _better(
+            every,
+            "svmmap",
+            CHOSEN,
+            "SVMmap is better than the system that is best on the training and validation queries.",
+            "§5.1, without hindsight",
         ),
-        Finding(
-            "SVMmap is better than the system that the queries of the trial show to be best.",
-            f"{_YUE}, §5.1, without its hindsight",
-            better(chosen),
-            say(chosen),
-        ),
-        Finding(
+        _near(
+            _difference("SVMmap without the best − SVMmap", without.by_query("svmmap"), every.by_query("svmmap")),
             f"Leaving out the best system costs SVMmap less than {_CLOSE} of MAP.",
-            f"{_YUE}, Table 8",
-            near(cost),
-            say(cost),
         ),
-        Finding(
+        _near(
+            _difference("SVMmap − best system", without.by_query("svmmap"), without.by_query("best system")),
             f"Without the best system SVMmap is less than {_CLOSE} of MAP behind it.",
-            f"{_YUE}, Table 8",
-            near(less),
-            say(less),
         ),
     ]
     for name in [name for name in LEARNED if name in every.found and name != "svmmap"]:
         for systems, table in (("all systems", "Tables 9 and 10"), ("without the best", "Table 11")):
-            row = whole[systems].against(name)
-            findings.append(
-                Finding(f"SVMmap is better than {title(name)}, {systems}.", f"{_YUE}, {table}", better(row), say(row))
-            )
+            claim = f"SVMmap is better than {title(name)}, {systems}."
+            findings.append(_better(whole[systems], "svmmap", name, claim, table))
     if {"svmacc", "svmauc"} <= every.found.keys():
-        row = every.against("svmacc", "svmauc")
-        findings.append(Finding("SVMroc is better than SVMacc.", f"{_YUE}, §5.2.2", better(row), say(row)))
+        findings.append(_better(every, "svmauc", "svmacc", "SVMroc is better than SVMacc.", "§5.2.2"))
     return findings
 
 
-def say(row: PairedComparison) -> str:
-    """Put a comparison in words.
-
-    >>> say(compare({"svmmap": [0.9, 0.6], "rrf": [0.7, 0.4]}).rows[0])         # 2 of 2² signs are as extreme
-    'SVMmap − RRF: +0.2000 of MAP [0.2000, 0.2000], W/L/T 2/0/0, Wilcoxon p = 0.5000'
-    """
-    low, high = row.interval
-    return (
-        f"{title(row.system)} − {title(row.other)}: {row.difference:+.4f} of MAP [{low:.4f}, {high:.4f}], "
-        f"W/L/T {row.wins}/{row.losses}/{row.ties}, Wilcoxon p {_spelled(row.p_wilcoxon)}"
-    )
+def _better(outcome: Outcome, method: str, other: str, claim: str, source: str) -> Finding:
+    row = _difference(f"{title(method)} − {title(other)}", outcome.by_query(method), outcome.by_query(other))
+    counts = outcome.against(other, method)
+    evidence = f"MAP {row}, W/L/T {counts.wins}/{counts.losses}/{counts.ties}"
+    return Finding(claim, f"{_YUE}, {source}", beats([row]), evidence)
 
 
-def _spelled(p: float) -> str:
-    return f"= {p:.4f}" if p >= 0.0001 else "< 0.0001"
+def _near(row: Difference, claim: str) -> Finding:
+    """Test whether a method is less than a little behind."""
+    return Finding(claim, f"{_YUE}, Table 8", within([row.interval], least=-_CLOSE), f"MAP {row}")
 
 
-def better(row: PairedComparison) -> Verdict:
-    """Say whether the first is better; Wilcoxon's test, the interval of the mean and the counts must agree."""
-    low, high = row.interval
-    if row.p_wilcoxon < 0.05 and low > 0 and row.wins > row.losses:
-        return "holds"
-    return "does not hold" if row.p_wilcoxon < 0.05 and high < 0 and row.wins < row.losses else "undecided"
-
-
-def near(row: PairedComparison) -> Verdict:
-    """Say whether the first is at most a little behind, by the interval of the mean."""
-    low, high = row.interval
-    if low > -_CLOSE:
-        return "holds"
-    return "does not hold" if high < -_CLOSE else "undecided"
+def _difference(label: str, values: FloatArray, others: FloatArray) -> Difference:
+    (row,) = differences({label: (values, others)})
+    return row
 
 
 def _picture(whole: Mapping[str, Outcome]) -> Picture:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.base import Experiment, Finding, Report, Size, Table, Task
+from experiments.verdicts import exact
 from marginrank.measures import parse_measure
 
 #: Relevance of the documents. Hypothesis h1 ranks them in this order, h2 in the opposite one.
@@ -54,7 +55,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             Finding(
                 f"The hypothesis with the better {other} can have the worse MAP.",
                 "Yue et al. (2007), section 2",
-                "holds" if (map_1 - map_2) * (other_1 - other_2) < 0 else "does not hold",
+                exact((map_1 - map_2) * (other_1 - other_2) < 0),
                 f"MAP {map_1:.4f} and {map_2:.4f}, {other} {other_1:.4f} and {other_2:.4f}",
             )
         )

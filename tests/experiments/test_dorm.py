@@ -7,8 +7,8 @@ import pytest
 
 from experiments.dorm import advantage, first_share
 from experiments.jester import item_features, levels, panel, queries, split
+from experiments.timing import bundle, n_slack
 from experiments.uci import DOCUMENTS, SETS, deal
-from experiments.watched import bundle, n_slack
 from marginrank.data.queries import Queries
 from marginrank.losses.structured import StructuredLoss
 from marginrank.scorers.linear import LinearRisk
@@ -50,7 +50,7 @@ def test_an_advantage_has_to_hold_against_all():
     del values["alike"]
     verdict, evidence = advantage(values, "own")
     assert verdict == "holds"
-    assert "worse by +0.1000 [+0.1000, +0.1000]" in evidence
+    assert "own − worse +0.1000 [+0.1000, +0.1000]" in evidence
 
 
 def test_products_of_documents_are_the_joint_kernel(data):
@@ -80,7 +80,7 @@ def test_all_factors_give_the_correlations():
     np.testing.assert_allclose(factors @ factors.T, np.corrcoef(centred.T), atol=1e-12)
 
 
-def test_watched_solvers_agree_and_count_what_holds():
+def test_timed_solvers_agree_and_count_active_planes():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     judged = Queries.from_arrays(X, (X[:, 0] + rng.normal(0, 1, 60) > 0.5).astype(int), group=np.full(6, 10))
@@ -88,6 +88,6 @@ def test_watched_solvers_agree_and_count_what_holds():
     slack, planes = n_slack(risk, 1e-3, 1e-6), bundle(risk, 1e-3, 1e-6)
     assert slack.solution.primal == pytest.approx(planes.solution.primal, rel=1e-5)
     # With so small a C every margin is violated, and each query holds on to one ranking: all pairs swapped.
-    assert (slack.planes, slack.holders) == (6, 6)
+    assert (slack.planes, slack.queries) == (6, 6)
     assert 0 < slack.programs < 60
     assert planes.planes > 0

@@ -7,7 +7,6 @@ import pytest
 
 from experiments import yue_fusion, yue_fusion_report
 from marginrank.data.queries import Queries
-from marginrank.evaluation.comparing import compare
 from marginrank.fusion import Fusion
 
 
@@ -51,21 +50,26 @@ def test_every_query_is_tested(runs):
     assert all(len(split[0]) == 10 and len(split[1]) == 5 for split in splits)
 
 
-@pytest.mark.parametrize(
-    ("shift", "better", "near"),
-    [(0.1, "holds", "holds"), (-0.1, "does not hold", "does not hold"), (0.0, "undecided", "undecided")],
-)
-def test_verdicts_follow_the_numbers(shift, better, near):
-    noise = np.random.default_rng(1).normal(0, 0.1, 60)
+def test_verdicts_follow_the_numbers():
+    noise = np.random.default_rng(1).normal(0, 0.05, 60)
     noise -= noise.mean()
-    row = compare({"svmmap": 0.5 + shift + noise, "other": np.full(60, 0.5)}).rows[0]
-    assert yue_fusion_report.better(row) == better
-    assert yue_fusion_report.near(row) == near
-
-
-def test_a_mean_and_ranks_that_disagree_decide_nothing():
-    many_small_losses = np.array([*[-0.01] * 80, *[0.5] * 5])
-    row = compare({"svmmap": 0.5 + many_small_losses, "other": np.full(85, 0.5)}).rows[0]
-    assert row.p_wilcoxon < 0.05
-    assert row.difference > 0
-    assert yue_fusion_report.better(row) == "undecided"
+    base = np.full(60, 0.5)
+    found = {
+        f"all/{systems}/{name}": {"per_query": values.tolist(), "per_trial": [float(values.mean())], "system": 1}
+        for systems in yue_fusion_report.SYSTEMS
+        for name, values in {
+            "svmmap": base + noise,
+            "svmauc": base - 0.1,
+            "svmacc": base + 0.1,
+            "best system": base + (0.2 if systems == "without the best" else noise),
+            yue_fusion_report.CHOSEN: base - 0.1,
+        }.items()
+    }
+    report = yue_fusion_report.report(found)
+    verdicts = {finding.claim: finding.verdict for finding in report.findings}
+    assert verdicts["SVMmap is better than the best single system."] == "undecided"
+    assert verdicts["SVMmap is better than SVMroc, all systems."] == "holds"
+    assert verdicts["SVMmap is better than SVMacc, all systems."] == "does not hold"
+    assert verdicts["SVMroc is better than SVMacc."] == "does not hold"
+    assert verdicts["Leaving out the best system costs SVMmap less than 0.01 of MAP."] == "holds"
+    assert verdicts["Without the best system SVMmap is less than 0.01 of MAP behind it."] == "does not hold"

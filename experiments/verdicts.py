@@ -1,0 +1,255 @@
+"""The rules that decide whether a claim of a paper holds, does not hold, or is undecided.
+
+Most claims say that one system is better than others; `beats` decides them, from tests paired by query. The other rules
+are for claims of another kind, one rule for each kind:
+
+=================  ============================================================================
+`beats`            A is better than B, or by at least a given amount
+`seldom_leads`     A is the best of all in at most a given share of the cases
+`most_often`       A is counted more often than any other
+`within`           an effect with an interval lies in a given range: equivalence, growth rates
+`agrees`           a number equals a published one, up to a tolerance
+`reaches`          a ratio without an interval, such as one of times, is as large as claimed
+`falls`            a sequence decreases
+`in_all`           something is true in every case
+`exact`            something is true
+=================  ============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import scipy.stats
+
+from marginrank.evaluation.paired_tests import bca_interval, holm, p_wilcoxon
+from marginrank.typing import FloatArray
+
+Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
+#: A difference is significant if its p-value, adjusted for the comparisons of the claim, is below this.
+LEVEL: Final = 0.05
+_RESAMPLES: Final = 9999
+#: Half-width of a 95 % interval in standard errors.
+_NORMAL: Final = 1.96
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One system minus another, paired by query.
+
+    Args:
+        label: What is compared, such as ``svmmap − ranksvm``.
+        mean: Mean difference.
+        interval: Bootstrap interval of the mean. All intervals of a claim hold together with 95 % confidence.
+        ranks: Sign of the sum of signed ranks, Wilcoxon's statistic.
+        p: Two-sided p-value of Wilcoxon's signed-rank test, adjusted for the comparisons of the claim by `holm`.
+    """
+
+    label: str
+    mean: float
+    interval: tuple[float, float]
+    ranks: int
+    p: float
+
+    @property
+    def direction(self) -> int:
+        """1 or −1 if the difference is significant and mean and ranks agree in sign, else 0."""
+        return self.ranks if self.p < LEVEL and self.ranks == np.sign(self.mean) else 0
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        p = "p < 0.0001" if self.p < 1e-4 else f"p = {self.p:.4f}"
+        return f"{self.label} {_signed(self.mean)} [{_signed(low)}, {_signed(high)}], {p}"
+
+
+def differences(pairs: Mapping[str, tuple[FloatArray, FloatArray]], grid: float = 1e-9) -> list[Difference]:
+    """Test the comparisons of one claim together, each on its own queries.
+
+    Args:
+        pairs: By label, the values of two systems on the same queries; NaN marks queries that do not count.
+        grid: Resolution of the values. Smaller differences are ties.
+
+    >>> a = np.array([0.6, 0.5, 0.7, 0.4, 0.9])
+    >>> [row] = differences({"a − b": (a, a - [0.1, 0.1, 0.2, 0.2, -0.1])})
+    >>> round(row.mean, 4), row.ranks, row.p          # ranks 2, 2, 4.5, 4.5, −2: 8 of 2⁵ signs
+    (0.1, 1, 0.25)
+    """
+    gaps = {label: _gaps(a, b, grid) for label, (a, b) in pairs.items()}
+    adjusted = holm([p_wilcoxon(d, grid) for d in gaps.values()]).tolist()
+    confidence = 1 - LEVEL / max(len(gaps), 1)
+    return [
+        Difference(label, float(d.mean()), bca_interval(d, confidence, _RESAMPLES, 0), _rank_sign(d, grid), p)
+        for (label, d), p in zip(gaps.items(), adjusted, strict=True)
+    ]
+
+
+def against(values: Mapping[str, FloatArray], system: str, others: Iterable[str] | None = None) -> list[Difference]:
+    """Compare one system with each of the others, or with all that have values."""
+    names = [name for name in (values if others is None else others) if name != system]
+    return differences({f"{system} − {name}": (values[system], values[name]) for name in names})
+
+
+def beats(rows: Sequence[Difference], by: float = 0.0) -> Verdict:
+    """Decide the claim that all differences are positive, or at least ``by``.
+
+    It holds if all are significantly positive, and does not hold if one is significantly negative or has an interval
+    that ends below ``by``.
+
+    >>> ahead, unclear = Difference("", 0.1, (0.02, 0.2), 1, 0.01), Difference("", 0.1, (-0.1, 0.3), 1, 0.2)
+    >>> beats([ahead]), beats([ahead, unclear]), beats([ahead], by=0.5)
+    ('holds', 'undecided', 'does not hold')
+    """
+    if any(row.direction < 0 or row.interval[1] < by for row in rows):
+        return "does not hold"
+    return "holds" if all(row.direction > 0 for row in rows) else "undecided"
+
+
+def seldom_leads(rows: Sequence[Difference], share: float = 0.0) -> Verdict:
+    """Decide the claim that a system is the best in at most a share of the cases, or in none.
+
+    The differences are those of the system from the best of all others. The claim holds if the system is significantly
+    behind in all other cases, and does not hold if it is significantly ahead in more cases than claimed.
+
+    >>> ahead, behind = Difference("", 0.1, (0.02, 0.2), 1, 0.01), Difference("", -0.1, (-0.2, -0.02), -1, 0.01)
+    >>> seldom_leads([behind]), seldom_leads([ahead, behind]), seldom_leads([ahead, behind], share=0.5)
+    ('holds', 'does not hold', 'holds')
+    """
+    ahead, behind = (sum(row.direction == sign for row in rows) for sign in (1, -1))
+    if ahead > share * len(rows):
+        return "does not hold"
+    return "holds" if behind >= (1 - share) * len(rows) else "undecided"
+
+
+def most_often(counts: Mapping[str, int], system: str, rows: Sequence[Difference]) -> Verdict:
+    """Decide the claim that a system is counted more often than any other, such as among the best two of a case.
+
+    The differences are those of the system from the best of all others, in each case. The claim does not hold if
+    another system is counted more often and the system is significantly behind in a case.
+
+    >>> behind = Difference("", -0.1, (-0.2, -0.02), -1, 0.01)
+    >>> [most_often({"a": a, "b": 2}, "a", [behind]) for a in (3, 2, 1)], most_often({"a": 1, "b": 2}, "a", [])
+    (['holds', 'undecided', 'does not hold'], 'undecided')
+    """
+    most = max(count for name, count in counts.items() if name != system)
+    if counts[system] > most:
+        return "holds"
+    return "does not hold" if counts[system] < most and any(row.direction < 0 for row in rows) else "undecided"
+
+
+def within(intervals: Iterable[tuple[float, float]], least: float = -inf, most: float = inf) -> Verdict:
+    """Decide the claim that effects with these intervals lie in a range.
+
+    It holds if all intervals lie inside, and does not hold if one lies outside.
+
+    >>> [within([(low, 0.5)], least=0.0) for low in (0.1, -0.1)], within([(0.1, 0.5), (-0.3, -0.1)], least=0.0)
+    (['holds', 'undecided'], 'does not hold')
+    """
+    ends = list(intervals)
+    if any(high < least or low > most for low, high in ends):
+        return "does not hold"
+    return "holds" if all(least <= low and high <= most for low, high in ends) else "undecided"
+
+
+def agrees(difference: float, tolerance: float, error: float) -> Verdict:
+    """Decide the claim that a number is within a tolerance of a published one, given its standard error.
+
+    It does not hold if a 95 % interval of the difference lies outside the tolerance.
+
+    >>> [agrees(difference, tolerance=1.0, error=0.5) for difference in (-1.0, 1.5, 2.0)]       # 1.98 is the end
+    ['holds', 'undecided', 'does not hold']
+    """
+    if abs(difference) <= tolerance:
+        return "holds"
+    return "does not hold" if abs(difference) - _NORMAL * error > tolerance else "undecided"
+
+
+def reaches(value: float, claimed: float, *, fails_below: float) -> Verdict:
+    """Decide the claim that a number without an interval is at least as large as claimed.
+
+    >>> [reaches(ratio, 100, fails_below=10) for ratio in (100, 99, 9)]
+    ['holds', 'undecided', 'does not hold']
+    """
+    return "holds" if value >= claimed else "does not hold" if value < fails_below else "undecided"
+
+
+def falls(values: Sequence[float]) -> Verdict:
+    """Decide the claim that a sequence decreases: it holds at every step, and does not hold from first to last.
+
+    >>> falls([3, 2, 1]), falls([3, 1, 2]), falls([3, 1, 3])
+    ('holds', 'undecided', 'does not hold')
+    """
+    if values[-1] >= values[0]:
+        return "does not hold"
+    return "holds" if np.all(np.diff(values) < 0) else "undecided"
+
+
+def in_all(cases: Iterable[bool]) -> Verdict:
+    """Decide the claim that something is true in every case; it does not hold if it is true in none.
+
+    >>> in_all([True, True]), in_all([True, False]), in_all([False, False])
+    ('holds', 'undecided', 'does not hold')
+    """
+    outcomes = list(cases)
+    return "holds" if all(outcomes) else "undecided" if any(outcomes) else "does not hold"
+
+
+def exact(true: bool) -> Verdict:
+    """Decide a claim without uncertainty, such as one about a count or an inequality that has to be satisfied."""
+    return "holds" if true else "does not hold"
+
+
+def conjunction(verdicts: Iterable[Verdict]) -> Verdict:
+    """Combine the verdicts on the parts of a claim, which all have to hold.
+
+    >>> conjunction(["holds", "undecided"]), conjunction(["undecided", "does not hold"])
+    ('undecided', 'does not hold')
+    """
+    parts = list(verdicts)
+    return next((verdict for verdict in ("does not hold", "undecided") if verdict in parts), "holds")
+
+
+def unanimous(verdicts: Iterable[Verdict]) -> Verdict:
+    """Combine the verdicts on several readings of a claim, which have to agree."""
+    different = set(verdicts)
+    return different.pop() if len(different) == 1 else "undecided"
+
+
+def growth(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    """Return the power of the size with which time grows, and its 95 % interval, from a line through the logarithms.
+
+    >>> power, interval = growth([1, 2, 4], [3, 12, 48])
+    >>> round(power, 6), [round(end, 6) for end in interval]
+    (2.0, [2.0, 2.0])
+    """
+    fit = scipy.stats.linregress(np.log(sizes), np.log(times))
+    half = float(scipy.stats.t.ppf(1 - LEVEL / 2, max(len(sizes) - 2, 1)) * fit.stderr)
+    return float(fit.slope), (float(fit.slope) - half, float(fit.slope) + half)
+
+
+def largest(rows: Sequence[Difference], most: int = 4) -> str:
+    """Spell out the largest differences, and all significant ones of the opposite sign."""
+    ordered = sorted(rows, key=lambda row: -abs(row.mean))
+    opposite = [row for row in ordered[most:] if row.direction * ordered[0].mean < 0]
+    left = len(ordered) - min(most, len(ordered)) - len(opposite)
+    return "; ".join(map(str, ordered[:most] + opposite)) + (f"; and {left} smaller" if left else "")
+
+
+def _gaps(a: FloatArray, b: FloatArray, grid: float) -> FloatArray:
+    gaps = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    gaps = gaps[~np.isnan(gaps)]
+    return np.where(np.abs(gaps) < grid, 0.0, gaps)
+
+
+def _rank_sign(gaps: FloatArray, grid: float) -> int:
+    # On a grid, because 0.3 − 0.2 and 0.2 − 0.1 must share a rank.
+    steps = np.rint(gaps[gaps != 0] / grid)
+    return int(np.sign(np.sign(steps) @ scipy.stats.rankdata(np.abs(steps)))) if len(steps) else 0
+
+
+def _signed(value: float) -> str:
+    # Adding 0 makes 0 of −0.
+    return f"{round(value, 4) + 0.0:+.4f}"
