@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import Queries
+from marginrank.data.queries import Queries, as_grades
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.judging import judge_run, judge_scores
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.measures import Measure, Rankings, parse_measure
-from marginrank.typing import AnyArray, FloatArray
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: What a judged topic that the run lacks counts: an error, nothing (trec_eval), or 0 (trec_eval -c).
 MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
@@ -86,10 +86,12 @@ def _none_if_nan(value: float) -> float | None:
 
 
 def evaluate(
-    judged: Queries | Qrels,
+    judged: Queries | Qrels | npt.ArrayLike,
     ranked: npt.ArrayLike | Run,
     measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
     *,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
     policy: str | Policy = "standard",
     depth: int | None = None,
     missing_topics: MissingTopics = "error",
@@ -98,9 +100,12 @@ def evaluate(
     """Measure a ranking of judged documents.
 
     Args:
-        judged: Judged queries, or TREC judgements.
-        ranked: For queries, one score per document in their order, higher is better; for judgements, a run.
+        judged: Judged queries, TREC judgements, or grades, which go with ``qid`` or ``group``.
+        ranked: For queries, one score per document in their order, higher is better; for grades, one score per grade;
+            for judgements, a run.
         measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
+        qid: The query of each grade, in any order; results come by first appearance.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
         policy: How ties, short lists and queries without relevant documents count: ``standard``, ``letor3``,
             ``letor4``, ``mslr``, ``trec``, ``lightgbm``, or a `Policy`.
         depth: Count only the first documents of each list (trec_eval -M).
@@ -114,21 +119,26 @@ def evaluate(
     ndcg@10  0.8155        2
     rr       0.7500        2
     policy: standard
+    >>> evaluate([1, 0, 0, 2], [0.1, 0.3, 0.7, 0.9], "rr", qid=["a", "b", "a", "b"])["rr"].tolist()
+    [0.5, 1.0]
     """
     rules = parse_policy(policy)
     if missing_topics not in get_args(MissingTopics):
         raise ValueError(f"missing_topics is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
     if depth is not None and (not isinstance(depth, int) or depth < 1):
         raise ValueError(f"depth is {depth}; count a whole number of documents, at least one")
+    rows = None
     if not isinstance(judged, Queries | Qrels):
-        raise TypeError("evaluate(judged, ranked): judged documents come first, as Queries or Qrels")
+        judged, ranked, rows = _group(judged, ranked, qid, group)
+    elif qid is not None or group is not None:
+        raise TypeError("judged documents know their queries; leave out qid and group")
     chosen = _parse_all(measures, rules)
     needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
     if isinstance(judged, Qrels):
         ids, rankings = judge_run(judged, _as_run(ranked), rules.ties, missing_topics, depth)
         weights = None
     else:
-        scores = _as_scores(judged, ranked)
+        scores = _as_scores(judged, ranked, rows)
         ids, weights = judged.query_ids, judged.query_weights
         rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
     values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
@@ -154,7 +164,18 @@ def _as_run(ranked: npt.ArrayLike | Run) -> Run:
     raise TypeError("TREC judgements are evaluated against a Run; read one with read_run, or use Queries for scores")
 
 
-def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
+def _group(
+    grades: npt.ArrayLike, ranked: npt.ArrayLike | Run, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+) -> tuple[Queries, AnyArray, IntArray | None]:
+    """Group grades and scores by query; also return the row that each came from, where they moved."""
+    if (qid is None and group is None) or isinstance(ranked, Run):
+        raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
+    y = as_grades(grades)
+    queries = Queries.from_arrays(np.empty((len(y), 0)), y, qid=qid, group=group)
+    return queries, queries.from_source_rows(ranked, "scores"), queries.rows
+
+
+def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run, rows: IntArray | None) -> FloatArray:
     if isinstance(ranked, Run):
         raise TypeError("a Run is evaluated against Qrels; Queries take one score per document")
     scores = np.ascontiguousarray(ranked, dtype=np.float64)
@@ -166,7 +187,8 @@ def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
     if bad.any():
         at = int(np.argmax(bad))
         query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
-        raise DataError(f"score {at} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
+        row = at if rows is None else int(rows[at])
+        raise DataError(f"score {row} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
     return scores
 
 
