@@ -34,5 +34,9 @@ class DataError(ValueError):
         return (_rebuild, (self.problem, self.path, self.line, self.column))
 
 
+class TrainingDataWarning(UserWarning):
+    """A system is evaluated on the queries it was trained on."""
+
+
 def _rebuild(problem: str, path: str | None, line: int | None, column: int | None) -> DataError:
     return DataError(problem, path=path, line=line, column=column)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import Validation, as_queries, validation_parts
-from marginrank.data.queries import Queries, check_finite
+from marginrank.data.queries import Queries, check_finite, feature_number
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
@@ -32,7 +32,7 @@ from marginrank.preparation import SCALINGS
 from marginrank.preparation.base import FeatureTransformer, check_columns, learn_columns
 from marginrank.saved import load_ranker, save_ranker
 from marginrank.scorers.additive import AdditiveScorer
-from marginrank.scorers.bins import Bins, Shape, feature_number
+from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
 from marginrank.scorers.linear import LinearScorer
 from marginrank.solvers.progress import Callback

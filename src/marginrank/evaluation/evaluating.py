@@ -14,6 +14,7 @@ from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.judging import judge_run, judge_scores
 from marginrank.evaluation.policies import Policy, parse_policy
+from marginrank.evaluation.systems import Predictor, System, as_qrels, score_documents, warn_if_trained_on
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -87,7 +88,7 @@ def _none_if_nan(value: float) -> float | None:
 
 def evaluate(
     judged: Queries | Qrels | npt.ArrayLike,
-    ranked: npt.ArrayLike | Run,
+    ranked: System,
     measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
     *,
     qid: npt.ArrayLike | None = None,
@@ -101,8 +102,8 @@ def evaluate(
 
     Args:
         judged: Judged queries, TREC judgements, or grades, which go with ``qid`` or ``group``.
-        ranked: For queries, one score per document in their order, higher is better; for grades, one score per grade;
-            for judgements, a run.
+        ranked: For queries, one score per document in their order, higher is better; or anything that scores them by
+            ``predict(queries)``; or a run. For grades, one score each. For judgements, a run.
         measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
         qid: The query of each grade, in any order; results come by first appearance.
         group: Instead of ``qid``, the number of consecutive rows of each query.
@@ -112,6 +113,9 @@ def evaluate(
         missing_topics: What a judged topic that is not in the run counts: ``"error"``, ``"skip"`` (as trec_eval does)
             or ``"zero"`` (trec_eval -c). Topics of the run that nobody judged are never counted.
         n_jobs: Threads; all cores by default.
+
+    Warns:
+        TrainingDataWarning: The queries are those that the ranker was trained on.
 
     >>> queries = Queries.from_arrays([[0.0]] * 4, [1, 0, 0, 2], qid=[1, 1, 2, 2])
     >>> print(evaluate(queries, [0.1, 0.7, 0.3, 0.9], ["ndcg@10", "rr"]))
@@ -134,15 +138,28 @@ def evaluate(
         raise TypeError("judged documents know their queries; leave out qid and group")
     chosen = _parse_all(measures, rules)
     needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
-    if isinstance(judged, Qrels):
-        ids, rankings = judge_run(judged, _as_run(ranked), rules.ties, missing_topics, depth)
-        weights = None
-    else:
-        scores = _as_scores(judged, ranked, rows)
+    warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
+    scored = score_documents(judged, ranked)
+    if isinstance(judged, Queries) and not isinstance(scored, Run):
         ids, weights = judged.query_ids, judged.query_weights
+        scores = _check_scores(judged, scored, rows)
         rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
+    else:
+        ids, weights, rankings = _judge_run(judged, cast("Run", scored), rules, missing_topics, depth)
     values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
     return Evaluation(rules.name, ids, values, weights)
+
+
+def _judge_run(
+    judged: Queries | Qrels, run: Run, rules: Policy, missing_topics: MissingTopics, depth: int | None
+) -> tuple[AnyArray, FloatArray | None, Rankings]:
+    """Ids and weights of the queries that count, and what the run ranks for them."""
+    if isinstance(judged, Qrels):
+        topics, rankings = judge_run(judged, run, rules.ties, missing_topics, depth)
+        return judged.topics[topics], None, rankings
+    # A run knows queries and documents by name only; the values are of the queries all the same.
+    topics, rankings = judge_run(as_qrels(judged), run, rules.ties, missing_topics, depth)
+    return judged.query_ids[topics], None if judged.query_weights is None else judged.query_weights[topics], rankings
 
 
 def _parse_all(measures: str | Measure | Iterable[str | Measure], rules: Policy) -> dict[str, Measure]:
@@ -158,27 +175,19 @@ def _deepest(depths: list[int | None]) -> int | None:
     return deepest if limit is None else limit if deepest is None else min(deepest, limit)
 
 
-def _as_run(ranked: npt.ArrayLike | Run) -> Run:
-    if isinstance(ranked, Run):
-        return ranked
-    raise TypeError("TREC judgements are evaluated against a Run; read one with read_run, or use Queries for scores")
-
-
 def _group(
-    grades: npt.ArrayLike, ranked: npt.ArrayLike | Run, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+    grades: npt.ArrayLike, ranked: System, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> tuple[Queries, AnyArray, IntArray | None]:
     """Group grades and scores by query; also return the row that each came from, where they moved."""
-    if (qid is None and group is None) or isinstance(ranked, Run):
+    if (qid is None and group is None) or isinstance(ranked, Run | Predictor):
         raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
     y = as_grades(grades)
     queries = Queries.from_arrays(np.empty((len(y), 0)), y, qid=qid, group=group)
     return queries, queries.from_source_rows(ranked, "scores"), queries.rows
 
 
-def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run, rows: IntArray | None) -> FloatArray:
-    if isinstance(ranked, Run):
-        raise TypeError("a Run is evaluated against Qrels; Queries take one score per document")
-    scores = np.ascontiguousarray(ranked, dtype=np.float64)
+def _check_scores(judged: Queries, scores: FloatArray, rows: IntArray | None) -> FloatArray:
+    """Refuse scores that are not one number per document; rows that moved are named as they were."""
     if scores.shape != (judged.n_documents,):
         raise DataError(
             f"scores have shape {scores.shape} for {judged.n_documents} documents; give one number for each"
@@ -189,7 +198,7 @@ def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run, rows: IntArray | No
         query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
         row = at if rows is None else int(rows[at])
         raise DataError(f"score {row} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
-    return scores
+    return np.ascontiguousarray(scores)
 
 
 def _values(measure: Measure, rankings: Rankings, rules: Policy) -> FloatArray:

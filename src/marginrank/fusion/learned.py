@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Run
 from marginrank.errors import DataError
@@ -63,11 +64,13 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         ranker_: The trained `Ranker`.
         features_: The features chosen.
         selection_: Everything that was tried; not there after `load`.
+        trained_on_: Number and fingerprint of the training queries; not there after `load`.
     """
 
     ranker_: Ranker
     features_: str
     selection_: Selection
+    trained_on_: dict[str, Any]
 
     def __init__(
         self,
@@ -131,6 +134,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             for kind in kinds
         }
         self.features_, self.selection_ = _best_of(found)
+        self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
         self.ranker_ = self.selection_.ranker
         self.ranker_.selection_ = {**self.selection_.to_dict(), "fusion": self._plain()}
         return self
