@@ -83,7 +83,11 @@ def test_a_loss_is_prepared_for_queries_or_lists(queries):
         (lambda _: StructuredLoss("ap", None), TypeError, "the feature map is missing; known: po"),
         (lambda _: mr.parse_measure(None), TypeError, "a measure is a spelling such as 'ndcg@10'"),
         (lambda _: mr.parse_measure("ap(rel=0)"), ValueError, "rel is above 0"),
-        (lambda q: mr.evaluate([1, 2, 3, 4], q), TypeError, "judged documents come first"),
+        (
+            lambda q: mr.evaluate([1, 2, 3, 4], q),
+            TypeError,
+            "or .grades, scores. with qid or group",
+        ),
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], None), ValueError, "no measure given"),
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], depth=1.5), ValueError, "depth is 1.5"),
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], missing_topics="skp"), ValueError, "missing_topics is 'skp'"),

@@ -185,8 +185,11 @@ def test_arrays_come_back_in_the_rows_of_the_caller(data, column):
     X, qid, ids = data.X[rows], column(data.qid[rows]), data.ids[rows]
     scores = data.ranker.predict(X, qid=qid)
     assert scores.tolist() == pytest.approx([data.scores[one] for one in ids.tolist()])
-    expected, names = data.ranked(data.scores), dict.fromkeys(data.qid[rows].tolist())
-    assert [ids[order].tolist() for order in data.ranker.rank(X, qid=qid)] == [expected[q] for q in names]
+    result = evaluate(column(data.grades[rows]), column(scores), qid=qid)
+    assert by_query(result) == pytest.approx(data.ndcg(data.scores))
+    assert result.query_ids.tolist() == list(dict.fromkeys(data.qid[rows].tolist()))
+    expected = data.ranked(data.scores)
+    assert [ids[order].tolist() for order in data.ranker.rank(X, qid=qid)] == [expected[q] for q in result.query_ids]
     assert data.ranker.score(X, data.grades[rows], qid=qid) == pytest.approx(
         data.ranker.score(data.X, data.grades, qid=data.qid)
     )

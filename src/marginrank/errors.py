@@ -38,5 +38,9 @@ class FractionalGradesWarning(UserWarning):
     """Fractional grades count as irrelevant because they are below the relevance threshold of a measure."""
 
 
+class TrainingDataWarning(UserWarning):
+    """A system is evaluated on the queries it was trained on."""
+
+
 def _rebuild(problem: str, path: str | None, line: int | None, column: int | None) -> DataError:
     return DataError(problem, path=path, line=line, column=column)

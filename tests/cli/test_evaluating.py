@@ -149,3 +149,20 @@ def test_evaluation_refuses_what_makes_no_sense(fails, words, said, code):
 def test_wrong_scores_are_named_by_line(fails, folder, text, said):
     (folder / "bad.txt").write_text(text)
     assert said in fails("evaluate", "test.txt", "bad.txt", code=1)
+
+
+def test_training_data_is_recognised(run):
+    done = run("evaluate", "train.txt", "model.marginrank", "--dtype", "float64", "--json")
+    assert done.err == (
+        "warning: these are the queries that model was trained on; its values say nothing of new queries\n"
+    )
+    assert done.json["trained_on_these"] == ["model"]
+    done = run("evaluate", "test.txt", "model.marginrank", "scores.txt", "--json")
+    assert (done.err, done.json["trained_on_these"]) == ("", [])
+
+
+def test_a_report_on_training_data_says_so(run, folder):
+    done = run("report", "train.txt", "model.marginrank", "--dtype", "float64", "--json")
+    assert done.json["trained_on_these"] == ["model"]
+    assert done.err.startswith("warning: these are the queries that model was trained on")
+    assert "These are the queries that model was trained on" in (folder / "report.html").read_text(encoding="utf-8")

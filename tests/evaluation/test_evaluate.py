@@ -223,11 +223,6 @@ def test_bad_scores_are_refused(scores, message):
 
 def test_wrong_combinations_are_refused():
     queries, scores = queries_of([[(0, 0.0), (1, 0.0)]])
-    qrels, run = qrels_and_run()
-    with pytest.raises(TypeError, match="TREC judgements are evaluated against a Run"):
-        evaluate(qrels, scores)
-    with pytest.raises(TypeError, match="a Run is evaluated against Qrels"):
-        evaluate(queries, run)
     with pytest.raises(ValueError, match=r"unknown policy 'trek'; did you mean 'trec'\? known: standard, letor3"):
         evaluate(queries, scores, policy="trek")
     with pytest.raises(ValueError, match="no measure given"):
@@ -236,6 +231,36 @@ def test_wrong_combinations_are_refused():
         evaluate(queries, scores, depth=0)
     with pytest.raises(KeyError, match="'rr' was not evaluated; there are ap"):
         evaluate(queries, scores, "ap")["rr"]
+
+
+def test_arrays_are_grouped_by_query():
+    """AP by hand: query b ranks its relevant document second, query a first."""
+    y, scores, qid = [0, 1, 1, 0], [3.0, 2.0, 1.0, 0.0], ["b", "a", "b", "a"]
+    result = evaluate(y, scores, "ap", qid=qid)
+    assert (result.query_ids.tolist(), result["ap"].tolist()) == (["b", "a"], [0.5, 1.0])
+    by_size = evaluate(y, scores, "ap", group=[1, 3], policy="letor4")
+    assert (by_size.query_ids.tolist(), by_size["ap"].tolist()) == ([0, 1], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: evaluate([1, 0], [1.0, 2.0]), TypeError, "with qid or group"),
+        (lambda: evaluate([1, 0], qrels_and_run()[1], qid=[1, 1]), TypeError, "with qid or group"),
+        (lambda: evaluate(qrels_and_run()[0], [1.0], qid=[1]), TypeError, "leave out qid and group"),
+        (lambda: evaluate([1, 0], [1.0], qid=[1, 1]), DataError, "scores has 1 entries for 2 documents"),
+        (lambda: evaluate([1, -1], [1.0, 2.0], qid=[1, 1]), DataError, r"y\[1\] is -1"),
+        # Row 2 is stored second, next to the other document of its query.
+        (
+            lambda: evaluate([1, 0, 1], [1.0, 2.0, np.nan], qid=["b", "a", "b"]),
+            DataError,
+            r"score 2 \(query b\) is NaN",
+        ),
+    ],
+)
+def test_arrays_that_make_no_sense_are_refused(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
 
 
 def test_results_for_people_and_machines():

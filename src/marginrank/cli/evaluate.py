@@ -14,7 +14,7 @@ from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output, table
 from marginrank.cli.reading import Reading
-from marginrank.cli.systems import judge, system_names
+from marginrank.cli.systems import judge, read_system, system_names
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def command(
     _check_usage(names, per_query, comparison, baseline, out)
     check_inputs([judged, *systems])
     check_outputs([out], inputs=[judged, *systems], force=force)
-    found = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
+    found, trained_on_these = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
     compared = _compare(found, wanted, baseline or names[0]) if comparison else {}
     if per_query and out is not None:
         with whole(out, force=force) as place:
@@ -75,7 +75,8 @@ def command(
     sections = [_means_within(found, within) if intervals else _means(found, wanted)]
     sections += [_per_query(found, wanted)] if shown else []
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
-    output.result(_record(found, within, compared, per_query=shown, out=out), "\n\n".join(sections))
+    record = _record(found, within, compared, per_query=shown)
+    output.result({**record, "trained_on_these": trained_on_these, "output": out}, "\n\n".join(sections))
 
 
 def _check_usage(
@@ -94,14 +95,18 @@ def _evaluate(
     systems: Mapping[str, Path],
     judging: Judging,
     reading: Reading,
-) -> dict[str, Evaluation]:
+) -> tuple[dict[str, Evaluation], list[str]]:
+    """Evaluate the systems; name those that were trained on the judged queries, and warn of them."""
     from marginrank.data.trec import Run  # noqa: PLC0415
+    from marginrank.evaluation.systems import warn_if_trained_on  # noqa: PLC0415
 
     truth = reading.read([judged])
     if isinstance(truth, Run):
         raise DataError("this is a run, not judgements; the judged file comes first", path=judged)
     options = {"policy": judging.policy, "depth": judging.depth, "missing_topics": judging.missing_topics}
-    return {name: judge(truth, path, judging.wanted, **options) for name, path in systems.items()}
+    opened = {name: read_system(path, truth) for name, path in systems.items()}
+    found = {name: judge(truth, one, systems[name], judging.wanted, **options) for name, one in opened.items()}
+    return found, warn_if_trained_on(truth, opened)
 
 
 def _compare(found: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
@@ -164,7 +169,6 @@ def _record(
     compared: Mapping[str, Comparison],
     *,
     per_query: bool,
-    out: Path | None,
 ) -> dict[str, Any]:
     systems = {name: one.to_dict() for name, one in found.items()}
     for name, within in intervals.items():
@@ -173,4 +177,4 @@ def _record(
         if not per_query:
             del record["per_query"]
     comparisons = {measure: result.to_dicts() for measure, result in compared.items()}
-    return {"systems": systems, "comparisons": comparisons, "output": out}
+    return {"systems": systems, "comparisons": comparisons}

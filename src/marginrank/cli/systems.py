@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from marginrank.data.trec import Qrels, Run
     from marginrank.estimator import BaseRanker
     from marginrank.evaluation.evaluating import Evaluation
+    from marginrank.evaluation.systems import System
     from marginrank.typing import FloatArray
 
 
@@ -31,13 +32,13 @@ def system_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def judge(judged: Queries | Qrels, path: Path, measures: Sequence[str], **options: Any) -> Evaluation:
-    """Evaluate what a file holds: a model scores the judged documents itself."""
-    from marginrank.evaluation.systems import judge_system  # noqa: PLC0415
+def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequence[str], **options: Any) -> Evaluation:
+    """Evaluate a system, and name its file in errors."""
+    from marginrank.evaluation.evaluating import evaluate  # noqa: PLC0415
+    from marginrank.evaluation.systems import score_documents  # noqa: PLC0415
 
-    system = read_system(path, judged)
     try:
-        return judge_system(judged, system, measures, **options)
+        return evaluate(judged, score_documents(judged, system), measures, **options)
     except DataError as error:
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
 

@@ -265,6 +265,17 @@ class Queries:
             rows=_stack_rows(sets),
         )
 
+    def feature(self, feature: str | int) -> FloatArray:
+        """Return one column of ``X`` as float64, by name or number.
+
+        >>> q = Queries.from_arrays([[7.1, 3.0], [3.2, 0.0]], [1, 0], group=[2], feature_names=["bm25", "clicks"])
+        >>> q.feature("clicks").tolist(), q.feature(0).tolist()
+        ([3.0, 0.0], [7.1, 3.2])
+        """
+        column = self.X[:, [feature_number(feature, self.n_features, self.feature_names)]]
+        dense = column.toarray() if sp.issparse(column) else column
+        return np.asarray(dense, dtype=np.float64).ravel()
+
     def with_features(self, X: Features, feature_names: Iterable[str] | None = None) -> Queries:
         """Put other features in place of these, row for row; documents keep their keys."""
         _expect_length("X", X, self.n_documents, "document", "documents")
@@ -312,6 +323,22 @@ class Queries:
 
 def _count(n: int, singular: str, plural: str | None = None) -> str:
     return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
+
+
+def feature_number(feature: int | str, n_features: int, names: Sequence[str] | None) -> int:
+    """Find a feature by its number, from 0, or by its name.
+
+    >>> feature_number("bm25", 2, ["bm25", "clicks"]), feature_number(1, 2, None)
+    (0, 1)
+    """
+    if isinstance(feature, str):
+        if names is None or feature not in names:
+            known = "the features have no names" if names is None else f"known: {', '.join(names[:20])}"
+            raise DataError(f"there is no feature {feature!r}; {known}")
+        return list(names).index(feature)
+    if not 0 <= feature < n_features:
+        raise DataError(f"there is no feature {feature} among {n_features}; numbers start at 0")
+    return int(feature)
 
 
 def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:

@@ -6,3 +6,5 @@ from .evaluating import evaluate as evaluate
 from .policies import POLICIES as POLICIES
 from .policies import Policy as Policy
 from .policies import parse_policy as parse_policy
+from .systems import Predictor as Predictor
+from .systems import System as System

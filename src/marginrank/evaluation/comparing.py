@@ -1,4 +1,4 @@
-"""Is one ranker better than another, or were the queries kind to it? Tests paired by query."""
+"""Tests, paired by query, of whether one system is better than another."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.queries import Queries
+from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluating import Evaluation
+from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.evaluation.paired_tests import bca_interval, holm, p_randomization, p_t, p_wilcoxon
+from marginrank.evaluation.policies import Policy
+from marginrank.evaluation.systems import Predictor, System, score_documents, warn_if_trained_on
 from marginrank.typing import AnyArray, BoolArray, FloatArray
 
 _TESTS = ("t", "wilcoxon", "randomization")
 _MARKED_BELOW = 0.05
+_DEFAULT_MEASURE = "ndcg@10"
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,14 @@ class PairedComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All pairs that were compared; ``str`` gives a table, `to_dicts` one flat record per pair."""
+    """All pairs that were compared; ``str`` makes a table, `to_dicts` one flat record per pair."""
 
     rows: tuple[PairedComparison, ...]
     n_queries: int
     confidence: float
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Give one flat record per row, fit for JSON or a data frame; an unbounded interval is None.
+        """Return one flat record per row, fit for JSON or a data frame; an unbounded interval is None.
 
         >>> record = compare({"a": [0.5, 1.0, 0.2], "b": [0.4, 0.4, 0.2]}).to_dicts()[0]
         >>> record["system"], record["wins"], record["ties"], record["p_randomization"]
@@ -77,9 +82,11 @@ class Comparison:
 
 
 def compare(
-    systems: Mapping[str, npt.ArrayLike | Evaluation],
+    systems: Mapping[str, System | Evaluation],
+    judged: Queries | Qrels | None = None,
     *,
     measure: str | None = None,
+    policy: str | Policy = "standard",
     baseline: str | None = None,
     weights: npt.ArrayLike | None = None,
     query_ids: Sequence[object] | AnyArray | None = None,
@@ -105,8 +112,12 @@ def compare(
     Args:
         systems: Name of each system and its per-query values, all in the same order of queries, or what
             `evaluate` gave for it. NaN marks a query that was skipped; it must be NaN for every system and is
-            left out.
-        measure: Which measure of evaluations to compare; may be left out where they have only one.
+            left out. With ``judged``, name of each system and what `evaluate` takes: scores per document, anything
+            with ``predict(queries)``, a run; or again an evaluation.
+        judged: Judged queries, or TREC judgements, to evaluate the systems on.
+        measure: What to compare by. By default the measure of the evaluations, where they have only one, or
+            ``ndcg@10``.
+        policy: With ``judged``, how ties, short lists and queries without relevant documents count.
         baseline: Compare every other system with this one; without it, every pair is compared.
         weights: One weight per query, by default those of the evaluations; zero leaves the query out. The tests see
             ``d_q w_q / mean(w)``, whose mean is the weighted mean difference. Wins, losses and ties are counts.
@@ -115,6 +126,9 @@ def compare(
         resamples: Samples of queries for the interval and of sign flips for the test, at least 99.
         random_state: Seed of both. Each pair starts from it, so no row depends on which others there are.
         tie_tolerance: Differences up to this size are roundoff: taken as zero everywhere.
+
+    Warns:
+        TrainingDataWarning: The queries are those that a system was trained on.
     """
     if not (0 < confidence < 1 and resamples >= 99 and 0 <= tie_tolerance < np.inf):
         raise ValueError(
@@ -123,9 +137,12 @@ def compare(
         )
     if not isinstance(systems, Mapping):
         raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
+    if judged is not None:
+        warn_if_trained_on(judged, systems)
+        systems = _evaluated(systems, judged, measure, policy)
     if any(isinstance(system, Evaluation) for system in systems.values()):
-        systems, own_weights, query_ids = _from_evaluations(systems, measure)
-        weights = own_weights if weights is None else weights
+        systems, query_weights, query_ids = _from_evaluations(systems, measure)
+        weights = query_weights if weights is None else weights
     values, w = _common_queries(cast("Mapping[str, npt.ArrayLike]", systems), weights, query_ids)
     rows = []
     for system, other in _pairs(list(values), baseline):
@@ -175,24 +192,42 @@ def mean_interval(
     return bca_interval(mean + w * (values[counted] - mean), confidence, resamples, random_state)
 
 
+def _evaluated(
+    systems: Mapping[str, System | Evaluation], judged: Queries | Qrels, measure: str | None, policy: str | Policy
+) -> dict[str, Evaluation]:
+    """Evaluate the systems that are not yet."""
+    done = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
+    if measure is None:
+        measure = _only_measure(next(iter(done.values()))) if done else _DEFAULT_MEASURE
+    return {
+        name: done[name]
+        if name in done
+        else evaluate(judged, score_documents(judged, cast("System", system)), measure, policy=policy)
+        for name, system in systems.items()
+    }
+
+
+def _only_measure(evaluation: Evaluation) -> str:
+    if len(evaluation.values) > 1:
+        raise ValueError(f"name the measure to compare: {' or '.join(evaluation.values)}")
+    return next(iter(evaluation.values))
+
+
 def _from_evaluations(
-    systems: Mapping[str, npt.ArrayLike | Evaluation], measure: str | None
+    systems: Mapping[str, System | Evaluation], measure: str | None
 ) -> tuple[dict[str, FloatArray], FloatArray | None, AnyArray]:
     """Values of one measure, query weights and ids, of evaluations of the same queries under the same policy."""
-    found = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
-    if len(found) < len(systems):
-        raise TypeError("compare takes evaluations or arrays, not some of each")
-    (first, one), *others = found.items()
+    evaluations = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
+    if len(evaluations) < len(systems):
+        raise TypeError("compare takes evaluations or arrays, not some of each; with judged queries it takes both")
+    (first, one), *others = evaluations.items()
     for name, other in others:
         if other.policy != one.policy:
             raise DataError(f"{name!r} was evaluated under policy {other.policy}, {first!r} under {one.policy}")
         if not np.array_equal(other.query_ids, one.query_ids):
             raise DataError(f"{name!r} was evaluated on other queries than {first!r}")
-    if measure is None:
-        if len(one.values) > 1:
-            raise ValueError(f"name the measure to compare: {' or '.join(one.values)}")
-        measure = next(iter(one.values))
-    return {name: system[measure] for name, system in found.items()}, one.weights, one.query_ids
+    measure = _only_measure(one) if measure is None else measure
+    return {name: system[measure] for name, system in evaluations.items()}, one.weights, one.query_ids
 
 
 def _adjusted(rows: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:
@@ -214,6 +249,9 @@ def _common_queries(
     query_ids: Sequence[object] | AnyArray | None,
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """Values of every system, and weights of mean 1, on the queries that count."""
+    raw = next((name for name, system in systems.items() if isinstance(system, Predictor | Run)), None)
+    if raw is not None:
+        raise TypeError(f"{raw!r} has no values yet; give judged queries: compare(systems, queries)")
     if len(systems) < 2:
         raise ValueError(f"a comparison takes at least two systems; given: {', '.join(systems) or 'none'}")
     values = {name: np.asarray(column, dtype=np.float64) for name, column in systems.items()}

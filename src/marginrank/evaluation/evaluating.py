@@ -9,14 +9,15 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import Queries
+from marginrank.data.queries import Queries, as_grades
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.judging import judge_run, judge_scores
 from marginrank.evaluation.policies import Policy, parse_policy
+from marginrank.evaluation.systems import Predictor, System, as_qrels, score_documents, warn_if_trained_on
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.thresholds import check_grades
-from marginrank.typing import AnyArray, FloatArray
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: What a judged topic that the run lacks counts: an error, nothing (trec_eval), or 0 (trec_eval -c).
 MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
@@ -87,10 +88,12 @@ def _none_if_nan(value: float) -> float | None:
 
 
 def evaluate(
-    judged: Queries | Qrels,
-    ranked: npt.ArrayLike | Run,
+    judged: Queries | Qrels | npt.ArrayLike,
+    ranked: System,
     measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
     *,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
     policy: str | Policy = "standard",
     depth: int | None = None,
     missing_topics: MissingTopics = "error",
@@ -99,9 +102,12 @@ def evaluate(
     """Measure a ranking of judged documents.
 
     Args:
-        judged: Judged queries, or TREC judgements.
-        ranked: For queries, one score per document in their order, higher is better; for judgements, a run.
+        judged: Judged queries, TREC judgements, or grades, which go with ``qid`` or ``group``.
+        ranked: For queries, one score per document in their order, higher is better; or anything that scores them by
+            ``predict(queries)``; or a run. For grades, one score each. For judgements, a run.
         measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
+        qid: The query of each grade, in any order; results come by first appearance.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
         policy: How ties, short lists and queries without relevant documents count: ``standard``, ``letor3``,
             ``letor4``, ``mslr``, ``trec``, ``lightgbm``, or a `Policy`.
         depth: Count only the first documents of each list (trec_eval -M).
@@ -109,32 +115,53 @@ def evaluate(
             or ``"zero"`` (trec_eval -c). Topics of the run that nobody judged are never counted.
         n_jobs: Threads; all cores by default.
 
+    Warns:
+        TrainingDataWarning: The queries are those that the ranker was trained on.
+
     >>> queries = Queries.from_arrays([[0.0]] * 4, [1, 0, 0, 2], qid=[1, 1, 2, 2])
     >>> print(evaluate(queries, [0.1, 0.7, 0.3, 0.9], ["ndcg@10", "rr"]))
     measure    mean  queries
     ndcg@10  0.8155        2
     rr       0.7500        2
     policy: standard
+    >>> evaluate([1, 0, 0, 2], [0.1, 0.3, 0.7, 0.9], "rr", qid=["a", "b", "a", "b"])["rr"].tolist()
+    [0.5, 1.0]
     """
     rules = parse_policy(policy)
     if missing_topics not in get_args(MissingTopics):
         raise ValueError(f"missing_topics is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
     if depth is not None and (not isinstance(depth, int) or depth < 1):
         raise ValueError(f"depth is {depth}; count a whole number of documents, at least one")
+    rows = None
     if not isinstance(judged, Queries | Qrels):
-        raise TypeError("evaluate(judged, ranked): judged documents come first, as Queries or Qrels")
+        judged, ranked, rows = _group(judged, ranked, qid, group)
+    elif qid is not None or group is not None:
+        raise TypeError("judged documents know their queries; leave out qid and group")
     chosen = _parse_all(measures, rules)
     needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
-    if isinstance(judged, Qrels):
-        ids, rankings = judge_run(judged, _as_run(ranked), rules.ties, missing_topics, depth)
-        weights = None
-    else:
-        scores = _as_scores(judged, ranked)
+    warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
+    scored = score_documents(judged, ranked)
+    if isinstance(judged, Queries) and not isinstance(scored, Run):
         ids, weights = judged.query_ids, judged.query_weights
+        scores = _check_scores(judged, scored, rows)
         rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
+    else:
+        ids, weights, rankings = _judge_run(judged, cast("Run", scored), rules, missing_topics, depth)
     check_grades(chosen.values(), rankings.pool)
     values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
     return Evaluation(rules.name, ids, values, weights)
+
+
+def _judge_run(
+    judged: Queries | Qrels, run: Run, rules: Policy, missing_topics: MissingTopics, depth: int | None
+) -> tuple[AnyArray, FloatArray | None, Rankings]:
+    """Ids and weights of the queries that count, and what the run ranks for them."""
+    if isinstance(judged, Qrels):
+        topics, rankings = judge_run(judged, run, rules.ties, missing_topics, depth)
+        return judged.topics[topics], None, rankings
+    # A run knows queries and documents by name only; the values are of the queries all the same.
+    topics, rankings = judge_run(as_qrels(judged), run, rules.ties, missing_topics, depth)
+    return judged.query_ids[topics], None if judged.query_weights is None else judged.query_weights[topics], rankings
 
 
 def _parse_all(measures: str | Measure | Iterable[str | Measure], rules: Policy) -> dict[str, Measure]:
@@ -150,16 +177,19 @@ def _deepest(depths: list[int | None]) -> int | None:
     return deepest if limit is None else limit if deepest is None else min(deepest, limit)
 
 
-def _as_run(ranked: npt.ArrayLike | Run) -> Run:
-    if isinstance(ranked, Run):
-        return ranked
-    raise TypeError("TREC judgements are evaluated against a Run; read one with read_run, or use Queries for scores")
+def _group(
+    grades: npt.ArrayLike, ranked: System, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+) -> tuple[Queries, AnyArray, IntArray | None]:
+    """Group grades and scores by query; also return the row that each came from, where they moved."""
+    if (qid is None and group is None) or isinstance(ranked, Run | Predictor):
+        raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
+    y = as_grades(grades)
+    queries = Queries.from_arrays(np.empty((len(y), 0)), y, qid=qid, group=group)
+    return queries, queries.from_source_rows(ranked, "scores"), queries.rows
 
 
-def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
-    if isinstance(ranked, Run):
-        raise TypeError("a Run is evaluated against Qrels; Queries take one score per document")
-    scores = np.ascontiguousarray(ranked, dtype=np.float64)
+def _check_scores(judged: Queries, scores: FloatArray, rows: IntArray | None) -> FloatArray:
+    """Refuse scores that are not one number per document; rows that moved are named as they were."""
     if scores.shape != (judged.n_documents,):
         raise DataError(
             f"scores have shape {scores.shape} for {judged.n_documents} documents; give one number for each"
@@ -168,8 +198,9 @@ def _as_scores(judged: Queries, ranked: npt.ArrayLike | Run) -> FloatArray:
     if bad.any():
         at = int(np.argmax(bad))
         query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
-        raise DataError(f"score {at} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
-    return scores
+        row = at if rows is None else int(rows[at])
+        raise DataError(f"score {row} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
+    return np.ascontiguousarray(scores)
 
 
 def _values(measure: Measure, rankings: Rankings, rules: Policy) -> FloatArray:

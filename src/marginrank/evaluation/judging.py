@@ -34,8 +34,12 @@ def judge_scores(
     return rankings if depth is None else _cut(rankings, depth)
 
 
-def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: int | None) -> tuple[AnyArray, Rankings]:
-    """Look up the judgements of retrieved documents, topic by topic; what was not judged has grade 0."""
+def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: int | None) -> tuple[IntArray, Rankings]:
+    """Look up the judgements of retrieved documents, topic by topic; what was not judged has grade 0.
+
+    Returns:
+        Numbers of the topics that count, and what the run ranks for them.
+    """
     place = {topic: t for t, topic in enumerate(run.topics.tolist())}
     topics = _topics_to_judge(qrels, run, missing_topics, place)
     lists = [place.get(topic, -1) for topic in qrels.topics[topics].tolist()]
@@ -56,7 +60,7 @@ def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: in
     tied = _tied(flat_scores[order], offsets) if ties == "average" else None
     pool_offsets = offsets_from_sizes([len(part) for part in pools])
     rankings = Rankings(flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied)
-    return qrels.topics[topics], rankings if depth is None else _cut(rankings, depth)
+    return topics, rankings if depth is None else _cut(rankings, depth)
 
 
 def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[str, int]) -> IntArray:

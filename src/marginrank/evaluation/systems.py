@@ -1,25 +1,34 @@
-"""Systems, whatever they are: rankers, scores and runs, measured and read off alike."""
+"""Systems side by side: rankers, scores and runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run, trec_order
-from marginrank.errors import DataError
-from marginrank.evaluation.evaluating import Evaluation, MissingTopics, evaluate
+from marginrank.errors import DataError, TrainingDataWarning
 from marginrank.evaluation.orderings import best_first
-from marginrank.ranker import Ranker
 from marginrank.typing import AnyArray, FloatArray
 
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Anything that scores the documents of queries, in their order: a `Ranker`, a fusion, or your own."""
+
+    def predict(self, queries: Queries, /) -> npt.ArrayLike:
+        """Return one score per document, higher is better."""
+
+
 #: A ranker, one score per document in the order of the queries, or a run.
-System: TypeAlias = Ranker | npt.ArrayLike | Run
-#: The same once the ranker has scored the documents.
+System: TypeAlias = Predictor | npt.ArrayLike | Run
+#: A system whose documents have scores.
 Scored: TypeAlias = FloatArray | Run
 
 
@@ -33,48 +42,46 @@ class Document:
 
 
 def score_documents(judged: Queries | Qrels, system: System) -> Scored:
-    """Let a ranker score the judged documents; scores and runs are what they are."""
+    """Score the judged documents by a ranker; return scores and runs as they are."""
     if isinstance(system, Run):
         return system
     if not isinstance(judged, Queries):
-        raise DataError("TREC judgements have no features and no rows; they go with TREC runs")
-    return system.predict(judged) if isinstance(system, Ranker) else np.asarray(system, dtype=np.float64)
+        raise DataError("TREC judgements have no features and no rows; evaluate a Run, or use Queries")
+    return np.asarray(system.predict(judged) if isinstance(system, Predictor) else system, dtype=np.float64)
 
 
-def judge_system(
-    judged: Queries | Qrels,
-    system: System,
-    measures: Iterable[str],
-    *,
-    missing_topics: MissingTopics = "error",
-    **options: Any,
-) -> Evaluation:
-    """Evaluate a system; a run of judged queries calls documents without a name by their rows.
+def warn_if_trained_on(judged: Queries | Qrels, systems: Mapping[str, object]) -> list[str]:
+    """Warn of systems that were trained on the very queries they are judged by, and return their names.
 
-    >>> queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0], qid=[7, 7, 7])
-    >>> run = Run.from_scores(queries, [0.1, 0.2, 0.3])
-    >>> judge_system(queries, run, ["rr"])["rr"].tolist()                    # row 2 comes before the relevant row 1
-    [0.5]
+    A system tells by ``trained_on_``, a record with the `fingerprint` of its training queries.
     """
-    scored = score_documents(judged, system)
-    if not isinstance(scored, Run):
-        return evaluate(judged, scored, measures, **options)
-    if not isinstance(judged, Queries):
-        return evaluate(judged, scored, measures, missing_topics=missing_topics, **options)
-    found = evaluate(_as_qrels(judged), scored, measures, missing_topics=missing_topics, **options)
-    return _as_of_queries(found, judged)
+    records = {name: getattr(system, "trained_on_", None) for name, system in systems.items()}
+    digests = {name: record.get("fingerprint") for name, record in records.items() if isinstance(record, Mapping)}
+    if not digests or not isinstance(judged, Queries):
+        return []
+    digest = fingerprint(judged)
+    names = [name for name, trained_on in digests.items() if trained_on == digest]
+    if names:
+        warnings.warn(training_note(names), TrainingDataWarning, stacklevel=3)
+    return names
 
 
-def _as_qrels(queries: Queries) -> Qrels:
+def training_note(names: Sequence[str]) -> str:
+    """Say of systems that they are judged by their training queries.
+
+    >>> training_note(["learned"])
+    'these are the queries that learned was trained on; its values say nothing of new queries'
+    """
+    one = len(names) == 1
+    return (
+        f"these are the queries that {' and '.join(names)} {'was' if one else 'were'} trained on; "
+        f"{'its' if one else 'their'} values say nothing of new queries"
+    )
+
+
+def as_qrels(queries: Queries) -> Qrels:
+    """Return the judgements without the features; documents without an id are called by their rows."""
     return Qrels(queries.query_ids.astype(str), queries.offsets, queries.document_names, queries.grades)
-
-
-def _as_of_queries(found: Evaluation, queries: Queries) -> Evaluation:
-    """Give the values the ids and weights of the queries, so that they compare with those of scores."""
-    place = {name: at for at, name in enumerate(queries.query_ids.astype(str).tolist())}
-    chosen = [place[name] for name in found.query_ids.tolist()]
-    weights = None if queries.query_weights is None else queries.query_weights[chosen]
-    return replace(found, query_ids=queries.query_ids[chosen], weights=weights)
 
 
 class Lists:
@@ -92,28 +99,28 @@ class Lists:
     """
 
     def __init__(self, judged: Queries | Qrels, scored: Scored) -> None:
-        self._judged = _as_qrels(judged) if isinstance(judged, Queries) else judged
+        self._judged = as_qrels(judged) if isinstance(judged, Queries) else judged
         self._place = _places(self._judged.topics)
         self._run = scored if isinstance(scored, Run) else None
         self._topics = {} if self._run is None else _places(self._run.topics)
         self._scores = np.empty(0) if isinstance(scored, Run) else scored
 
     def of(self, query: str) -> list[Document]:
-        """All that the system ranked for a query, best first."""
+        """Return all that the system ranked for a query, best first."""
         judged, at = self._judged, self._place[query]
-        own = slice(int(judged.offsets[at]), int(judged.offsets[at + 1]))
-        names, grades = judged.document_ids[own].tolist(), judged.grades[own].tolist()
+        documents = slice(int(judged.offsets[at]), int(judged.offsets[at + 1]))
+        names, grades = judged.document_ids[documents].tolist(), judged.grades[documents].tolist()
         if self._run is not None:
             return self._of_run(self._run, query, dict(zip(names, grades, strict=True)))
-        scores = self._scores[own]
+        scores = self._scores[documents]
         return [Document(names[row], float(scores[row]), grades[row]) for row in best_first(scores).tolist()]
 
     def _of_run(self, run: Run, query: str, grades: dict[str, float]) -> list[Document]:
         topic = self._topics.get(query)
         if topic is None:
             return []
-        own = slice(int(run.offsets[topic]), int(run.offsets[topic + 1]))
-        names, scores = run.document_ids[own], run.scores[own]
+        documents = slice(int(run.offsets[topic]), int(run.offsets[topic + 1]))
+        names, scores = run.document_ids[documents], run.scores[documents]
         order = trec_order(np.array([0, len(names)]), scores, names).tolist()
         return [Document(str(names[row]), float(scores[row]), grades.get(str(names[row]))) for row in order]
 

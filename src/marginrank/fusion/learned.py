@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from marginrank.components import from_spec, to_spec
+from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Run
 from marginrank.errors import DataError
@@ -69,11 +70,13 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         ranker_: The trained `Ranker`.
         features_: The features chosen.
         selection_: Everything that was tried; not there after `load`.
+        trained_on_: Number and fingerprint of the training queries.
     """
 
     ranker_: BaseRanker
     features_: str
     selection_: Selection
+    trained_on_: dict[str, Any]
 
     def __init__(
         self,
@@ -135,6 +138,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             for kind in kinds
         }
         self.features_, self.selection_ = _best_of(found)
+        self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
         self.ranker_ = self.selection_.ranker
         return self
 
@@ -168,7 +172,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         model = self.ranker_.model_
         parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items()}
-        fusion = {"features": self.features_, "parameters": parameters}
+        fusion = {"features": self.features_, "parameters": parameters, "trained_on": self.trained_on_}
         write_model(path, "fusion", {"fusion": fusion, "model": model.describe()}, model.arrays(), overwrite=overwrite)
 
     @classmethod
@@ -186,6 +190,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             fusion = cls(**{name: from_spec(spec) for name, spec in parameters.items()})
             fusion.features_ = "+".join(parse_features(header["fusion"]["features"]))
             fusion.ranker_ = ranker_of(Model.from_parts(header["model"], arrays))
+            fusion.trained_on_ = dict(header["fusion"]["trained_on"])
         return fusion
 
     def _prepare(self, queries: Queries, features: str) -> Queries:

@@ -166,6 +166,8 @@ class Facts:
     data: str
     settings: Settings
     systems: tuple[SystemFacts, ...]
+    #: Systems that were trained on the very queries of the report.
+    trained_on_these: tuple[str, ...]
     means: tuple[Mean, ...]
     comparisons: Mapping[str, Comparison]
     curve: tuple[CurvePoint, ...]

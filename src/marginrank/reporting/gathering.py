@@ -15,9 +15,9 @@ from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
 from marginrank.evaluation.comparing import compare, mean_interval
-from marginrank.evaluation.evaluating import Evaluation, MissingTopics
+from marginrank.evaluation.evaluating import Evaluation, MissingTopics, evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
-from marginrank.evaluation.systems import Document, Lists, Scored, System, judge_system, score_documents
+from marginrank.evaluation.systems import Document, Lists, Scored, System, score_documents, warn_if_trained_on
 from marginrank.reporting.commands import Commands, Sources
 from marginrank.reporting.facts import (
     Bar,
@@ -71,13 +71,14 @@ def gather(
     for name, system in systems.items():
         with _errors_of(name, sources):
             scored[name] = score_documents(judged, system)
-            found[name] = judge_system(judged, scored[name], wanted, **options)
+            found[name] = evaluate(judged, scored[name], wanted, **options)
     _check_queries(found, settings)
     return Facts(
         title=title or f"{', '.join(systems)}: {', '.join(settings.measures)}",
         data="judged queries" if sources is None else sources.judged,
         settings=settings,
         systems=tuple(SystemFacts(name, _kind(system)) for name, system in systems.items()),
+        trained_on_these=tuple(warn_if_trained_on(judged, systems)),
         means=tuple(_mean(name, one, measure) for measure in settings.measures for name, one in found.items()),
         comparisons=_comparisons(found, settings),
         curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in found.items() for at in _upto(k)),

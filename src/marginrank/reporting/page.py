@@ -9,6 +9,7 @@ from string import Template
 from typing import Any, Final
 
 from marginrank.evaluation.comparing import PairedComparison
+from marginrank.evaluation.systems import training_note
 from marginrank.reporting import charts
 from marginrank.reporting.commands import Commands
 from marginrank.reporting.facts import Facts, Mean
@@ -88,7 +89,14 @@ def _intro(facts: Facts) -> str:
         *([] if own.depth is None else [("depth", f"only the first {own.depth} documents of each list count")]),
         *([("baseline", own.baseline)] if len(facts.systems) > 1 else []),
     ]
-    return facts_list(entries)
+    return facts_list(entries) + _training_note(facts)
+
+
+def _training_note(facts: Facts) -> str:
+    if not facts.trained_on_these:
+        return ""
+    note = training_note(facts.trained_on_these)
+    return paragraph(note[0].upper() + note[1:] + ".", "warning")
 
 
 def _means(facts: Facts) -> list[str]:

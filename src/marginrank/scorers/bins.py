@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from marginrank.data.queries import feature_number
 from marginrank.errors import DataError
 from marginrank.preparation.thresholds import Spacing, check_spacing, place_thresholds
 from marginrank.scorers.forms import Form
@@ -280,22 +281,6 @@ class Bins(Form):
                 f"X has {values.shape[1]} features, these bins have {self.n_features}; give the same columns"
             )
         return values
-
-
-def feature_number(feature: int | str, n_features: int, names: Sequence[str] | None) -> int:
-    """Find a feature by its number, from 0, or by its name.
-
-    >>> feature_number("bm25", 2, ["bm25", "clicks"]), feature_number(1, 2, None)
-    (0, 1)
-    """
-    if isinstance(feature, str):
-        if names is None or feature not in names:
-            known = "the features have no names" if names is None else f"known: {', '.join(names[:20])}"
-            raise DataError(f"there is no feature {feature!r}; {known}")
-        return list(names).index(feature)
-    if not 0 <= feature < n_features:
-        raise DataError(f"there is no feature {feature} among {n_features}; numbers start at 0")
-    return int(feature)
 
 
 def _sign(direction: str) -> int:

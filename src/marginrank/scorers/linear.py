@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from marginrank.data.queries import Queries
+from marginrank.data.queries import Queries, feature_number
 from marginrank.scorers.base import PreparedScorer, Scorer
-from marginrank.scorers.bins import feature_number
 from marginrank.scorers.forms import Form
 from marginrank.threads import CHUNKS, for_each
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
