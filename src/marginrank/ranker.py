@@ -73,6 +73,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         scorer: ``linear``, or ``additive``: one step function per feature.
         bins: With the additive scorer, the most steps per feature.
         spacing: With the additive scorer, how thresholds are chosen: ``mixed``, ``quantile`` or ``even``.
+        shape: With the additive scorer, ``steps`` or ``lines``, piecewise linear curves.
         monotone: With the additive scorer, ``increasing`` or ``decreasing`` for all features, or a mapping from feature
             (name or number) to one of them.
         nonnegative: With the linear scorer, True for weights that are not negative, or the features it holds for.
@@ -144,6 +145,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         scorer: Literal["linear", "additive"] = "linear",
         bins: int = 255,
         spacing: Literal["mixed", "quantile", "even"] = "mixed",
+        shape: Literal["steps", "lines"] = "steps",
         monotone: str | Mapping[Any, str] | None = None,
         nonnegative: bool | Sequence[Any] = False,
         scaling: Scaling | None = None,
@@ -169,6 +171,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.scorer = scorer
         self.bins = bins
         self.spacing = spacing
+        self.shape = shape
         self.monotone = monotone
         self.nonnegative = nonnegative
         self.scaling = scaling
@@ -441,7 +444,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         callback: Callback | None,
     ) -> list[Fit]:
         additive = self.scorer == "additive"
-        bins = Bins.learn(queries.X, self.bins, self.spacing, self.n_jobs) if additive else None
+        bins = Bins.learn(queries.X, self.bins, self.spacing, self.n_jobs, self.shape) if additive else None
         setting = Setting(float(Cs[0]), self.random_state, self.n_jobs, bins)
         report = self._report(measure, validation, callback)
         limit = np.inf if self.time_limit is None else self.time_limit
@@ -517,7 +520,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     def _scorer(self, queries: Queries) -> LinearScorer | AdditiveScorer:
         if self.scorer == "linear":
             return LinearScorer(queries)
-        return AdditiveScorer(queries, Bins.learn(queries.X, self.bins, self.spacing))
+        return AdditiveScorer(queries, Bins.learn(queries.X, self.bins, self.spacing, shape=self.shape))
 
     def _signs(self, queries: Queries, form: Form) -> IntArray | None:
         names = queries.feature_names

@@ -71,17 +71,20 @@ class Method:
     ] = 0
     scorer: Annotated[
         Literal["linear", "additive"],
-        typer.Option(help="Weights, or one step function per feature.", rich_help_panel=_SCORER),
+        typer.Option(help="Weights, or one curve per feature.", rich_help_panel=_SCORER),
     ] = "linear"
-    bins: Annotated[int, typer.Option(help="Most steps per feature.", rich_help_panel=_SCORER)] = 255
+    bins: Annotated[int, typer.Option(help="Most bins per feature.", rich_help_panel=_SCORER)] = 255
     spacing: Annotated[
-        Literal["mixed", "quantile", "even"], typer.Option(help="How steps are placed.", rich_help_panel=_SCORER)
+        Literal["mixed", "quantile", "even"], typer.Option(help="How bins are placed.", rich_help_panel=_SCORER)
     ] = "mixed"
+    shape: Annotated[
+        Literal["steps", "lines"], typer.Option(help="Curves of steps or of lines.", rich_help_panel=_SCORER)
+    ] = "steps"
     monotone: Annotated[
         list[str],
         typer.Option(
             metavar="FEATURE=increasing",
-            help="Step functions that only rise, or fall (decreasing); repeat it, or leave out FEATURE= for all.",
+            help="Curves that only rise, or fall (decreasing); repeat it, or leave out FEATURE= for all.",
             show_default=False,
             rich_help_panel=_SCORER,
         ),

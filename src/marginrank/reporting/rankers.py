@@ -51,7 +51,7 @@ def trace(ranker: Ranker) -> list[dict[str, float]]:
 
 
 def weights(ranker: Ranker) -> list[dict[str, Any]]:
-    """One record per feature: its weight, its step function and the spread of it, or how often trees ask for it."""
+    """One record per feature: its weight, its curve and the spread of it, or how often trees ask for it."""
     names = [str(name) for name in getattr(ranker, "feature_names_in_", range(ranker.n_features_in_))]
     if ranker.bins_ is not None:
         return [
@@ -61,6 +61,7 @@ def weights(ranker: Ranker) -> list[dict[str, Any]]:
                 "thresholds": shape.thresholds.tolist(),
                 "values": shape.values.tolist(),
                 "missing": shape.missing,
+                "start": shape.start,
             }
             for name, shape in zip(names, ranker.shapes(), strict=True)
         ]
