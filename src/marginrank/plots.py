@@ -48,7 +48,7 @@ def plot_selection(selection: Mapping[str, Any], path: str | Path | None = None)
 
 
 def plot_shapes(shapes: Sequence[Shape], path: str | Path | None = None, *, most: int = 24) -> Any:
-    """Draw the step functions of an additive ranker, those with the largest spread first; missing values as a line."""
+    """Draw the curves of an additive ranker, those with the largest spread first; missing values as a dotted line."""
     spread = [
         max([*shape.values, shape.missing or 0.0]) - min([*shape.values, shape.missing or 0.0]) for shape in shapes
     ]
@@ -57,10 +57,7 @@ def plot_shapes(shapes: Sequence[Shape], path: str | Path | None = None, *, most
     rows = -(-len(chosen) // columns)
     figure = new_figure(3.0 * columns, 2.2 * rows)
     for axes, shape in zip(figure.subplots(rows, columns, squeeze=False, sharey=True).ravel(), chosen, strict=False):
-        inner = np.asarray(shape.thresholds, dtype=np.float64)
-        width = float(np.ptp(inner)) or 1.0
-        edges = np.concatenate([[inner.min(initial=0.0) - 0.1 * width], inner, [inner.max(initial=0.0) + 0.1 * width]])
-        axes.stairs(shape.values, edges, baseline=None, linewidth=1.8)
+        _draw_curve(axes, shape)
         if shape.missing is not None:
             axes.axhline(shape.missing, linestyle=":", color="gray", label="missing")
             axes.legend(frameon=False, fontsize="small")
@@ -70,6 +67,16 @@ def plot_shapes(shapes: Sequence[Shape], path: str | Path | None = None, *, most
         axes.remove()
     figure.supylabel("score")
     return _finish(figure, path)
+
+
+def _draw_curve(axes: Any, shape: Shape) -> None:
+    if shape.start is not None:
+        axes.plot(shape.knots, shape.values, linewidth=1.8)
+        return
+    inner = np.asarray(shape.thresholds, dtype=np.float64)
+    width = float(np.ptp(inner)) or 1.0
+    edges = np.concatenate([[inner.min(initial=0.0) - 0.1 * width], inner, [inner.max(initial=0.0) + 0.1 * width]])
+    axes.stairs(shape.values, edges, baseline=None, linewidth=1.8)
 
 
 def plot_convergence(solution: Solution, path: str | Path | None = None) -> Any:

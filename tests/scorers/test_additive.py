@@ -326,8 +326,8 @@ TWO = Bins((np.array([1.0]), np.array([2.0, 3.0])), np.array([False, False]))
         (lambda: Bins.learn(np.empty((0, 2))), "there is no document to learn from"),
         (lambda: Bins.learn([1.0, 2.0]), "X has 1 dimensions, not 2"),
         (lambda: Bins.learn([["a"]]), "X holds values that are no numbers"),
-        (lambda: Bins.learn(sp.csr_array(np.eye(2))), r"step functions take no sparse X; pass X.toarray\(\)"),
-        (lambda: TWO.encode(sp.csr_array(np.eye(2))), r"step functions take no sparse X; pass X.toarray\(\)"),
+        (lambda: Bins.learn(sp.csr_array(np.eye(2))), r"the additive scorer takes no sparse X; pass X.toarray\(\)"),
+        (lambda: TWO.encode(sp.csr_array(np.eye(2))), r"the additive scorer takes no sparse X; pass X.toarray\(\)"),
         (lambda: TWO.encode(np.ones((3, 4))), "X has 4 features, these bins have 2; give the same columns"),
         (lambda: TWO.score(np.ones(2), np.ones((3, 2))), r"theta has shape \(2,\); these bins have 3 parameters"),
         (lambda: TWO.shapes(np.ones(3), ["a"]), "1 feature names for 2 features"),
@@ -353,7 +353,7 @@ def test_what_is_wrong_is_named_with_the_way_out(attempt, message):
 
 def test_sparse_queries_are_refused():
     queries = Queries.from_arrays(sp.csr_array(np.eye(2)), [0, 1], group=[2])
-    with pytest.raises(DataError, match="take no sparse X"):
+    with pytest.raises(DataError, match="takes no sparse X"):
         AdditiveScorer(queries, TWO)
 
 

@@ -28,9 +28,9 @@ class ThresholdBins(FeatureTransformer):
     - ``"quantile"``: the k/(n+1) quantiles of the training values, k = 1..n, each one a value that occurs;
     - ``"even"``: n thresholds that cut the range of the training values into n + 1 equal parts;
     - ``"mixed"``: half of the thresholds by quantile, for the values that are common, and half evenly, for the tails.
-      A feature with at most n + 1 distinct values has a threshold between every two neighbouring ones.
 
-    A threshold that no training document exceeds moves down to the second largest value, and duplicates are
+    Unless thresholds are even, a feature with at most n + 1 distinct values has one between every two neighbours. A
+    threshold that no training document exceeds moves down to the second largest value, and duplicates are
     dropped: a feature has at most ``n_thresholds`` columns, at least one if it varies, none if it is constant in
     training. Later values below or above the training range fall in the first or last bin.
     NaN exceeds no threshold. ``qid`` and ``group`` are accepted and make no difference; for thresholds on
@@ -108,10 +108,11 @@ def place_thresholds(values: AnyArray, n_thresholds: int, spacing: Spacing) -> A
     below_largest = values[: np.searchsorted(values, values[-1])] if len(values) else values
     if len(below_largest) == 0:
         return below_largest.copy()
-    if spacing == "mixed":
+    if spacing != "even":
         followed = np.flatnonzero(values[1:] > values[:-1])
         if len(followed) <= n_thresholds:
             return values[followed] + 0.0
+    if spacing == "mixed":
         n_even = n_thresholds // 2
         by_quantile = place_thresholds(values, n_thresholds - n_even, "quantile")
         return np.unique(np.concatenate([by_quantile, place_thresholds(values, n_even, "even")]))

@@ -248,17 +248,15 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def shape(feature: Mapping[str, Any], low: float, high: float) -> Spec:
-    """The step function of a feature, on a scale from ``low`` to ``high``; missing values are a dotted line."""
-    values = feature["values"]
-    left, *inner, right = _edges(feature["thresholds"])
-    steps = [(left, values[0]), *zip(inner, values[1:], strict=True), (right, values[-1])]
-    rows = [{"value": value, "score": score} for value, score in steps]
+    """The curve of a feature, on a scale from ``low`` to ``high``; missing values are a dotted line."""
+    rows = [{"value": value, "score": score} for value, score in _corners(feature)]
+    joined = "step-after" if feature["start"] is None else "linear"
     y = _quantitative("score", None, domain=[low, high], nice=True) | {"axis": {"tickCount": 3}}
     x = _quantitative("value", None, nice=False) | {"axis": {"tickCount": 3, "grid": False}}
     tips = [_tip("value", "from", "~g"), _tip("score", "score", "+.4~g")]
     layers: list[Spec] = [
         {
-            "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2, "color": "var(--s0)"},
+            "mark": {"type": "line", "interpolate": joined, "strokeWidth": 2, "color": "var(--s0)"},
             "encoding": {"x": x, "y": y},
         },
         {"mark": {"type": "point", "size": 60, "opacity": 0}, "encoding": {"x": x, "y": y, "tooltip": tips}},
@@ -272,6 +270,15 @@ def shape(feature: Mapping[str, Any], low: float, high: float) -> Spec:
             }
         )
     return _spec(f"Score of feature {feature['feature']} by its value", rows, 110, layer=layers)
+
+
+def _corners(feature: Mapping[str, Any]) -> list[tuple[float, float]]:
+    """Points of a curve: where steps begin, with some room around them, or where lines meet."""
+    values = feature["values"]
+    if feature["start"] is not None:
+        return list(zip([feature["start"], *feature["thresholds"]], values, strict=True))
+    left, *inner, right = _edges(feature["thresholds"])
+    return [(left, values[0]), *zip(inner, values[1:], strict=True), (right, values[-1])]
 
 
 def _edges(thresholds: Sequence[float]) -> list[float]:

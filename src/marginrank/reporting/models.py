@@ -27,6 +27,7 @@ def feature_records(model: Model) -> list[dict[str, Any]]:
                 "thresholds": shape.thresholds.tolist(),
                 "values": shape.values.tolist(),
                 "missing": shape.missing,
+                "start": shape.start,
             }
             for name, shape in zip(names, model.shapes(), strict=True)
         ]

@@ -1,4 +1,4 @@
-"""The additive scorer: one step function per feature."""
+"""The additive scorer: one curve per feature."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.preparation.thresholds import Spacing
 from marginrank.scorers.base import PreparedScorer, Scorer
-from marginrank.scorers.bins import Bins, Monotone
-from marginrank.typing import AnyArray, ByteArray, FloatArray, IntArray
+from marginrank.scorers.bins import Bins, CurveShape, Monotone
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class Additive(Scorer):
-    """One step function per feature; see `Bins` for what θ means.
+    """One curve per feature; see `Bins` for what θ means.
 
     Args:
         bins: Maximum number of bins per feature, 2 to 255.
-        spacing: How thresholds are chosen on the training data: ``mixed``, ``quantile`` or ``even``.
+        spacing: How thresholds are chosen on the training data: ``mixed`` (half by quantile, half evenly),
+            ``quantile`` or ``even``.
+        shape: ``steps`` for step functions, ``lines`` for piecewise linear ones.
         monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
             of them.
     """
@@ -32,11 +34,16 @@ class Additive(Scorer):
     scale_matters = False
     bins: int = 255
     spacing: Spacing = "mixed"
+    shape: CurveShape = "steps"
     monotone: Monotone | None = None
 
+    def learn(self, queries: Queries, n_jobs: int | None = None) -> Bins:
+        """Choose the thresholds on the training data."""
+        return Bins.learn(queries.X, self.bins, self.spacing, shape=self.shape, n_jobs=n_jobs)
+
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedAdditive:
-        """Learn the bins, and prepare for scoring the documents of given queries."""
-        bins = Bins.learn(queries.X, self.bins, self.spacing, n_jobs)
+        """Choose the thresholds, and prepare for scoring the documents of given queries."""
+        bins = self.learn(queries, n_jobs)
         prepared = PreparedAdditive(queries, bins, n_jobs)
         if self.monotone is not None:
             prepared.signs = bins.signs(self.monotone, queries.feature_names)
@@ -44,40 +51,80 @@ class Additive(Scorer):
 
 
 class PreparedAdditive(PreparedScorer):
-    """Scores Σ_f T_f[code of f], with T_f the running sums of the increments of feature f.
+    """Scores Σ_f g_f(x_f), with curves g_f that are the running sums of the increments of feature f.
 
-    The features are read once, and only their codes kept: `queries` here have no features. A pass over the rows reads a
-    byte for each feature, and less where features with few bins share one. The cells are a histogram of slopes over
-    codes, and the gradient is their running sums from the last code down.
+    The features are read once, and only where they lie among the thresholds is kept: `queries` here have no features. A
+    pass over the rows of steps reads a byte for each feature, and less where features with few bins share one; a pass
+    over lines reads four bytes. The cells are a histogram of slopes over bins, and the gradient is their running sums
+    from the last bin down.
     """
 
     def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None = None) -> None:
         self.queries = queries.with_features(np.empty((queries.n_documents, 0), dtype=np.float32))
         self.bins = self.form = bins
         self.n_parameters = bins.n_parameters
+        self._rows = (_Words if bins.shape == "steps" else _Places)(queries, bins, n_jobs)
+        self.n_bytes = self._rows.n_bytes
+
+    def table(self, theta: FloatArray) -> FloatArray:
+        """Return the value of each cell, feature after feature."""
+        return self.bins.table(theta)
+
+    def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
+        """Write the sums of the values of the features for the rows from ``start`` to ``stop``."""
+        self._rows.score(table, scores, start, stop)
+
+    def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
+        """Add each slope to the cells that its row is scored from."""
+        self._rows.pull_back(slopes, cells, start, stop)
+
+    def gradient(self, cells: FloatArray) -> FloatArray:
+        """Return sums of the cells above each threshold."""
+        return self.bins.gradient(cells)
+
+
+class _Words:
+    """Codes of steps, several to a byte where they fit, four bytes to a word."""
+
+    def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None) -> None:
         self._packing = _pack(bins)
         self._words = _encode(queries, bins, self._packing, n_jobs)
         self.n_bytes = self._words.nbytes
 
-    def table(self, theta: FloatArray) -> FloatArray:
-        """The value of each code, feature after feature."""
-        return self.bins.table(theta)
-
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
-        """Write the sums of the values of codes for the rows from ``start`` to ``stop``."""
         from marginrank.scorers.additive_kernel import score_words  # noqa: PLC0415
 
         score_words(self._words, *self._packing, table, scores, start, stop)
 
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
-        """Add each slope to the cells of the codes of its row."""
         from marginrank.scorers.additive_kernel import add_words  # noqa: PLC0415
 
         add_words(self._words, *self._packing, slopes, cells, start, stop)
 
-    def gradient(self, cells: FloatArray) -> FloatArray:
-        """Sums of the cells above each threshold."""
-        return self.bins.gradient(cells)
+
+class _Places:
+    """Positions of lines, one feature after the other; features without parameters are left out."""
+
+    def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None) -> None:
+        varying = np.flatnonzero(bins.n_codes > 1)
+        self._cells = bins.first_cells[varying], bins.n_codes[varying]
+        self._positions = np.empty((len(varying), queries.n_documents), dtype=np.uint32)
+        self.n_bytes = self._positions.nbytes
+
+        def keep(start: int, block: AnyArray) -> None:
+            self._positions[:, start : start + len(block)] = block[:, varying].T
+
+        bins.encode_blocks(queries.X, keep, n_jobs)
+
+    def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
+        from marginrank.scorers.additive_kernel import score_places  # noqa: PLC0415
+
+        score_places(self._positions, *self._cells, table, scores, start, stop)
+
+    def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
+        from marginrank.scorers.additive_kernel import add_places  # noqa: PLC0415
+
+        add_places(self._positions, *self._cells, slopes, cells, start, stop)
 
 
 class _Packing(NamedTuple):
@@ -123,7 +170,7 @@ def _encode(queries: Queries, bins: Bins, packing: _Packing, n_jobs: int | None)
 
     words = np.empty(((len(packing.bounds) - 1) // 4, queries.n_documents), dtype=np.uint32)
 
-    def pack(start: int, codes: ByteArray) -> None:
+    def pack(start: int, codes: AnyArray) -> None:
         pack_rows(codes, packing.features, packing.bounds, packing.n_codes, words, start)
 
     bins.encode_blocks(queries.X, pack, n_jobs)

@@ -1,13 +1,13 @@
-"""The bins of features: thresholds between values, a bin for missing ones, and what θ means on them."""
+"""The bins of features: thresholds between values, a bin for missing ones, and the curves that θ draws on them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, ClassVar, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,43 +18,78 @@ from marginrank.errors import DataError
 from marginrank.preparation.thresholds import Spacing, check_spacing, place_thresholds
 from marginrank.scorers.forms import Form
 from marginrank.threads import for_each
-from marginrank.typing import AnyArray, BoolArray, ByteArray, Features, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 
 #: Most bins of values; with one for NaN, their numbers fill a byte.
 MOST_BINS: Final = 255
+#: Curves that jump at thresholds, or lines between them.
+CurveShape: TypeAlias = Literal["steps", "lines"]
 #: ``increasing`` or ``decreasing`` for all features, or by number or name of a feature.
 Monotone: TypeAlias = str | Mapping[Any, str]
 
 _SIGNS: Final = {"increasing": 1, "decreasing": -1}
+#: What a unit of an increment of lines rises: with it, straight curves are cheap and bends are not.
+_BEND: Final = 0.1
+#: A position counts cells in units of 2⁻²⁴: eight bits for the cell, 24 for the way to the next.
+_CELL_BITS: Final = 24
 #: Values that are encoded together.
 _BLOCK_VALUES: Final = 1 << 20
+#: Rows of columns that are made at a time.
+_DENSE_ROWS: Final = 256
 #: Columns that are sorted together, so that a matrix on disk is not read once for each.
 _COLUMN_BYTES: Final = 1 << 27
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The step function of one feature: ``values[k]`` where exactly k of the thresholds are exceeded.
+    """The curve of one feature.
 
-    ``missing`` is the value of NaN, or None if NaN has no bin and so the value ``values[0]``.
+    Steps have no ``start``: the curve is ``values[k]`` where exactly k of the thresholds are exceeded. Lines join the
+    points ``(knots[k], values[k])`` and are constant beyond the first and the last. ``missing`` is the value of NaN, or
+    None if NaN has no bin and so the value ``values[0]``.
     """
 
     name: str
     thresholds: AnyArray
     values: FloatArray
     missing: float | None
+    start: float | None = None
+
+    @property
+    def knots(self) -> FloatArray:
+        """Where the lines meet: the start and the thresholds."""
+        return np.asarray(np.r_[self.start, self.thresholds], dtype=np.float64)
+
+    def at(self, values: FloatArray) -> FloatArray:
+        """Return the value of the curve at given values of the feature."""
+        if self.start is None:
+            curve = self.values[np.searchsorted(self.thresholds, values, side="left").clip(0, len(self.values) - 1)]
+        else:
+            curve = np.interp(values, self.knots, self.values)
+        return np.where(np.isnan(values), self.values[0] if self.missing is None else self.missing, curve)
 
 
 @dataclass(frozen=True, eq=False)
 class Bins(Form):
-    """Thresholds of each feature, and what parameters θ mean: one increment per threshold, then one weight for NaN.
+    """Thresholds of each feature, and what parameters θ mean.
 
-    A value scores the sum of the increments of the thresholds it exceeds,
+    With steps, θ has the increments of the thresholds of a feature, then a weight for NaN where it has a bin, feature
+    after feature. A value scores the sum of the increments of the thresholds it exceeds,
 
     ``s(x) = Σ_f Σ_{k ∈ K_f} θ_fk · 1[x_f > k]``,
 
-    which is w·φ of Yue et al. (SIGIR 2007), section 4.2, and of `ThresholdBins`, whose thresholds these are. NaN scores
-    the weight of its bin alone; in a feature without such a bin it exceeds no threshold.
+    which is w·φ of Yue et al. (SIGIR 2007), section 4.2, and of `ThresholdBins`, whose thresholds these are.
+
+    With lines, the knots of a feature are its start and its thresholds. The increment of a threshold k is spread over
+    the way from the knot before, k⁻, and each feature that varies has a slope besides, after all increments,
+
+    ``s(x) = Σ_f β_f · x̃_f + Σ_f Σ_{k ∈ K_f} θ_fk/10 · min(1, max(0, (x_f − k⁻) / (k − k⁻)))``,
+
+    with x̃ the value less the start, no further than the last threshold, over the standard deviation of the knots. So
+    curves are linear between knots and constant beyond them, ‖θ‖² holds back bends more than straight curves, and C
+    means about the same as for a linear scorer on standardised features.
+
+    NaN scores the weight of its bin alone; in a feature without such a bin it exceeds no threshold.
 
     >>> bins = Bins.learn([[0.0], [1.0], [4.0], [np.nan]], n_bins=4, spacing="even")
     >>> bins.thresholds[0].tolist(), bins.missing.tolist(), bins.n_parameters
@@ -63,10 +98,14 @@ class Bins(Form):
     [[0], [2], [3], [4]]
     >>> bins.score(np.array([0.5, 0.25, -1.0, 0.125]), [[1.0], [2.5], [99.0], [np.nan]]).tolist()
     [0.0, 0.75, -0.25, 0.125]
+    >>> lines = Bins((np.array([1.0, 3.0]),), np.array([False]), np.array([0.0]))
+    >>> lines.score(np.array([5.0, 20.0, 0.0]), [[-1.0], [0.5], [1.0], [2.0], [9.0]]).tolist()
+    [0.0, 0.25, 0.5, 1.5, 2.5]
 
     Args:
         thresholds: Increasing thresholds of each feature.
         missing: Whether NaN has a bin of its own, for each feature.
+        starts: Where the lines of each feature begin, below its first threshold; None for steps.
     """
 
     kind: ClassVar[str] = "additive"
@@ -74,6 +113,7 @@ class Bins(Form):
     sized_by: ClassVar[str] = "spread"
     thresholds: tuple[AnyArray, ...]
     missing: BoolArray
+    starts: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if np.shape(self.missing) != (len(self.thresholds),):
@@ -85,6 +125,8 @@ class Bins(Form):
                 raise DataError(f"feature {feature} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most")
             if not (np.isfinite(cuts).all() and (np.diff(cuts) > 0).all()):
                 raise DataError(f"the thresholds of feature {feature} are not finite and increasing; sort them")
+        if self.starts is not None:
+            self._check_starts(self.starts)
 
     @classmethod
     def learn(
@@ -93,6 +135,7 @@ class Bins(Form):
         n_bins: int = MOST_BINS,
         spacing: Spacing = "mixed",
         n_jobs: int | None = None,
+        shape: CurveShape = "steps",
     ) -> Bins:
         """Choose thresholds from training values; NaN has a bin where it occurs in them.
 
@@ -101,32 +144,42 @@ class Bins(Form):
             n_bins: The most bins of values per feature, 2 to 255; a feature that is constant has one.
             spacing: ``mixed``, ``quantile`` or ``even``, as in `ThresholdBins`.
             n_jobs: Number of threads; all cores by default.
+            shape: ``steps``, or ``lines`` from the smallest to the largest training value.
         """
         if not isinstance(n_bins, Integral) or not 2 <= n_bins <= MOST_BINS:
             raise ValueError(f"n_bins is {n_bins!r}; give a whole number from 2 to {MOST_BINS}")
         check_spacing(spacing)
+        check_shape(shape)
         values = _as_dense(X)
         n, n_features = values.shape
         if n == 0:
             raise DataError("there is no document to learn from; give at least one row")
         thresholds: list[AnyArray] = [np.empty(0)] * n_features
         missing = np.zeros(n_features, dtype=np.bool_)
+        starts = np.zeros(n_features) if shape == "lines" else None
         width = max(1, _COLUMN_BYTES // (n * values.dtype.itemsize))
 
         def place(column: AnyArray, feature: int) -> None:
             column.sort()
             _check_finite(column, feature)
-            thresholds[feature] = place_thresholds(column, int(n_bins) - 1, spacing)
             missing[feature] = np.isnan(column[-1])
+            if starts is None:
+                thresholds[feature] = place_thresholds(column, int(n_bins) - 1, spacing)
+            elif not np.isnan(column[0]):
+                present = column[: np.searchsorted(column, np.nan)]
+                inner = place_thresholds(column, int(n_bins) - 2, spacing)
+                knots = np.unique(np.concatenate([present[:1], inner, present[-1:]]))
+                starts[feature], thresholds[feature] = knots[0], knots[1:]
 
         for first in range(0, n_features, width):
             columns = _columns(values[:, first : first + width])
             for_each(place, [(column, first + at) for at, column in enumerate(columns)], n_jobs)
-        return cls(tuple(thresholds), missing)
+        return cls(tuple(thresholds), missing, starts)
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Thresholds of all features one after the other, how many each has, and which have a bin for NaN."""
-        return {
+        """Return thresholds, one feature after the other, how many each has, bins for NaN and, of lines, the starts."""
+        starts = {} if self.starts is None else {"starts": np.asarray(self.starts, dtype=np.float64)}
+        return starts | {
             "thresholds": np.concatenate([np.zeros(0), *(np.asarray(t, dtype=np.float64) for t in self.thresholds)]),
             "threshold_counts": np.array([len(t) for t in self.thresholds], dtype=np.int64),
             "missing": np.asarray(self.missing, dtype=np.bool_),
@@ -139,7 +192,12 @@ class Bins(Form):
         if len(counts) != n_features or counts.sum() != len(arrays["thresholds"]):
             raise ValueError("the thresholds do not add up")
         cuts = np.split(arrays["thresholds"], np.cumsum(counts)[:-1]) if n_features else []
-        return cls(tuple(cuts), np.asarray(arrays["missing"], dtype=np.bool_))
+        return cls(tuple(cuts), np.asarray(arrays["missing"], dtype=np.bool_), arrays.get("starts"))
+
+    @property
+    def shape(self) -> CurveShape:
+        """Steps or lines."""
+        return "steps" if self.starts is None else "lines"
 
     @property
     def n_features(self) -> int:
@@ -149,12 +207,44 @@ class Bins(Form):
     @cached_property
     def n_parameters(self) -> int:
         """Length of θ."""
+        return self._n_increments + (0 if self.starts is None else len(self._sloped))
+
+    @property
+    def _n_increments(self) -> int:
+        """Count increments and weights of NaN."""
         return int(self.n_codes.sum()) - self.n_features
+
+    @cached_property
+    def _sloped(self) -> IntArray:
+        """Features with a slope: those with a threshold."""
+        return np.flatnonzero([len(cuts) > 0 for cuts in self.thresholds])
+
+    @cached_property
+    def _units(self) -> FloatArray:
+        """What a unit of each increment of lines rises, and of each weight of NaN."""
+        units = [np.r_[np.full(len(cuts), _BEND), np.ones(own)] for cuts, own in self._features]
+        return np.concatenate([np.empty(0), *units])
+
+    @property
+    def _features(self) -> Iterable[tuple[AnyArray, int]]:
+        """Thresholds of each feature, and the number of its bins for NaN."""
+        return zip(self.thresholds, map(int, self.missing), strict=True)
+
+    @cached_property
+    def _ways(self) -> FloatArray:
+        """How far each cell of lines is from the first of its feature, in standard deviations of the knots."""
+        ways = np.zeros(int(self.n_codes.sum()))
+        for start, cuts, first in zip(np.asarray(self.starts), self.thresholds, self.first_cells, strict=True):
+            if len(cuts):
+                # In units of the largest number, so that neither a range nor a square is beyond float64.
+                knots = np.r_[start, cuts] / np.abs([start, cuts[-1]]).max()
+                ways[first : first + len(knots)] = (knots - knots[0]) / knots.std()
+        return ways
 
     @cached_property
     def n_codes(self) -> IntArray:
         """Codes of each feature: its bins of values, and one for NaN if it has a bin."""
-        sizes = [len(cuts) + 1 + int(own) for cuts, own in zip(self.thresholds, self.missing, strict=True)]
+        sizes = [len(cuts) + 1 + own for cuts, own in self._features]
         return np.array(sizes, dtype=np.int64)
 
     @cached_property
@@ -171,44 +261,73 @@ class Bins(Form):
             row[: len(cuts)] = cuts
         return grid
 
-    def encode(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> ByteArray:
-        """Count the thresholds that each value exceeds; NaN has the last code of a feature with a bin for it, or 0."""
-        values = self._check(X)
-        codes = np.empty(values.shape, dtype=np.uint8)
+    def encode(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> AnyArray:
+        """Return where each value lies among the cells of its feature.
 
-        def keep(start: int, block: ByteArray) -> None:
+        With steps, codes of one byte: the number of thresholds that a value exceeds. With lines, positions: the number
+        of cells from the first, whole and part, in units of 2⁻²⁴. NaN has the last cell of a feature with a bin for it,
+        or the first.
+        """
+        values = self._check(X)
+        codes = np.empty(values.shape, dtype=self._code_type)
+
+        def keep(start: int, block: AnyArray) -> None:
             codes[start : start + len(block)] = block
 
         self.encode_blocks(values, keep, n_jobs)
         return codes
 
-    def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
-        """Score documents, a block at a time."""
-        from marginrank.scorers.additive_kernel import score_codes  # noqa: PLC0415
+    def columns(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> sp.csr_array:
+        """Return what each parameter is multiplied with, a column per parameter.
 
-        values, table = self._check(X), self.table(theta)
+        >>> Bins((np.array([1.0, 2.0]),), np.array([True])).columns([[0.0], [1.5], [np.nan]]).toarray().tolist()
+        [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+        """
+        positions = self.encode(X, n_jobs) / (1.0 if self.starts is None else 2.0**_CELL_BITS)
+        whole = np.floor(positions).astype(np.int64)
+        at, part = whole + self.first_cells, positions - whole
+        n_cells, blocks = int(self.n_codes.sum()), [sp.csr_array((0, self.n_parameters))]
+        for start in range(0, len(positions), _DENSE_ROWS):
+            rows = slice(start, start + _DENSE_ROWS)
+            number = np.arange(len(at[rows]))[:, None]
+            cells = np.zeros((len(number), n_cells + 1))
+            cells[number, at[rows]] = 1.0 - part[rows]
+            cells[number, at[rows] + 1] += part[rows]
+            blocks.append(sp.csr_array(self.gradient(cells[:, :-1])))
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+    def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
+        """Score documents, a block at a time, as training scores them: to the last bit but for the order of sums."""
+        from marginrank.scorers.additive_kernel import score_codes, score_positions  # noqa: PLC0415
+
+        look_up = score_codes if self.starts is None else score_positions
+        # The weight of the cell after the last one is 0, but it is read.
+        values, table = self._check(X), np.append(self.table(theta), 0.0)
         scores = np.empty(len(values))
 
-        def look_up(start: int, codes: ByteArray) -> None:
-            score_codes(codes, self.first_cells, table, scores[start : start + len(codes)])
+        def work(start: int, codes: AnyArray) -> None:
+            look_up(codes, self.first_cells, table, scores[start : start + len(codes)])
 
-        self.encode_blocks(values, look_up, n_jobs)
+        self.encode_blocks(values, work, n_jobs)
         return scores
 
     def encode_blocks(
-        self, X: npt.ArrayLike | Features, work: Callable[[int, ByteArray], None], n_jobs: int | None = None
+        self, X: npt.ArrayLike | Features, work: Callable[[int, AnyArray], None], n_jobs: int | None = None
     ) -> None:
         """Call ``work(start, codes)`` for blocks of rows, so that no more codes than are wanted need be kept."""
-        from marginrank.scorers.additive_kernel import encode_rows  # noqa: PLC0415
+        from marginrank.scorers.additive_kernel import encode_rows, locate_rows  # noqa: PLC0415
 
         values, grid = self._check(X), self._grid
-        missing_codes = np.where(self.missing, self.n_codes - 1, 0).astype(np.uint8)
+        missing_codes = np.where(self.missing, self.n_codes - 1, 0)
         step = max(1, _BLOCK_VALUES // max(1, self.n_features))
 
         def encode(start: int) -> None:
             block = np.ascontiguousarray(values[start : start + step])
-            codes = np.empty(block.shape, dtype=np.uint8)
-            encode_rows(block, grid, missing_codes, codes)
+            codes = np.empty(block.shape, dtype=self._code_type)
+            if self.starts is None:
+                encode_rows(block, grid, missing_codes, codes)
+            else:
+                locate_rows(block, grid, self.starts, missing_codes, codes)
             work(start, codes)
 
         for_each(encode, [(start,) for start in range(0, len(values), step)], n_jobs)
@@ -221,24 +340,44 @@ class Bins(Form):
         if parameters.shape != (self.n_parameters,):
             raise DataError(f"theta has shape {parameters.shape}; these bins have {self.n_parameters} parameters")
         table = np.empty(int(self.n_codes.sum()))
-        running_sums(parameters, self.n_codes, self.missing, table)
-        return table
+        increments, slopes = np.split(parameters, [self._n_increments])
+        if self.starts is None:
+            running_sums(increments, self.n_codes, self.missing, table)
+            return table
+        running_sums(self._units * increments, self.n_codes, self.missing, table)
+        every = np.zeros(self.n_features)
+        every[self._sloped] = slopes
+        return table + self._ways * np.repeat(every, self.n_codes)
 
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Derivatives by θ, given those by the table, along the last axis."""
         from marginrank.scorers.additive_kernel import reversed_sums  # noqa: PLC0415
 
         rows = np.ascontiguousarray(cells).reshape(math.prod(cells.shape[:-1]), cells.shape[-1])
-        gradients = np.empty((len(rows), self.n_parameters))
+        gradients = np.empty((len(rows), self._n_increments))
         reversed_sums(rows, self.n_codes, self.missing, gradients)
+        if self.starts is not None:
+            slopes = np.add.reduceat(rows * self._ways, self.first_cells, axis=1)[:, self._sloped]
+            gradients = np.hstack([self._units * gradients, slopes])
         return gradients.reshape(*cells.shape[:-1], self.n_parameters)
 
+    def contributions(self, theta: FloatArray, X: npt.ArrayLike | Features) -> FloatArray:
+        """Return the value of the curve of each feature for each document.
+
+        >>> bins = Bins((np.array([1.0]), np.array([0.5])), np.array([False, True]))
+        >>> bins.contributions(np.array([2.0, 3.0, -1.0]), np.array([[1.5, 0.0], [0.0, np.nan]])).tolist()
+        [[2.0, 0.0], [0.0, -1.0]]
+        """
+        values = np.asarray(self._check(X), dtype=np.float64)
+        curves = [shape.at(column) for shape, column in zip(self.shapes(theta), values.T, strict=True)]
+        return np.stack(curves, axis=1) if curves else np.zeros(values.shape)
+
     def sizes(self, theta: FloatArray) -> FloatArray:
-        """How far the step function of each feature goes up and down."""
+        """Return how far the curve of each feature goes up and down."""
         return np.array([np.ptp(shape.values) for shape in self.shapes(theta)])
 
     def signs(self, monotone: Monotone, names: Sequence[str] | None = None) -> IntArray:
-        """Signs of increments that keep step functions from turning: 1 upwards, −1 downwards, 0 free as NaN always is.
+        """Return signs of increments that keep curves monotone: 1 upwards, −1 downwards, 0 free as NaN always is.
 
         >>> Bins((np.array([1.0, 2.0]), np.array([0.5])), np.array([True, False])).signs({0: "decreasing"}).tolist()
         [-1, -1, 0, 0]
@@ -253,12 +392,13 @@ class Bins(Form):
                 wanted[feature_number(feature, self.n_features, names)] = _sign(direction)
         else:
             wanted[:] = _sign(monotone)
-        pairs = zip(wanted, self.thresholds, self.missing, strict=True)
-        signs = [np.r_[np.full(len(cuts), sign), np.zeros(int(own), dtype=np.int64)] for sign, cuts, own in pairs]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *signs])
+        pairs = zip(wanted, self._features, strict=True)
+        signs = [np.r_[np.full(len(cuts), sign), np.zeros(own, dtype=np.int64)] for sign, (cuts, own) in pairs]
+        slopes = wanted[:0] if self.starts is None else wanted[self._sloped]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *signs, slopes])
 
     def shapes(self, theta: FloatArray, names: Sequence[str] | None = None) -> list[Shape]:
-        """Give the step function of each feature.
+        """Return the curve of each feature.
 
         >>> bins = Bins((np.array([1.0, 2.0]),), np.array([True]))
         >>> shape = bins.shapes(np.array([0.5, 0.25, -1.0]), ["bm25"])[0]
@@ -269,10 +409,24 @@ class Bins(Form):
         if len(labels) != self.n_features:
             raise DataError(f"{len(labels)} feature names for {self.n_features} features")
         values = np.split(self.table(theta), self.first_cells[1:]) if self.n_features else []
+        starts = [None] * self.n_features if self.starts is None else self.starts.tolist()
         return [
-            Shape(name, cuts, heights[: len(cuts) + 1], float(heights[-1]) if own else None)
-            for name, cuts, heights, own in zip(labels, self.thresholds, values, self.missing, strict=True)
+            Shape(name, cuts, heights[: len(cuts) + 1], float(heights[-1]) if own else None, start)
+            for name, cuts, heights, own, start in zip(
+                labels, self.thresholds, values, self.missing, starts, strict=True
+            )
         ]
+
+    @property
+    def _code_type(self) -> type[np.unsignedinteger[Any]]:
+        return np.uint8 if self.starts is None else np.uint32
+
+    def _check_starts(self, starts: FloatArray) -> None:
+        if np.shape(starts) != (self.n_features,):
+            raise DataError(f"starts has shape {np.shape(starts)} for {self.n_features} features; give one for each")
+        for feature, (start, cuts) in enumerate(zip(starts, self.thresholds, strict=True)):
+            if not np.isfinite(start) or (len(cuts) and start >= cuts[0]):
+                raise DataError(f"the lines of feature {feature} start at {start}; start below the first threshold")
 
     def _check(self, X: npt.ArrayLike | Features) -> AnyArray:
         values = _as_dense(X)
@@ -281,6 +435,12 @@ class Bins(Form):
                 f"X has {values.shape[1]} features, these bins have {self.n_features}; give the same columns"
             )
         return values
+
+
+def check_shape(shape: CurveShape) -> None:
+    """Raise ValueError if the shape is unknown."""
+    if shape not in get_args(CurveShape):
+        raise ValueError(f"unknown shape {shape!r}; known: {', '.join(get_args(CurveShape))}")
 
 
 def _sign(direction: str) -> int:
@@ -292,7 +452,7 @@ def _sign(direction: str) -> int:
 def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
     """Rows of float32 or float64, in the caller's memory where they are so already."""
     if sp.issparse(X):
-        raise DataError("step functions take no sparse X; pass X.toarray()")
+        raise DataError("the additive scorer takes no sparse X; pass X.toarray()")
     array = np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")

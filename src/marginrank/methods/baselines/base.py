@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -263,27 +262,11 @@ class LinearBaseline(Baseline):
         if isinstance(scorer, Additive):
             if bins is not None:
                 raise ValueError(f"{type(self).__name__} has thresholds of its own; leave out scorer='additive'")
-            bins = Bins.learn(queries.X, scorer.bins, scorer.spacing, self.n_jobs)
+            bins = scorer.learn(queries, self.n_jobs)
         form = Weights(queries.n_features) if bins is None else bins
-        X = queries.X if bins is None else indicators(bins, queries.X, self.n_jobs)
+        X = queries.X if bins is None else bins.columns(queries.X, self.n_jobs)
         for weights, objective in self.weights(X, queries, setting):
             yield Stage(form, weights, objective)
-
-
-def indicators(bins: Bins, X: Features, n_jobs: int | None = None) -> sp.csr_array:
-    """Return one column per parameter of the bins: which thresholds a value exceeds, and whether it is missing.
-
-    >>> bins = Bins((np.array([1.0, 2.0]),), np.array([True]))
-    >>> indicators(bins, np.array([[0.0], [1.5], [np.nan]])).toarray().tolist()
-    [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-    codes = bins.encode(X, n_jobs)
-    blocks = [sp.csr_array((len(codes), 0))]
-    for column, cuts, own in zip(codes.T, bins.thresholds, bins.missing, strict=True):
-        missing = (column == len(cuts) + 1)[:, None]
-        exceeded = (column[:, None] > np.arange(len(cuts))) & ~missing
-        blocks.append(sp.csr_array(np.hstack([exceeded, missing]) if own else exceeded, dtype=np.float64))
-    return sp.csr_array(sp.hstack(blocks, format="csr"))
 
 
 def document_weights(queries: Queries) -> FloatArray:
