@@ -181,7 +181,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         k: int | None = None,
         document_groups: npt.ArrayLike | None = None,
         ids: bool = False,
-    ) -> list[AnyArray]:
+    ) -> list[AnyArray] | list[list[Any]]:
         """Order the documents of each query, best first; queries come by first appearance.
 
         Args:
@@ -369,10 +369,10 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         )
 
 
-def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[AnyArray]:
+def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:
     if queries.document_ids is None:
         raise DataError("these queries have no document_ids; give them when making the Queries, or rank without ids")
-    return [queries.document_ids[order] for order in orders]
+    return [queries.document_ids[order].tolist() for order in orders]
 
 
 def _check_same_features(queries: Queries, held_out: Queries) -> None:
