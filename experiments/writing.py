@@ -17,6 +17,7 @@ from experiments.base import Experiment, Finding, Report, Size, Verdict
 from experiments.running import Kept
 from marginrank.atomic import atomic_write
 from marginrank.version import __version__
+from marginrank.words import plain
 
 _PACKAGES: Final = ("numpy", "scipy", "numba", "scikit-learn")
 
@@ -51,7 +52,7 @@ def write(experiment: Experiment, kept: Mapping[str, Kept], out: Path, command: 
         "results": {name: one.result for name, one in kept.items()},
     }
     record, page = out / f"{experiment.name}.json", out / f"{experiment.name}.md"
-    _text(record, _json(_plain(document)))
+    _text(record, _json(plain(document)))
     _text(page, _page(experiment, report, facts))
     return [page, record, *pictures]
 
@@ -143,11 +144,3 @@ def _compact(value: Any) -> str:
 def _text(place: Path, text: str) -> None:
     with atomic_write(place) as file:
         file.write(text.encode())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

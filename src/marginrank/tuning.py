@@ -21,6 +21,7 @@ from marginrank.methods.presets import parse_mix
 from marginrank.ranker import Ranker
 from marginrank.threads import thread_count
 from marginrank.typing import FloatArray
+from marginrank.words import plain
 
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
@@ -76,7 +77,7 @@ class Selection:
             "held_out": self.held_out,
             "chosen": self.chosen,
             "candidates": [
-                {**{name: _spelled(value) for name, value in one.parameters.items()}, **_figures(one)}
+                {**{name: plain(value) for name, value in one.parameters.items()}, **_figures(one)}
                 for one in self.candidates
             ],
         }
@@ -254,7 +255,3 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> int:
 def _figures(one: Candidate) -> dict[str, float]:
     names = ("mean", "standard_error", "objective", "average_slack", "norm", "passes")
     return {name: getattr(one, name) for name in names}
-
-
-def _spelled(value: Any) -> Any:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

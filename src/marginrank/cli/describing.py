@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginrank.cli.output import count, table
 from marginrank.reporting.rankers import preset_of, weights
+from marginrank.words import count, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries

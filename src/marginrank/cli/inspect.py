@@ -9,10 +9,11 @@ import typer
 
 from marginrank.cli.describing import ranker_facts, selection_text, weights_text
 from marginrank.cli.files import check_inputs
-from marginrank.cli.output import Output, facts
+from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading, is_model
 from marginrank.errors import DataError
 from marginrank.reporting.rankers import ranker_record, trace, weights
+from marginrank.words import facts
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries

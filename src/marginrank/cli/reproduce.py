@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
@@ -11,8 +10,9 @@ import typer
 
 from marginrank.cli.completion import experiment_names
 from marginrank.cli.failures import Misuse
-from marginrank.cli.output import Output, table
+from marginrank.cli.output import Output
 from marginrank.errors import DataError
+from marginrank.words import did_you_mean, table
 
 if TYPE_CHECKING:
     from experiments.base import Experiment, Size
@@ -89,8 +89,7 @@ def _chosen(names: list[str], known: dict[str, Experiment]) -> list[Experiment]:
         return list(known.values())
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = did_you_mean(name, known)
             raise Misuse(f"unknown experiment {name!r}; {hint}`marginrank reproduce --list` shows them all")
     return [known[name] for name in dict.fromkeys(names)]
 

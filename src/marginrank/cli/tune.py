@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from marginrank.cli.method import Method
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.cli.watching import Watch
+from marginrank.words import did_you_mean
 
 EXAMPLES: Final = (
     "marginrank tune train.txt --valid valid.txt --grid scaling=none,standard",
@@ -101,8 +101,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         if name == "C":
             raise Misuse("--grid C=...: values of C are given with --Cs")
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            hint = did_you_mean(name, known).strip() or f"known: {', '.join(known)}"
             raise Misuse(f"--grid {word}: a ranker has no parameter {name!r}; {hint}")
         if name in grid:
             raise Misuse(f"--grid {word}: {name} is given twice")

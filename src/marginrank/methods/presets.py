@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from marginrank.losses.pointwise import SquaredError
 from marginrank.losses.smooth import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import Measure, parse_measure
+from marginrank.words import did_you_mean
 
 if TYPE_CHECKING:
     from marginrank.methods.baselines.base import Baseline
@@ -253,8 +253,7 @@ def parse_preset(name: str) -> Method:
     cut = _CUT.search(spelled)
     base = spelled[: cut.start()] if cut else spelled
     if base not in PRESETS:
-        near = difflib.get_close_matches(base, PRESETS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(base, PRESETS)
         raise ValueError(f"unknown preset {name!r}; {hint}`marginrank presets` lists them all")
     preset = PRESETS[base]
     if cut and preset.cut is None:
