@@ -19,6 +19,7 @@ from experiments.verdicts import Verdict
 from marginrank.atomic import atomic_write
 from marginrank.errors import DataError
 from marginrank.version import __version__
+from marginrank.words import plain
 
 #: The results of the full runs, beside the code that computed them.
 RESULTS: Final = Path(__file__).parent / "results"
@@ -75,7 +76,7 @@ def _write(experiment: Experiment, results: Mapping[str, Any], facts: Mapping[st
         "results": results,
     }
     record, page = out / f"{experiment.name}.json", out / f"{experiment.name}.md"
-    _text(record, _json(_plain(document)))
+    _text(record, _json(plain(document)))
     _text(page, _page(experiment, report, facts))
     return [page, record, *plots]
 
@@ -167,11 +168,3 @@ def _compact(value: Any) -> str:
 def _text(place: Path, text: str) -> None:
     with atomic_write(place) as file:
         file.write(text.encode())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value

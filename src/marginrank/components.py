@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 import re
@@ -11,6 +10,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
+
+from marginrank.words import suggest
 
 _SPELLING: Final = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:\((?P<arguments>.*)\))?\Z", re.DOTALL)
 _KIND: Final = "kind"
@@ -41,7 +42,7 @@ class Component:
         known = self.get_params()
         for name in parameters:
             if name not in known:
-                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; {did_you_mean(name, known)}")
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; {suggest(name, known)}")
         return replace(self, **parameters)  # type: ignore[type-var]
 
     def __sklearn_clone__(self) -> Self:
@@ -79,7 +80,7 @@ def parse_component(base: type[Component], spec: Any) -> Any:
     match = _SPELLING.match(spec.strip().lower())
     known = members(base)
     if match is None or match["name"] not in known:
-        hint = did_you_mean(match["name"] if match else spec, known)
+        hint = suggest(match["name"] if match else spec, known)
         raise ValueError(f"unknown {base.family} {spec!r}; {hint}")
     kind = known[match["name"]]
     arguments = _arguments(match["arguments"] or "", spec)
@@ -122,12 +123,6 @@ def _spell(value: object) -> str:
 
 def _differs(value: object, default: object) -> bool:
     return bool(np.any(np.asarray(value, dtype=object) != np.asarray(default, dtype=object)))
-
-
-def did_you_mean(word: str, known: Mapping[str, object]) -> str:
-    """Suggest the nearest known word, or list them all."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
 
 
 def to_spec(value: Any) -> Any:  # noqa: PLR0911

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -21,6 +20,7 @@ from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form, all_forms
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import AnyArray, Features, FloatArray
+from marginrank.words import plain
 
 _SCALER: Final = "scaler."
 _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callback", "interrupted")
@@ -215,7 +215,7 @@ class Model:
             "trained_on": asdict(self.provenance),
             "selection": self.selection,
         }
-        return {name: _none_unless_finite(value) for name, value in described.items()}
+        return {name: plain(value) for name, value in described.items()}
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return all arrays that the model is made of."""
@@ -313,16 +313,6 @@ def _scaler(scaling: str, n_features: int, names: Any, arrays: Mapping[str, AnyA
                 raise ValueError(f"{key} has shape {array.shape}; it needs one finite number per feature")
             setattr(scaler, key.removeprefix(_SCALER), array)
     return scaler
-
-
-def _none_unless_finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(name): _none_unless_finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_none_unless_finite(entry) for entry in value]
-    return value
 
 
 def _or(value: Any, missing: float) -> Any:

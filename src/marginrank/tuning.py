@@ -16,7 +16,6 @@ import numpy.typing as npt
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from marginrank.components import to_spec
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -28,6 +27,7 @@ from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.threads import thread_count
 from marginrank.typing import FloatArray
+from marginrank.words import plain, table
 
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
@@ -87,7 +87,7 @@ class Selection:
             "complete": self.complete,
             "chosen": self.chosen,
             "candidates": [
-                {**{name: _spelled(value) for name, value in one.parameters.items()}, **_figures(one)}
+                {**{name: plain(value) for name, value in one.parameters.items()}, **_figures(one)}
                 for one in self.candidates
             ],
         }
@@ -127,12 +127,9 @@ def selection_table(selection: Mapping[str, Any]) -> str:
                 "chosen" if number == selection["chosen"] else "",
             ]
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = table(rows, right=range(len(rows[0]) - 1))
     state = "" if selection["complete"] else "; stopped before everything was tried"
-    return "\n".join(
-        [*lines, f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"]
-    )
+    return f"{lines}\n{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"
 
 
 def tune(
@@ -361,11 +358,3 @@ _FIGURES: Final = ("mean", "standard_error", "objective", "average_slack", "norm
 
 def _figures(one: Candidate) -> dict[str, float]:
     return {name: getattr(one, name) for name in _FIGURES}
-
-
-def _spelled(value: Any) -> Any:
-    try:
-        plain = to_spec(value)
-    except TypeError:
-        return str(value)
-    return plain if plain is None or isinstance(plain, bool | int | float | str) else str(value)

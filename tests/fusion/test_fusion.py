@@ -452,7 +452,7 @@ def test_trials_average_what_each_trial_found():
     difference = found.per_query["learned"] - found.per_query["best"]
     assert (row.wins, row.losses) == ((difference > 1e-9).sum(), (difference < -1e-9).sum())
     assert 0 <= row.p_wilcoxon <= 1
-    assert str(found).splitlines()[-1] == "over 4 divisions of the queries; 20 of 20 queries count"
+    assert str(found).splitlines()[-1] == "over 4 splits of the queries; 20 of 20 queries count"
     json.dumps(found.to_dict(), allow_nan=False)
     with pytest.raises(ValueError, match="give at least one method"):
         contest(judged, {}, [])

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from marginrank import DataError, Queries, Ranker, compare, evaluate
-from marginrank.cli.output import plain
 from marginrank.data import Qrels, Run
 from marginrank.evaluation.comparing import mean_interval
 from marginrank.reporting import gathering
 from marginrank.reporting.gathering import gather
+from marginrank.words import plain
 
 
 def judged(n_queries=30, n_documents=6, seed=0, **columns):

@@ -1,4 +1,4 @@
-"""``marginrank demo``: a first minute, on data that scikit-learn brings along."""
+"""``marginrank demo``: train and compare two rankers on data that scikit-learn has."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """Learn image search on scikit-learn's digits, and compare it with Euclidean distance.
 
-    Each query is an image, documents are other images, features are squared differences of pixels, and relevant is the
-    same digit. Two rankers are trained, measured on queries they have not seen, and shown on a page of their own.
+    Each query is an image, documents are other images, and features are squared differences of pixels. A document is
+    relevant if it shows the same digit. Two rankers are trained, evaluated on test queries, and shown on a page.
     """
     from marginrank.reporting.demo import learn, record, render, summary  # noqa: PLC0415
 

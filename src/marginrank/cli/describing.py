@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginrank.cli.output import count, table
 from marginrank.reporting.models import feature_records
+from marginrank.words import count, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries

@@ -12,10 +12,11 @@ import typer
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import Judging
-from marginrank.cli.output import Output, table
+from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.cli.systems import judge, read_system, system_names
 from marginrank.errors import DataError
+from marginrank.words import table
 
 if TYPE_CHECKING:
     from marginrank.evaluation.comparing import Comparison

@@ -15,10 +15,10 @@ from marginrank.cli.describing import data_line, model_facts
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
 from marginrank.cli.method import Method
-from marginrank.cli.output import count, facts
 from marginrank.cli.reading import Reading
 from marginrank.cli.watching import Watch
 from marginrank.errors import DataError
+from marginrank.words import count, facts
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries

@@ -10,8 +10,9 @@ import typer
 from marginrank.cli.completion import measure_names, policy_names
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
-from marginrank.cli.output import Output, table
+from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
+from marginrank.words import table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries

@@ -9,10 +9,11 @@ import typer
 
 from marginrank.cli.describing import model_facts, weights_text
 from marginrank.cli.files import check_inputs
-from marginrank.cli.output import Output, facts
+from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.errors import DataError
 from marginrank.reporting.models import feature_records, trace_records
+from marginrank.words import facts
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries

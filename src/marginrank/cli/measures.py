@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.completion import measure_names
-from marginrank.cli.output import Output, table
+from marginrank.cli.output import Output
+from marginrank.words import table
 
 if TYPE_CHECKING:
     from marginrank.measures import Measure

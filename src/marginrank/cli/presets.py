@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.completion import preset_names
-from marginrank.cli.output import Output, facts, table
+from marginrank.cli.output import Output
+from marginrank.words import facts, table
 
 if TYPE_CHECKING:
     from marginrank.methods.presets import Preset

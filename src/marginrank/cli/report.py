@@ -9,10 +9,11 @@ import typer
 
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import Judging
-from marginrank.cli.output import Output, count
+from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.cli.systems import read_system, system_names
 from marginrank.errors import DataError
+from marginrank.words import count
 
 EXAMPLES: Final = (
     "marginrank report test.txt model.marginrank -o model.html",

@@ -88,7 +88,8 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
     >>> parse_grid(["scaling=none,standard", "feature_map=dorm,dorm(shape=log)", "bins=8,16"])
     {'scaling': [None, 'standard'], 'loss__feature_map': ['dorm', 'dorm(shape=log)'], 'scorer__bins': [8, 16]}
     """
-    from marginrank.components import did_you_mean, literal  # noqa: PLC0415
+    from marginrank.components import literal  # noqa: PLC0415
+    from marginrank.words import suggest  # noqa: PLC0415
 
     known = _parameter_names()
     grid: dict[str, list[Any]] = {}
@@ -100,7 +101,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         if name == "C":
             raise Misuse("--grid C=...: values of C are given with --Cs")
         if name not in known and name not in known.values():
-            raise Misuse(f"--grid {word}: a ranker has no parameter {name!r}; {did_you_mean(name, known)}")
+            raise Misuse(f"--grid {word}: a ranker has no parameter {name!r}; {suggest(name, known)}")
         full = known.get(name, name)
         if full in grid:
             raise Misuse(f"--grid {word}: {name} is given twice")

@@ -15,6 +15,7 @@ from marginrank.data.grouping import group_rows, offsets_from_sizes, text_of_obj
 from marginrank.data.keys import row_keys
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
+from marginrank.words import count
 
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
@@ -157,8 +158,8 @@ class Queries:
         grades = f", grades {self.grades.min():g}..{self.grades.max():g}" if self.n_documents else ""
         sparse = ", sparse" if self.is_sparse else ""
         return (
-            f"Queries({_count(len(self), 'query', 'queries')}, {_count(self.n_documents, 'document')}, "
-            f"{_count(self.n_features, 'feature')}{grades}{sparse})"
+            f"Queries({count(len(self), 'query', 'queries')}, {count(self.n_documents, 'document')}, "
+            f"{count(self.n_features, 'feature')}{grades}{sparse})"
         )
 
     def __iter__(self) -> Iterator[Queries]:
@@ -321,10 +322,6 @@ class Queries:
         return out
 
 
-def _count(n: int, singular: str, plural: str | None = None) -> str:
-    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
-
-
 def feature_number(feature: int | str, n_features: int, names: Sequence[str] | None) -> int:
     """Find a feature by its number, from 0, or by its name.
 
@@ -439,7 +436,7 @@ def _stored_place(X: Any, at: int) -> tuple[int, int]:
 def _expect_length(name: str, array: Features | AnyArray, n: int, one: str, many: str) -> None:
     if array.ndim == 0 or array.shape[0] != n:
         length = "no" if array.ndim == 0 else array.shape[0]
-        raise DataError(f"{name} has {length} entries for {_count(n, one, many)}; it needs one per {one}")
+        raise DataError(f"{name} has {length} entries for {count(n, one, many)}; it needs one per {one}")
 
 
 def _as_labels(name: str, values: npt.ArrayLike | None, n: int) -> AnyArray | None:

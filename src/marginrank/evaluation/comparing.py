@@ -18,6 +18,7 @@ from marginrank.evaluation.paired_tests import bca_interval, holm, p_randomizati
 from marginrank.evaluation.policies import Policy
 from marginrank.evaluation.systems import Predictor, System, score_documents, warn_if_trained_on
 from marginrank.typing import AnyArray, BoolArray, FloatArray
+from marginrank.words import count, plain, table
 
 _TESTS = ("t", "wilcoxon", "randomization")
 _MARKED_BELOW = 0.05
@@ -65,20 +66,17 @@ class Comparison:
         """
         records = [asdict(row) for row in self.rows]
         for record in records:
-            ends = [end if np.isfinite(end) else None for end in record.pop("interval")]
-            record["interval_low"], record["interval_high"] = ends
+            record["interval_low"], record["interval_high"] = plain(record.pop("interval"))
         return records
 
     def __str__(self) -> str:
         interval = f"{100 * self.confidence:g}% interval"
         tests = ["p t-test ", "p Wilcoxon ", "p randomization "]
         header = ["system", "other", "difference", interval, "W/L/T", *tests]
-        table = [header, *map(_cells, self.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(map(_align, range(len(row)), row, widths)).rstrip() for row in table]
-        queries = f"{self.n_queries:,} {'query' if self.n_queries == 1 else 'queries'}"
+        lines = table([header, *map(_cells, self.rows)], right=range(2, len(header)))
+        queries = count(self.n_queries, "query", "queries")
         pairs = f" over {len(self.rows)} comparisons" if len(self.rows) > 1 else ""
-        return "\n".join([*lines, f"{queries}; * Holm-adjusted p < {_MARKED_BELOW:g}{pairs}"])
+        return f"{lines}\n{queries}; * Holm-adjusted p < {_MARKED_BELOW:g}{pairs}"
 
 
 def compare(
@@ -293,7 +291,3 @@ def _cells(row: PairedComparison) -> list[str]:
 
 def _p_cell(p: float, adjusted: float) -> str:
     return ("<0.0001" if p < 0.0001 else f"{p:.4f}") + ("*" if adjusted < _MARKED_BELOW else " ")
-
-
-def _align(column: int, cell: str, width: int) -> str:
-    return cell.ljust(width) if column < 2 else cell.rjust(width)

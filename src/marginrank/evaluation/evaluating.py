@@ -18,6 +18,7 @@ from marginrank.evaluation.systems import Predictor, System, as_qrels, score_doc
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.thresholds import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.words import count, plain, table
 
 #: What a judged topic that the run lacks counts: an error, nothing (trec_eval), or 0 (trec_eval -c).
 MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
@@ -60,31 +61,27 @@ class Evaluation:
         return int((~np.isnan(self[measure])).sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, NaN as None."""
+        """Return everything as plain Python values, NaN as None."""
         ids = self.query_ids.tolist()
-        return {
-            "policy": self.policy,
-            "mean": {name: _none_if_nan(value) for name, value in self.mean.items()},
-            "queries": {name: self.counted(name) for name in self.values},
-            "per_query": {
-                name: {str(query): _none_if_nan(value) for query, value in zip(ids, column.tolist(), strict=True)}
-                for name, column in self.values.items()
-            },
-        }
+        record: dict[str, Any] = plain(
+            {
+                "policy": self.policy,
+                "mean": self.mean,
+                "queries": {name: self.counted(name) for name in self.values},
+                "per_query": {
+                    name: dict(zip(ids, values.tolist(), strict=True)) for name, values in self.values.items()
+                },
+            }
+        )
+        return record
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name}={value:.4f}" for name, value in self.mean.items())
-        return f"Evaluation({means}; {len(self.query_ids):,} queries, policy {self.policy})"
+        return f"Evaluation({means}; {count(len(self.query_ids), 'query', 'queries')}, policy {self.policy})"
 
     def __str__(self) -> str:
-        width = max(len("measure"), *map(len, self.values))
-        rows = [f"{'measure':{width}}    mean  queries"]
-        rows += [f"{name:{width}}  {self.mean[name]:6.4f}  {self.counted(name):7,}" for name in self.values]
-        return "\n".join([*rows, f"policy: {self.policy}"])
-
-
-def _none_if_nan(value: float) -> float | None:
-    return None if np.isnan(value) else value
+        rows = [[name, f"{self.mean[name]:.4f}", f"{self.counted(name):,}"] for name in self.values]
+        return f"{table([['measure', 'mean', 'queries'], *rows], right=[1, 2])}\npolicy: {self.policy}"
 
 
 def evaluate(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
+
+from marginrank.words import did_you_mean
 
 #: Order of documents with equal scores: the mean over all orders, as they come in the input, document ids descending
 #: (trec_eval), or the order that is worst for the system.
@@ -88,7 +89,6 @@ def parse_policy(policy: str | Policy) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if policy not in POLICIES:
-        near = difflib.get_close_matches(policy, POLICIES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(policy, POLICIES)
         raise ValueError(f"unknown policy {policy!r}; {hint}known: {', '.join(POLICIES)}")
     return POLICIES[policy]

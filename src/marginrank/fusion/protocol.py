@@ -19,6 +19,7 @@ from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.words import count, plain, table
 
 #: Numbers of the queries to train on, to choose by, and to be judged on.
 Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
@@ -50,27 +51,22 @@ class Trials:
         return compare(self.per_query, baseline=baseline, query_ids=self.query_ids)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, NaN as None."""
-        return {
-            "measure": self.measure,
-            "mean": self.mean,
-            "per_trial": {name: _plain(values) for name, values in self.per_trial.items()},
-            "per_query": {
-                name: dict(zip(map(str, self.query_ids.tolist()), _plain(values), strict=True))
-                for name, values in self.per_query.items()
-            },
-        }
+        """Return everything as plain Python values, NaN as None."""
+        ids = self.query_ids.tolist()
+        by_query = {name: dict(zip(ids, values.tolist(), strict=True)) for name, values in self.per_query.items()}
+        record: dict[str, Any] = plain(
+            {"measure": self.measure, "mean": self.mean, "per_trial": self.per_trial, "per_query": by_query}
+        )
+        return record
 
     def __str__(self) -> str:
-        width = max(len("method"), *map(len, self.per_trial))
         n_trials = len(next(iter(self.per_trial.values())))
         n_counted = int(np.count_nonzero(~np.isnan(next(iter(self.per_query.values())))))
-        rows = [f"{'method':{width}}  mean {self.measure}    s.d."]
+        rows = [["method", f"mean {self.measure}", "s.d."]]
         for name, values in self.per_trial.items():
-            mean, spread = f"{self.mean[name]:.4f}", f"{np.nanstd(values):.4f}"
-            rows.append(f"{name:{width}}  {mean:>{5 + len(self.measure)}}  {spread:>6}")
+            rows.append([name, f"{self.mean[name]:.4f}", f"{np.nanstd(values):.4f}"])
         counted = f"{n_counted:,} of {len(self.query_ids):,} queries count"
-        return "\n".join([*rows, f"over {n_trials} divisions of the queries; {counted}"])
+        return f"{table(rows, right=[1, 2])}\nover {count(n_trials, 'split')} of the queries; {counted}"
 
 
 def trials(
@@ -202,7 +198,3 @@ def _means_by(places: IntArray, values: FloatArray, n: int) -> FloatArray:
     sums = np.bincount(places[counted], values[counted], minlength=n)
     counts = np.bincount(places[counted], minlength=n)
     return np.asarray(np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0))
-
-
-def _plain(values: FloatArray) -> list[float | None]:
-    return [None if np.isnan(value) else value for value in values.tolist()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from marginrank.measures.rankings import Rankings, discounted_sums
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+from marginrank.words import nearest
 
 #: What a sum over ranks is divided by: a number, its value for the best ranking, or the gains of all judged documents.
 Normalizer: TypeAlias = float | Literal["ideal", "total"]
@@ -196,7 +196,7 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
 def _find(name: str, spec: str) -> type[Measure]:
     if name in Measure.registry:
         return Measure.registry[name]
-    near = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, Measure.registry, n=1)), None)
+    near = _OTHER_NAMES.get(name) or nearest(name, Measure.registry)
     # With what followed the name, so that the hint can be used as it is.
     hint = f"did you mean {near + spec.strip()[len(name) :]!r}? " if near else ""
     raise ValueError(f"unknown measure {spec!r}; {hint}known: {', '.join(sorted(Measure.registry))}")

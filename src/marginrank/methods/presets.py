@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from marginrank.components import did_you_mean, members, parse_component
+from marginrank.components import members, parse_component
 from marginrank.estimator import BaseRanker
 from marginrank.losses.base import Loss
 from marginrank.losses.combine import MaxLoss, SumLoss
@@ -23,6 +23,7 @@ from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import Measure
 from marginrank.measures.mixes import parse_mix
 from marginrank.methods.tight import BoundChoice, Tight
+from marginrank.words import suggest
 
 _CUT: Final = re.compile(r"@(?P<k>[0-9]+)\Z")
 #: What is trained where nothing is asked for.
@@ -186,7 +187,7 @@ def parse_preset(name: str) -> Method:
     base = spelled[: cut.start()] if cut else spelled
     known = all_presets()
     if base not in known:
-        raise ValueError(f"unknown preset {name!r}; {did_you_mean(base, known)}")
+        raise ValueError(f"unknown preset {name!r}; {suggest(base, known)}")
     preset = known[base]
     if cut and preset.cut is None:
         raise ValueError(f"preset {base!r} has no cutoff; leave out {cut.group()!r}")
@@ -221,7 +222,7 @@ def parse_method(spec: str | Measure | Loss) -> Method:
             raise
     base, cut = _CUT.sub("", spelled), spelled[len(_CUT.sub("", spelled)) :]
     words = {word + cut: word for word in (*all_presets(), *Measure.registry)}
-    raise ValueError(f"{spec!r} is neither a preset nor a measure; {did_you_mean(base + cut, words)}")
+    raise ValueError(f"{spec!r} is neither a preset nor a measure; {suggest(base + cut, words)}")
 
 
 def loss_for(measure: str | Measure, feature_map: str | FeatureMap | None = None) -> Loss:

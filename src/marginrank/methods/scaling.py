@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from marginrank.components import did_you_mean
 from marginrank.data.queries import Queries
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scalings import SCALINGS, choose_scaling
+from marginrank.words import suggest
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,6 @@ def scale(queries: Queries, scaling: str | None, *, matters: bool = True) -> Sca
     if name is None:
         return Scaled(queries, None, None)
     if name not in SCALINGS:
-        raise ValueError(f"scaling is {scaling!r}; {did_you_mean(str(scaling), {'auto': None, **SCALINGS})}, or None")
+        raise ValueError(f"scaling is {scaling!r}; {suggest(str(scaling), {'auto': None, **SCALINGS})}, or None")
     scaler = SCALINGS[name]()
     return Scaled(scaler.fit_transform(queries), name, scaler)

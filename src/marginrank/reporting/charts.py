@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from marginrank.reporting.facts import Bar, CurvePoint, Mean
+from marginrank.words import plain
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -70,19 +71,8 @@ def _spec(description: str, values: Sequence[Mapping[str, Any]], height: int, **
         "width": "container",
         "height": height,
         "autosize": {"type": "fit-x", "contains": "padding"},
-        "data": {"values": [_plain(one) for one in values]},
+        "data": {"values": plain(values)},
         **more,
-    }
-
-
-def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers that JSON does not have become null, which is not drawn.
-
-    >>> _plain({"gap": math.inf, "C": 1.0})
-    {'gap': None, 'C': 1.0}
-    """
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in record.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""A first minute with marginrank: learned image search on scikit-learn's digits."""
+"""The demo: learned image search on scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
+from marginrank.datasets.digit_images import digit_images, digits
 from marginrank.evaluation.comparing import compare
 from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.ranker import Ranker
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import FloatArray
+from marginrank.words import table
 
-N_QUERIES: Final = 600
-N_DOCUMENTS: Final = 100
 MEASURES: Final = ("ap", "ndcg@10", "rr", "p@5")
 SHOWN: Final = 10
 _PAGE: Final = """<!doctype html>
@@ -32,15 +32,15 @@ img {{ max-width: 100%; background: #fff; border-radius: 4px; }} pre {{ overflow
 </style></head><body>
 <h1>Learned image search</h1>
 <p>Each query is an image of a digit, its documents are {n_documents} other images, and the features of a document are
-the squared differences of its {n_features} pixels from those of the query. Relevant is the same digit. Euclidean
-distance counts all pixels alike; a ranker learns what each is worth, for the measure it is judged by. {n_train} queries
-to learn from, {n_test} others to measure.</p>
-<h2>How good</h2>{table}<pre>{comparison}</pre>
-<h2>How sure</h2><p>{certificate}</p>{convergence}
-<h2>What was learned</h2><p>Weight of each pixel's difference: red pixels should agree, white ones do not matter.</p>
+the squared differences of its {n_features} pixels from those of the query. A document is relevant if it shows the same
+digit. Euclidean distance weighs all pixels equally; a ranker learns their weights, for the measure it is judged by.
+{n_train} training queries, {n_test} test queries.</p>
+<h2>Measures</h2>{table}<pre>{comparison}</pre>
+<h2>Convergence</h2><p>{certificate}</p>{convergence}
+<h2>Weights</h2><p>Weight of each pixel's difference: red pixels should agree, white ones do not matter.</p>
 {weights}
 <h2>Before and after</h2><p>The first {shown} documents by Euclidean distance (upper row) and by the ranker trained for
-average precision (lower row); a green frame is the same digit.</p>{examples}
+average precision (lower row); a green frame marks the same digit.</p>{examples}
 <p><small>Made by <code>marginrank demo</code>; run it again to get the same numbers.</small></p>
 </body></html>
 """
@@ -48,7 +48,7 @@ average precision (lower row); a green frame is the same digit.</p>{examples}
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What the demo found: the test queries, the scores and values of each ranker, and the rankers themselves."""
+    """The test queries, the scores and values of each ranker, and the rankers themselves."""
 
     test: Queries
     scores: dict[str, FloatArray]
@@ -57,44 +57,16 @@ class Outcome:
     n_train: int
 
 
-def digit_queries(n_queries: int = N_QUERIES, n_documents: int = N_DOCUMENTS, seed: int = 0) -> Queries:
-    """Make queries of images: documents are other images, features squared pixel differences, relevant the same digit.
-
-    >>> digit_queries(n_queries=5, n_documents=20)
-    Queries(5 queries, 100 documents, 64 features, grades 0..1)
-    """
-    images, digits = _digits()
-    rng = np.random.default_rng(seed)
-    query_images = rng.choice(len(images), n_queries, replace=False)
-    documents = np.stack(
-        [rng.choice(np.delete(np.arange(len(images)), image), n_documents, replace=False) for image in query_images]
-    )
-    differences = ((images[documents] - images[query_images, None]) / 16.0) ** 2
-    return Queries.from_arrays(
-        differences.reshape(-1, images.shape[1]).astype(np.float32),
-        (digits[documents] == digits[query_images, None]).ravel(),
-        qid=np.repeat(query_images, n_documents),
-        document_ids=documents.ravel().astype(str),
-    )
-
-
-def _digits() -> tuple[FloatArray, IntArray]:
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-
-    images, digits = load_digits(return_X_y=True)
-    return images, digits
-
-
-def learn(n_queries: int = N_QUERIES, n_documents: int = N_DOCUMENTS) -> Outcome:
+def learn(n_queries: int = 600, n_documents: int = 100) -> Outcome:
     """Train two rankers and measure them against Euclidean distance."""
-    train, test = digit_queries(n_queries, n_documents).split(0.7, 0.3)
+    train, test = digits(n_queries, n_documents).split(0.7, 0.3)
     rankers = {
         "svmmap": Ranker("svmmap", C=100.0).fit(train),
         "svmndcg": Ranker(measure="ndcg@10", bound="hinge", C=100.0).fit(train),
     }
     scores = {"euclidean": -np.asarray(test.X).sum(axis=1, dtype=np.float64)}
     scores |= {name: ranker.predict(test) for name, ranker in rankers.items()}
-    values = {name: evaluate(test, own, MEASURES) for name, own in scores.items()}
+    values = {name: evaluate(test, column, MEASURES) for name, column in scores.items()}
     return Outcome(test, scores, values, rankers, len(train))
 
 
@@ -108,11 +80,10 @@ def certificate(ranker: Ranker) -> str:
 
 
 def summary(outcome: Outcome) -> str:
-    """Say what the demo found, as text."""
-    lines = [f"Image search on digits: {outcome.n_train} queries to learn from, {len(outcome.test)} to measure", ""]
-    lines.append(f"{'ranker':12}" + "".join(f"{measure:>10}" for measure in MEASURES))
-    for name, result in outcome.values.items():
-        lines.append(f"{name:12}" + "".join(f"{result.mean[measure]:10.4f}" for measure in MEASURES))
+    """Describe the outcome as text."""
+    lines = [f"Image search on digits: {outcome.n_train} training queries, {len(outcome.test)} test queries", ""]
+    rows = [[name, *(f"{one.mean[measure]:.4f}" for measure in MEASURES)] for name, one in outcome.values.items()]
+    lines.append(table([["ranker", *MEASURES], *rows], right=range(1, len(MEASURES) + 1)))
     lines += ["", "Average precision, paired by query:", ""]
     lines.append(str(compare(outcome.values, measure="ap", baseline="euclidean")))
     lines += ["", "Certificates:", *(f"  {certificate(ranker)}" for ranker in outcome.rankers.values())]
@@ -120,7 +91,7 @@ def summary(outcome: Outcome) -> str:
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
-    """Say what the demo found, as plain values."""
+    """Describe the outcome as plain values."""
     return {
         "queries": {"train": outcome.n_train, "test": len(outcome.test)},
         "mean": {name: dict(result.mean) for name, result in outcome.values.items()},
@@ -183,14 +154,14 @@ def _weights(rankers: dict[str, Ranker]) -> Any:
 
 def _examples(outcome: Outcome, n_examples: int = 4) -> Any:
     """The queries that gained most, each with its first documents by both rankers."""
-    images, digits = _digits()
+    images, labels = digit_images()
     gain = outcome.values["svmmap"]["ap"] - outcome.values["euclidean"]["ap"]
     best = np.argsort(-np.nan_to_num(gain), kind="stable")[:n_examples]
     figure = _figure(9.0, 1.7 * n_examples)
     grid = figure.subplots(2 * n_examples, SHOWN + 1)
     for number, query in enumerate(best.tolist()):
-        own = outcome.test[query]
-        asked, names = int(own.query_ids[0]), np.asarray(own.document_ids)
+        one = outcome.test[query]
+        asked, names = int(one.query_ids[0]), np.asarray(one.document_ids)
         rows = slice(int(outcome.test.offsets[query]), int(outcome.test.offsets[query + 1]))
         _draw(grid[2 * number, 0], images[asked], "black")
         grid[2 * number + 1, 0].axis("off")
@@ -198,7 +169,7 @@ def _examples(outcome: Outcome, n_examples: int = 4) -> Any:
             scores = outcome.scores[name][rows]
             for place, document in enumerate(np.argsort(-scores, kind="stable")[:SHOWN].tolist()):
                 image = int(names[document])
-                colour = "tab:green" if digits[image] == digits[asked] else "tab:red"
+                colour = "tab:green" if labels[image] == labels[asked] else "tab:red"
                 _draw(grid[2 * number + line, place + 1], images[image], colour)
     return figure
 

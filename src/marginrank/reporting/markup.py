@@ -43,15 +43,6 @@ def escape(text: object) -> str:
     return html.escape(str(text))
 
 
-def count(n: int, singular: str, plural: str | None = None) -> str:
-    """Count things in words.
-
-    >>> count(1, "query", "queries"), count(1200, "document")
-    ('1 query', '1,200 documents')
-    """
-    return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
-
-
 def number(value: float | None, form: str = ".4f", look: str = "") -> Cell:
     """A number; what is not finite is absent, and sorted last.
 

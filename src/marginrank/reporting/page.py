@@ -19,7 +19,6 @@ from marginrank.reporting.markup import (
     Column,
     chart,
     command,
-    count,
     data,
     details,
     escape,
@@ -34,6 +33,7 @@ from marginrank.reporting.markup import (
 from marginrank.reporting.models_section import model_parts
 from marginrank.reporting.queries_section import queries_parts
 from marginrank.version import __version__
+from marginrank.words import count
 
 _MARKED_BELOW: Final = 0.05
 #: Grades that have a chart; more of them are only counted.

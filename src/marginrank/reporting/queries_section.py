@@ -13,13 +13,13 @@ from marginrank.reporting.markup import (
     Column,
     chart,
     command,
-    count,
     details,
     escape,
     number,
     paragraph,
     table,
 )
+from marginrank.words import count
 
 
 def queries_parts(facts: Facts) -> list[str]:

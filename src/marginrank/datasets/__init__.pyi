@@ -1,0 +1,1 @@
+from .digit_images import digits as digits
