@@ -23,7 +23,7 @@ from marginrank.errors import DataError
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
-    ".xz": lzma.compress,
+    ".xz": lambda data: lzma.compress(data, preset=0),
     ".bz2": bz2.compress,
     ".zst": zstandard.ZstdCompressor().compress,
 }

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from marginrank.solvers.plane_program import PlaneProgram
-from marginrank.solvers.plane_vertex import Guess
+from marginrank.solvers.plane_vertex import ActiveSet
 from marginrank.typing import FloatArray
 
 Solve: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -57,11 +57,12 @@ class InteriorPoint:
         """Return the multipliers of the planes in the units of the program."""
         return self.program.balanced(self.alpha)
 
-    def touching(self) -> Guess:
-        """Return the planes and signs that seem to hold with equality."""
-        zeros = np.zeros(len(self.v), dtype=np.bool_)
+    def touching(self) -> ActiveSet:
+        """Return the planes and signs that seem to hold with equality, and their multipliers."""
+        zeros, mu = np.zeros(len(self.v), dtype=np.bool_), np.zeros(len(self.v))
         zeros[self.signed] = self.mu > self.u
-        return Guess(self.alpha > self.t, zeros)
+        mu[self.signed] = self.program.C * self.length * self.mu
+        return ActiveSet(self.program, self.alpha > self.t, zeros, self.program.C * self.alpha, mu)
 
     def _residuals(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         of_v = self.v + self.alpha @ self.G

@@ -9,11 +9,9 @@ import numpy as np
 
 from marginrank.solvers.plane_interior import InteriorPoint
 from marginrank.solvers.plane_program import PlaneProgram
-from marginrank.solvers.plane_vertex import Guess, vertex
 from marginrank.typing import FloatArray, IntArray
 
 _MOST_STEPS: Final = 100
-_MOST_VERTICES: Final = 30
 
 
 class Planes(NamedTuple):
@@ -58,7 +56,7 @@ def least_of_planes(
         precision: How near the bound must come to the minimum, as a share of it.
 
     A primal-dual interior point method, at a cost of m·d·min(m, d) a step for m planes of d slopes. Where rounding
-    errors stop it early, its last point says which planes and signs hold with equality, and the equations are solved.
+    errors stop it early, an active set takes over from its last point.
 
     >>> planes = Planes(np.eye(2), np.array([1.0, 0.0]), np.array([0, 0]))
     >>> theta, bound, alpha = least_of_planes(planes, 2.0)
@@ -73,7 +71,11 @@ def least_of_planes(
     point = InteriorPoint(program, planes.gram)
     _follow(point, best)
     if not best.closed:
-        _settle(program, point.touching(), best)
+        for away, alpha in point.touching().vertices():
+            best.offer(away)
+            best.offer_multipliers(alpha)
+            if best.closed:
+                break
     return best.found()
 
 
@@ -86,18 +88,6 @@ def _follow(point: InteriorPoint, best: _Best) -> None:
         idle = 0 if better or point.complementarity < 0.5 * smallest else idle + 1
         smallest = min(smallest, point.complementarity)
         if best.closed or idle > 5 or not point.step():
-            break
-
-
-def _settle(program: PlaneProgram, guess: Guess, best: _Best) -> None:
-    """Solve for a vertex and correct the guess of what holds with equality, until nothing is left to correct."""
-    seen = set()
-    for _ in range(_MOST_VERTICES):
-        seen.add(guess.key())
-        away, alpha, guess = vertex(program, guess, best.alpha)
-        best.offer(away)
-        best.offer_multipliers(program.balanced(alpha))
-        if best.closed or guess.key() in seen:
             break
 
 
