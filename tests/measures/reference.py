@@ -26,14 +26,10 @@ def ap(grades: Grades, k: int | None = None, rel: float = 1) -> float:
 
 
 def auc(grades: Grades, rel: float = 1) -> float:
-    pairs = [
-        (r_good, r_bad)
-        for r_good, good in enumerate(grades)
-        if good >= rel
-        for r_bad, bad in enumerate(grades)
-        if bad < rel
-    ]
-    return sum(r_good < r_bad for r_good, r_bad in pairs) / len(pairs) if pairs else 0.0
+    relevant = [r for r, grade in enumerate(grades) if grade >= rel]
+    irrelevant = [r for r, grade in enumerate(grades) if grade < rel]
+    pairs = len(relevant) * len(irrelevant)
+    return sum(r < other for r in relevant for other in irrelevant) / pairs if pairs else 0.0
 
 
 def rr(grades: Grades, k: int | None = None, rel: float = 1) -> float:

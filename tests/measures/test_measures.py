@@ -72,12 +72,12 @@ def test_ties_count_their_average_over_all_orders(measure, grades, data):
         if all(scores[a] >= scores[b] for a, b in pairwise(order))
     ]
     queries = Queries.from_arrays(np.zeros((len(grades), 1)), grades, group=[len(grades)])
-    found = evaluate(queries, scores, measure)[str(measure)][0]
+    mean_value = evaluate(queries, scores, measure)[str(measure)][0]
     expected = np.mean([reference(measure, order) for order in orders])
     if measure.defined(Rankings.of_list(grades))[0]:
-        assert found == pytest.approx(expected, abs=1e-12)
+        assert mean_value == pytest.approx(expected, abs=1e-12)
     else:
-        assert np.isnan(found)
+        assert np.isnan(mean_value)
 
 
 @every_measure
@@ -117,10 +117,10 @@ def test_claims_that_make_ties_cheap_are_true(measure, grades, data):
 def test_large_blocks_of_ties_do_not_overflow(measure):
     grades = np.arange(3000) % 4
     queries = Queries.from_arrays(np.zeros((3000, 1)), grades, group=[3000])
-    found = evaluate(queries, np.zeros(3000), measure).mean[str(measure)]
+    mean_value = evaluate(queries, np.zeros(3000), measure).mean[str(measure)]
     rng = np.random.default_rng(0)
     samples = [measure.value(rng.permutation(grades)) for _ in range(400)]
-    assert found == pytest.approx(np.mean(samples), abs=5 * np.std(samples) / 20 + 1e-9)
+    assert mean_value == pytest.approx(np.mean(samples), abs=5 * np.std(samples) / 20 + 1e-9)
 
 
 def test_toy_tables_of_yue():

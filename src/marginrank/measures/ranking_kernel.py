@@ -11,7 +11,7 @@ INSERTION_DEPTH = 64
 
 @njit(nogil=True, cache=True)
 def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
-    """Whether document a, which comes later in the input, is ranked before document b."""
+    """Tell whether document a, which comes later in the input, is ranked before document b."""
     if scores[a] != scores[b]:
         return scores[a] > scores[b]
     return len(prefer) > 0 and prefer[a] > prefer[b]
@@ -19,7 +19,7 @@ def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
-    """Keep the best documents sorted in ``top``, going once through the list."""
+    """Keep the best documents sorted in ``top``, in one pass over the list."""
     depth = len(top)
     filled = 0
     for document in range(start, end):

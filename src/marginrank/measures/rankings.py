@@ -1,4 +1,4 @@
-"""Ranked lists of many queries, as the measures see them: grades alone."""
+"""Grades of the ranked documents of many queries, which measures are computed from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marginrank.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 _NO_PREFERENCE = np.zeros(0)
-#: Most (relevant document, place) pairs of tied documents that are looked at together.
+#: The most (relevant document, place) pairs of tied documents that are handled at once.
 _PAIRS_AT_ONCE = 1 << 22
 
 
@@ -82,12 +82,12 @@ class Rankings:
         return np.asarray(running[self.pool_offsets[1:]] - running[self.pool_offsets[:-1]])
 
     def ideal(self, depth: int | None) -> tuple[FloatArray, IntArray]:
-        """Grades of the best ranking of each pool, and their offsets, down to a depth."""
+        """Return the grades of the best ranking of each pool down to a depth, and their offsets."""
         order, offsets = rank_by(self.pool, self.pool_offsets, depth=depth)
         return self.pool[order], offsets
 
     def mean_over_ties(self, values: FloatArray) -> FloatArray:
-        """Give tied documents the mean of their values."""
+        """Replace the values of tied documents by their mean."""
         if self.tied is None:
             return values
         starts = np.flatnonzero(~self.tied)
@@ -97,11 +97,11 @@ class Rankings:
     def hits(
         self, threshold: float, linear: bool = False, first_only: bool = False
     ) -> Iterator[tuple[IntArray, AnyArray, AnyArray, FloatArray]]:
-        """Go through the relevant documents: query, i (this is the i-th), j (irrelevant before it), probability.
+        """Yield the relevant documents: query, i (this is the i-th), j (irrelevant before it), probability.
 
-        Inside ties, every place the i-th relevant document can take is given with its probability; if what is wanted is
-        ``linear`` in i at each rank, every rank with the mean of i there; if only the ``first`` counts, the places of
-        that one.
+        Inside ties, yields every place that the i-th relevant document can take, with its probability. Credits that are
+        ``linear`` in i at each rank need only the mean of i at every rank; if ``first_only``, the places of the first
+        relevant document are enough.
         """
         relevant = self.grades >= threshold
         sizes = np.diff(self.offsets)
@@ -128,7 +128,7 @@ class Rankings:
     def _mean_places(
         self, starts: IntArray, sizes: IntArray, n_rel: IntArray, before: IntArray, rank: IntArray
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Every rank of blocks of ties: the chance that it is relevant, and the mean of i there if it is.
+        """Return, for every rank in blocks of ties, the chance that it is relevant and the mean of i if it is.
 
         Of r relevant among t tied documents, the one at place p of the block (from 0) has p·(r − 1)/(t − 1) of the
         others before it, on average (McSherry and Najork, ECIR 2008).
@@ -140,7 +140,7 @@ class Rankings:
         return self.query_of_document[at], i, rank[at] + place + 1 - i, r / t
 
     def _mixed_ties(self, relevant: BoolArray) -> tuple[BoolArray, tuple[IntArray, IntArray]] | None:
-        """Find the blocks of ties that hold both kinds: which documents, and where the blocks begin and end."""
+        """Find the blocks of ties with both kinds of documents: which documents, and where the blocks begin and end."""
         if self.tied is None or not self.tied.any():
             return None
         starts = np.flatnonzero(~self.tied)
@@ -167,9 +167,9 @@ def _batches(costs: IntArray) -> Iterator[slice]:
 def _places_in_ties(
     n_rel: IntArray, n_irr: IntArray, first_only: bool
 ) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
-    """Where the relevant documents of blocks of ties come to stand in a random order.
+    """Yield where the relevant documents of blocks of ties are in a random order.
 
-    Gives block, i, j and the probability that j irrelevant documents of the block come before its i-th relevant one,
+    Yields block, i, j and the probability that j irrelevant documents of the block come before its i-th relevant one,
     C(i−1+j, j) · C(n_rel−i + n_irr−j, n_irr−j) / C(n_rel + n_irr, n_irr).
     """
     log_factorial = gammaln(np.arange(int((n_rel + n_irr).max(initial=0)) + 1) + 1.0)

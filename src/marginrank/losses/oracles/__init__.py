@@ -1,1 +1,1 @@
-"""Exact argmax of loss plus score over rankings: arrays in, arrays out."""
+"""Exact oracles: the ranking with the largest loss plus score."""

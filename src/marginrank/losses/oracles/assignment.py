@@ -31,7 +31,7 @@ def prepare_assignment(problem: Problem, ordered: Sorted, violations: Violations
             value = np.outer(problem.scales[query] * scores, profile[:n]) - np.outer(weighted, discounts[:n])
             ranks[places] = assign(value, scores)
             for level in range(levels.of_query[query], levels.of_query[query + 1]):
-                # Among equals any order is as good, but φpo counts on that by score.
+                # Inside a level every order has the same value, but φpo relies on the order by score.
                 ranks[levels.offsets[level] : levels.offsets[level + 1]].sort()
             violations.deltas[query] = weighted @ (discounts[:n] - discounts[ranks[places]])
 

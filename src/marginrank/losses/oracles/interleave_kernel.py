@@ -1,6 +1,6 @@
 """Two sorted lists, one above the other as far as it pays: argmax for φpo.
 
-Every kernel here and beside it ranks the documents of queries ``first`` to ``end``, by place, so that
+Every oracle kernel ranks the documents of queries ``first`` to ``end``, by place, so that
 ``weight·Δ + a(y)·s`` is largest, and writes ``weight·Δ`` of that ranking.
 """
 
