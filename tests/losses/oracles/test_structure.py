@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, evaluate, parse_measure
-from marginrank.losses import StructuredLoss, oracle_for
+from marginrank.losses import GroupedLoss, StructuredLoss, oracle_for
 from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.slack import SlackLoss
 from marginrank.measures import Measure, Rankings, TwoLevels
@@ -245,7 +245,23 @@ def test_a_measure_that_declares_nothing_is_refused_by_name():
 
     with pytest.raises(ValueError, match="no exact argmax for plain with po"):
         oracle_for(Plain(), "po")
+    with pytest.raises(ValueError, match="groups need a sum over the first k ranks, such as ndcg@10, not plain"):
+        GroupedLoss(Plain(), np.arange(2)).prepare([1, 0])
     assert Plain().worth(Rankings.of_list([2, 0])).tolist() == [2.0, 0.0]
+    assert Plain().scales(Rankings.of_list([2, 0])).tolist() == [1.0]
+    assert Plain().divisor(ideal=3.0, total=4.0) == 1.0
+
+
+@pytest.mark.parametrize("measure", [parse_measure(spelling) for spelling in SPELLINGS], ids=str)
+def test_a_sum_over_ranks_is_divided_by_the_same_number_everywhere(measure):
+    if not measure.sums_over_ranks:
+        return
+    rankings = Rankings.of_list([3, 2, 2, 0])
+    worth, discounts = measure.worth(rankings), measure.discounts(4)
+    divisor = measure.divisor(ideal=float(worth @ discounts), total=float(worth.sum()))
+    assert measure.scales(rankings).tolist() == pytest.approx([divisor])
+    value = REFERENCE[measure.name]([2, 0, 3, 2], **asdict(measure))
+    assert worth[[1, 3, 0, 2]] @ discounts / divisor == pytest.approx(value)
 
 
 def test_no_kernel_or_measure_function_takes_more_than_eight_arguments():

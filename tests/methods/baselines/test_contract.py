@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Ranker, evaluate, load, tune
+from marginrank.errors import FractionalGradesWarning
 from marginrank.methods import PRESETS, parse_preset
 from marginrank.scorers.trees import Trees
 
@@ -186,7 +187,8 @@ def test_queries_of_weight_0_teach_nothing(judged):
 
 def test_grades_without_a_relevant_document_have_no_best_feature(judged):
     queries = judged()
-    with pytest.raises(DataError, match="no query has a value of ap"):
+    halves_warn = pytest.warns(FractionalGradesWarning, match=r"ap \(\d+ documents\)")
+    with halves_warn, pytest.raises(DataError, match="no query has a value of ap"):
         Ranker("best-feature").fit(replace(queries, grades=np.minimum(queries.grades, 1.0) / 2))
 
 
