@@ -17,7 +17,7 @@ def smoothed_paths(  # type: ignore[no-untyped-def]
     scores, documents, queries, level_offsets, of_query, active, scales, profile, credit, credit_starts, fixed,
     temperature, xi, gradient, first, end,
 ):  # fmt: skip
-    """μ·log of the mean over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
+    """μ·log of the sum over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
 
     Forward and backward sums over the grid of (i goods, j bads) give the probability of every step, and with it the
     mean of the coefficient of each document.
@@ -56,9 +56,6 @@ def smoothed_paths(  # type: ignore[no-untyped-def]
                     step = a * scores[end_rel + j] / temperature
                     backward[i, j] = _log_add(backward[i, j], backward[i, j + 1] + step)
         total = forward[n_rel, n_irr]
-        paths = 0.0
-        for r in range(1, n_rel + 1):
-            paths += np.log((n_irr + r) / r)
         ideal, reference = 0.0, 0.0
         for good in range(n_rel):
             ideal += table[good, 0]
@@ -77,4 +74,4 @@ def smoothed_paths(  # type: ignore[no-untyped-def]
             rank = fixed[documents[place]] if len(fixed) > 0 else place - begin
             gradient[documents[place]] -= scale * profile[rank]
             reference += scale * profile[rank] * scores[place]
-        xi[query] = temperature * (total - paths) + ideal - reference
+        xi[query] = temperature * total + ideal - reference
