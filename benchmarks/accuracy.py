@@ -18,7 +18,8 @@ import numpy as np
 
 from marginrank import Queries, Ranker, compare, evaluate, tune
 from marginrank.data import read_letor
-from marginrank.methods import PRESETS, CollapseWarning
+from marginrank.methods import CollapseWarning, all_presets
+from marginrank.solvers import Auto
 from marginrank.typing import FloatArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -65,7 +66,7 @@ class Result:
 
 #: Parameters of `Ranker` by the name of the variant.
 VARIANTS: dict[str, dict[str, Any]] = {
-    "plain": {},
+    "plain": {"scaling": None},
     "recipe": {"scaling": "query-standard", "weighting": "grades"},
     "additive": {"scorer": "additive"},
     "additive, weighted": {"scorer": "additive", "weighting": "sqrt-pairs"},
@@ -82,7 +83,9 @@ def run(name: str, parts: list[Queries], policy: str, parameters: dict[str, Any]
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CollapseWarning)
-            chosen = tune(Ranker(name, tol=tol, **parameters), train, valid=valid, criterion="ap", policy=policy)
+            chosen = tune(
+                Ranker(name, solver=Auto(tol=tol), **parameters), train, valid=valid, criterion="ap", policy=policy
+            )
         result.Cs.append(chosen.ranker.C)
         result.add(test, chosen.ranker.predict(test), policy)
     return result
@@ -125,7 +128,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-4)
     options = parser.parse_args()
     for data in options.data or list(SETS):
-        report(data, options.preset or list(PRESETS), options.variant or ["plain", "recipe"], options.tol)
+        report(data, options.preset or list(all_presets()), options.variant or ["plain", "recipe"], options.tol)
 
 
 if __name__ == "__main__":

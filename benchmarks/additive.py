@@ -20,9 +20,9 @@ from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import AdditiveScorer
+from marginrank.scorers.additive import PreparedAdditive
 from marginrank.scorers.bins import Bins
-from marginrank.scorers.linear import LinearScorer
+from marginrank.scorers.linear import PreparedLinear
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES, N_BINS, THREADS, ROUNDS = 10_000, 120, 136, 16, 2, 12
 LOSSES: dict[str, Loss] = {"auc, po": StructuredLoss("auc", "po"), "ranksvm": PairwiseHinge()}
@@ -41,7 +41,7 @@ def main() -> None:
     start = time.perf_counter()
     bins = Bins.learn(X, N_BINS, n_jobs=THREADS)
     learned = time.perf_counter()
-    scorers = LinearScorer(queries), AdditiveScorer(queries, bins, n_jobs=THREADS)
+    scorers = PreparedLinear(queries), PreparedAdditive(queries, bins, n_jobs=THREADS)
     print(f"learning bins: {learned - start:.1f} s, encoding: {time.perf_counter() - learned:.1f} s\n")
     print("| loss | linear, ms | additive, ms | ratio | linear, MB | additive, MB | ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- |")

@@ -21,7 +21,7 @@ from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
-from marginrank.scorers.linear import LinearRisk
+from marginrank.risk import RankingRisk
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES, THREADS = 10_000, 120, 136, 2
 LOSSES: dict[str, Loss] = {
@@ -54,7 +54,7 @@ def risk_table(rng: np.random.Generator) -> None:
     print("| loss | X@w and X.T@g, ms | new weights, ms | ratio | next weights, ms | ratio |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, loss in LOSSES.items():
-        risk = LinearRisk(queries, loss, n_jobs=THREADS)
+        risk = RankingRisk.of(queries, loss, n_jobs=THREADS)
         risk(rng.standard_normal(N_FEATURES))
         base = products()
         # For a while after a product the threads of the BLAS spin, waiting for more, and slow down what comes next.

@@ -34,7 +34,7 @@ from marginrank.data import read_queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.scorers.linear import LinearRisk
+from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 
 TOLERANCE = 1e-3
@@ -69,14 +69,14 @@ def folds_table(data: Path) -> None:
 
 def fold_cells(train: Queries, validation: Queries, loss: Loss, policy: str) -> list[str]:
     """Solve the path, choose C on the validation queries, and solve every C alone."""
-    risk, judge = LinearRisk(train, loss), LinearRisk(validation, loss)
-    solver, d = Bundle(tol=TOLERANCE), train.n_features
-    risk.parts(np.zeros(d))
+    risk, judge = RankingRisk.of(train, loss), RankingRisk.of(validation, loss)
+    solver = Bundle(tol=TOLERANCE)
+    risk.parts(np.zeros(train.n_features))
     with threadpool_limits(1, "blas"):
         start = time.perf_counter()
-        path = solver.path(risk.parts, d, PATH)
+        path = solver.path(risk, PATH)
         seconds = time.perf_counter() - start
-        alone = [solver.minimize(risk.parts, d, value) for value in PATH]
+        alone = [solver.minimize(risk, value) for value in PATH]
     found = [evaluate(validation, judge.scores(s.theta), "ap", policy=policy).mean["ap"] for s in path]
     chosen, hardest = int(np.argmax(found)), max(s.passes for s in alone)
     if not all(s.converged for s in [*path, *alone]):
@@ -130,14 +130,14 @@ def linear(weights: npt.NDArray[np.float64], passes: float | None = None) -> Tra
 
 def train_ranksvm(queries: Queries, C: float, blas_threads: int | None = 1) -> Trained:
     with threadpool_limits(blas_threads, "blas"):
-        found = Bundle(tol=TOLERANCE).minimize(LinearRisk(queries, PairwiseHinge()).parts, N_FEATURES, C)
+        found = Bundle(tol=TOLERANCE).minimize(RankingRisk.of(queries, PairwiseHinge()), C)
     return linear(found.theta, found.passes)
 
 
 def train_svmauc(queries: Queries, C: float) -> Trained:
     """With two grades the hinge of AUC at w is that of the pairs at 2w, so that a quarter of C is the same problem."""
     with threadpool_limits(1, "blas"):
-        found = Bundle(tol=TOLERANCE).minimize(LinearRisk(queries, StructuredLoss("auc")).parts, N_FEATURES, C / 4)
+        found = Bundle(tol=TOLERANCE).minimize(RankingRisk.of(queries, StructuredLoss("auc")), C / 4)
     return linear(2 * found.theta, found.passes)
 
 
@@ -213,7 +213,7 @@ def measure(name: str, n_queries: int, C: float) -> None:
         "memory": (peak_bytes() - before) / X.nbytes,
     }
     if trained.weights is not None:
-        risk, _ = LinearRisk(as_queries(X, grades), PairwiseHinge())(trained.weights)
+        risk, _ = RankingRisk.of(as_queries(X, grades), PairwiseHinge())(trained.weights)
         found["objective"] = 0.5 * float(trained.weights @ trained.weights) + C * risk
     if trained.passes is not None:
         found["passes"] = trained.passes

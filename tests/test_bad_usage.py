@@ -9,7 +9,7 @@ import marginrank as mr
 from marginrank.data import Run, write_letor, write_run
 from marginrank.evaluation import Policy
 from marginrank.losses import MaxLoss, PairwiseHinge, SquaredError, StructuredLoss, SumLoss
-from marginrank.scorers import LinearRisk
+from marginrank.risk import RankingRisk
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def queries():
     ],
 )
 def test_weights_must_fit_the_features(queries, w, message):
-    risk = LinearRisk(queries, StructuredLoss("ap"))
+    risk = RankingRisk.of(queries, StructuredLoss("ap"))
     with pytest.raises(mr.DataError, match=message):
         risk(w)
     with pytest.raises(mr.DataError, match=message):
@@ -35,7 +35,7 @@ def test_weights_must_fit_the_features(queries, w, message):
 
 
 def test_scores_of_weights_come_in_the_order_of_the_queries(queries):
-    scores = LinearRisk(queries, StructuredLoss("ap")).scores(np.array([2.0]))
+    scores = RankingRisk.of(queries, StructuredLoss("ap")).scores(np.array([2.0]))
     assert scores.tolist() == (2.0 * queries.X[:, 0]).tolist()
     assert mr.evaluate(queries, scores, "rr").mean["rr"] == 1.0
 
@@ -73,7 +73,7 @@ def test_a_loss_is_prepared_for_queries_or_lists(queries):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda q: LinearRisk(q, "ap"), TypeError, r"takes Queries and a Loss, such as StructuredLoss"),
+        (lambda q: RankingRisk.of(q, "ap"), TypeError, r"takes Queries and a Loss, such as StructuredLoss"),
         (
             lambda _: SumLoss(StructuredLoss("ap"), StructuredLoss("auc")),
             TypeError,

@@ -32,7 +32,7 @@ from marginrank.bounds.distances import distances
 from marginrank.losses import MaxLoss, PairwiseHinge, PositionHinge, SlackLoss, StructuredLoss, SumLoss
 from marginrank.losses.feature_maps import parse_map
 from marginrank.measures import parse_measure
-from marginrank.scorers import LinearRisk
+from marginrank.risk import RankingRisk
 from marginrank.solvers import Bundle
 from tests.losses.exhaustive import EveryRanking
 
@@ -312,7 +312,7 @@ def test_no_slope_is_steeper_than_the_lipschitz_constant(loss):
 
 
 def minimise(queries, loss, C, tol=1e-10):
-    return Bundle(tol=tol).minimize(LinearRisk(queries, loss, n_jobs=1), queries.n_features, C)
+    return Bundle(tol=tol).minimize(RankingRisk.of(queries, loss, n_jobs=1), C)
 
 
 def test_two_opposite_queries_are_as_unstable_as_can_be():

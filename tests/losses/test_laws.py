@@ -14,7 +14,7 @@ from marginrank.losses.per_query import ModifiedWTA
 from marginrank.losses.slack import SlackLoss
 from marginrank.losses.smoothed import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.scorers.linear import LinearRisk
+from marginrank.risk import RankingRisk
 
 CONVEX = {
     **{
@@ -130,8 +130,8 @@ def test_risk_and_gradient_do_not_depend_on_threads(name, kind):
         matrix, rng.integers(0, 3, 900), qid=np.sort(rng.integers(0, 60, 900)), query_weights=None
     )
     w = rng.standard_normal(7)
-    value, gradient = LinearRisk(queries, CONVEX[name], n_jobs=1)(w)
-    many_value, many_gradient = LinearRisk(queries, CONVEX[name], n_jobs=3)(w)
+    value, gradient = RankingRisk.of(queries, CONVEX[name], n_jobs=1)(w)
+    many_value, many_gradient = RankingRisk.of(queries, CONVEX[name], n_jobs=3)(w)
     assert value == many_value
     np.testing.assert_array_equal(gradient, many_gradient)
     bound = CONVEX[name].prepare(queries)
@@ -142,7 +142,7 @@ def test_risk_and_gradient_do_not_depend_on_threads(name, kind):
 
 def test_weights_of_queries_weigh_the_risk():
     queries = Queries.from_arrays([[1.0], [0.0], [0.0], [1.0]], [1, 0, 1, 0], group=[2, 2], query_weights=[3, 1])
-    value, gradient = LinearRisk(queries, StructuredLoss("auc"))(np.array([0.25]))
+    value, gradient = RankingRisk.of(queries, StructuredLoss("auc"))(np.array([0.25]))
     assert value == pytest.approx((3 * 0.5 + 1 * 1.5) / 4)
     assert gradient.tolist() == pytest.approx([(3 * -2 + 1 * 2) / 4])
 
@@ -177,7 +177,7 @@ def test_smoothing_goes_to_the_hinge():
     rng = np.random.default_rng(0)
     grades, scores = rng.integers(0, 2, 9).astype(float), rng.standard_normal(9)
     hinge = StructuredLoss("ap", "po")(grades, scores)[0][0]
-    gaps = [hinge - SmoothedHinge("ap", "po", t)(grades, scores)[0][0] for t in (1.0, 0.1, 0.01, 0.001)]
+    gaps = [SmoothedHinge("ap", "po", t)(grades, scores)[0][0] - hinge for t in (1.0, 0.1, 0.01, 0.001)]
     assert all(gap > 0 for gap in gaps)
     assert sorted(gaps, reverse=True) == gaps
     assert gaps[-1] < 0.01

@@ -26,7 +26,7 @@ from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Problem, Violations
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import parse_measure
-from marginrank.scorers import LinearRisk
+from marginrank.risk import RankingRisk
 
 
 def by_assignment(measure, feature_map, grades, scores):
@@ -122,7 +122,7 @@ def test_missing_features_do_not_pass_for_scores():
     queries = mr.Queries.from_arrays(X, [1, 0, 0], group=[3], allow_nan=True)
     for loss in (StructuredLoss("rr", "mrr"), SlackLoss("rr"), StructuredLoss("ap", "dorm")):
         with pytest.raises(mr.DataError, match="document 1 has score nan; its features are missing, or w is too large"):
-            LinearRisk(queries, loss)(np.ones(1))
+            RankingRisk.of(queries, loss)(np.ones(1))
 
 
 def test_an_assignment_too_large_for_memory_is_refused():

@@ -25,7 +25,7 @@ from marginrank.losses import (
     SumLoss,
 )
 from marginrank.measures import parse_measure
-from marginrank.methods.presets import PRESETS, parse_mix, parse_preset
+from marginrank.methods.presets import all_presets, parse_mix, parse_preset
 
 AP, NDCG, RR = StructuredLoss("ap"), StructuredLoss("ndcg@10", "dorm"), StructuredLoss("rr@10", "mrr")
 TIGHT = StructuredLoss("ndcg@2", "dorm", "tight")
@@ -71,7 +71,7 @@ def test_the_weights_of_a_mix_can_be_read_back():
     assert [weight for weight, _ in parse_mix(tiny.criterion)] == [1.0, 2.0**-29, 2.0**-30]
 
 
-@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.kind == "loss"])
+@pytest.mark.parametrize("name", [name for name, preset in all_presets().items() if preset.kind == "loss"])
 def test_presets_are_judged_by_the_measure_of_their_loss(name):
     method = parse_preset(name)
     assert parse_mix(method.loss.criterion) == parse_mix(method.measure)

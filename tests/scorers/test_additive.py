@@ -19,8 +19,9 @@ from marginrank import Queries
 from marginrank.errors import DataError
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.preparation import ThresholdBins
-from marginrank.scorers import LinearRisk
-from marginrank.scorers.additive import AdditiveRisk, AdditiveScorer, share_bytes
+from marginrank.risk import RankingRisk
+from marginrank.scorers import Additive
+from marginrank.scorers.additive import PreparedAdditive, share_bytes
 from marginrank.scorers.bins import Bins
 from marginrank.solvers.bundle import Bundle
 
@@ -60,7 +61,7 @@ def explicit(X, n_bins, spacing, training=None):
 
 
 def by_indicators(queries, loss, n_bins=16, spacing="mixed", n_jobs=None):
-    return LinearRisk(queries.with_features(explicit(queries.X, n_bins, spacing)), loss, n_jobs)
+    return RankingRisk.of(queries.with_features(explicit(queries.X, n_bins, spacing)), loss, n_jobs=n_jobs)
 
 
 def dyadic(rng, n):
@@ -120,7 +121,7 @@ def test_all_bins_of_a_byte_are_used(n_bins):
     assert codes[np.isnan(X)].tolist() == [n_bins]
     theta = np.random.default_rng(1).standard_normal(bins.n_parameters)
     queries = Queries.from_arrays(X, np.arange(1001) % 2, group=[1001], allow_nan=True)
-    scores = AdditiveRisk(queries, PairwiseHinge(), bins).scores(theta)
+    scores = RankingRisk(PreparedAdditive(queries, bins), PairwiseHinge()).scores(theta)
     assert_allclose(scores, explicit(X, n_bins, "quantile") @ theta, rtol=1e-12, atol=1e-12)
 
 
@@ -149,7 +150,7 @@ def test_a_memory_mapped_matrix_is_read_in_blocks(tmp_path, monkeypatch):
 @settings(max_examples=40)
 @given(queries=judged(), n_bins=st.integers(2, 6), spacing=spacings, seed=st.integers(0, 99))
 def test_risk_and_gradient_are_those_of_the_indicators(loss, queries, n_bins, spacing, seed):
-    additive = AdditiveRisk(queries, loss, Bins.learn(queries.X, n_bins, spacing))
+    additive = RankingRisk(PreparedAdditive(queries, Bins.learn(queries.X, n_bins, spacing)), loss)
     linear = by_indicators(queries, loss, n_bins, spacing)
     assert additive.n_parameters == linear.n_parameters
     theta = dyadic(np.random.default_rng(seed), linear.n_parameters)
@@ -171,7 +172,8 @@ def test_risk_and_gradient_of_many_documents(n_bins):
     """Odd queries, several runs of them, and features that share bytes or do not."""
     queries = ranking_problem(n_queries=301, n_documents=15, n_features=13)
     loss = PairwiseHinge(power=2)
-    additive, linear = AdditiveRisk(queries, loss, Bins.learn(queries.X, n_bins)), by_indicators(queries, loss, n_bins)
+    additive = RankingRisk(PreparedAdditive(queries, Bins.learn(queries.X, n_bins)), loss)
+    linear = by_indicators(queries, loss, n_bins)
     rng = np.random.default_rng(0)
     theta, direction = rng.standard_normal((2, linear.n_parameters))
     value, gradient = additive(theta)
@@ -186,7 +188,7 @@ def test_slopes_of_very_different_size_are_added_up_exactly():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (5001, 9)).astype(np.float64)
     queries = Queries.from_arrays(X, rng.integers(0, 2, len(X)), group=[len(X)])
-    scorer = AdditiveScorer(queries, Bins.learn(X))
+    scorer = PreparedAdditive(queries, Bins.learn(X))
     slopes = rng.standard_normal(len(X)) * 10.0 ** rng.integers(-9, 1, len(X))
     table = scorer.table(np.zeros(scorer.n_parameters))
     cells = np.zeros_like(table)
@@ -201,24 +203,26 @@ def test_the_optimum_is_that_of_the_indicators(loss):
     queries = ranking_problem(n_queries=15, n_documents=8, n_features=4)
     bins = Bins.learn(queries.X, 5)
     solver = Bundle(tol=1e-11)
-    additive, linear = AdditiveRisk(queries, loss, bins), by_indicators(queries, loss, 5)
-    ours = solver.minimize(additive.parts, bins.n_parameters, 2.0)
-    theirs = solver.minimize(linear.parts, bins.n_parameters, 2.0)
+    additive, linear = RankingRisk(PreparedAdditive(queries, bins), loss), by_indicators(queries, loss, 5)
+    ours, theirs = solver.minimize(additive, 2.0), solver.minimize(linear, 2.0)
     assert ours.primal == pytest.approx(theirs.primal, rel=1e-9)
     assert_allclose(ours.theta, theirs.theta, atol=1e-6)
 
 
 def test_signs_make_shapes_monotone_and_cost_what_they_cost_the_indicators():
-    queries = ranking_problem(n_queries=15)
     names = [f"f{number}" for number in range(6)]
+    queries = ranking_problem(n_queries=15)
+    queries = queries.with_features(queries.X, names)
     bins = Bins.learn(queries.X, 5, "quantile")
     directions = {0: "increasing", "f2": "decreasing", 5: "decreasing"}
     signs, solver = bins.signs(directions, names), Bundle(tol=1e-11)
     loss = StructuredLoss("ap")
-    additive, linear = AdditiveRisk(queries, loss, bins), by_indicators(queries, loss, 5, "quantile")
-    free = solver.minimize(additive.parts, bins.n_parameters, 2.0)
-    ours = solver.minimize(additive.parts, bins.n_parameters, 2.0, signs=signs)
-    theirs = solver.minimize(linear.parts, bins.n_parameters, 2.0, signs=signs)
+    scorer = Additive(5, "quantile")
+    free = solver.minimize(RankingRisk.of(queries, loss, scorer), 2.0)
+    ours = solver.minimize(RankingRisk.of(queries, loss, scorer.with_params(monotone=directions)), 2.0)
+    linear = by_indicators(queries, loss, 5, "quantile")
+    linear.signs = signs
+    theirs = solver.minimize(linear, 2.0)
     assert ours.primal == pytest.approx(theirs.primal, rel=1e-9)
     assert_allclose(ours.theta, theirs.theta, atol=1e-6)
     assert ours.primal > free.primal * 1.001
@@ -271,7 +275,7 @@ def test_results_do_not_depend_on_the_number_of_threads(n_bins, monkeypatch):
     found = []
     for n_jobs in (1, 2, 5):
         bins = Bins.learn(queries.X, n_bins, n_jobs=n_jobs)
-        risk = AdditiveRisk(queries, PairwiseHinge(), bins, n_jobs)
+        risk = RankingRisk(PreparedAdditive(queries, bins, n_jobs), PairwiseHinge(), n_jobs)
         assert len(risk._chunks) > 3
         theta = np.random.default_rng(0).standard_normal(bins.n_parameters)
         value, gradient = risk(theta)
@@ -284,7 +288,7 @@ def test_only_the_codes_are_kept():
     X = np.random.default_rng(0).random((200, 136)).astype(np.float32)
     gone = weakref.ref(X)
     queries = Queries.from_arrays(X, np.arange(200) % 3, qid=np.arange(200) % 7)
-    risk = AdditiveRisk(queries, PairwiseHinge(), Bins.learn(X))
+    risk = RankingRisk(PreparedAdditive(queries, Bins.learn(X)), PairwiseHinge())
     assert risk.scorer.n_bytes * 4 <= X.nbytes
     features = weakref.ref(queries.X)
     del X, queries
@@ -297,11 +301,11 @@ def test_only_the_codes_are_kept():
 
 def test_constant_features_have_no_parameters():
     queries = Queries.from_arrays(np.ones((4, 3)), [1, 0, 2, 0], group=[4])
-    risk = AdditiveRisk(queries, StructuredLoss("auc"), Bins.learn(queries.X))
+    risk = RankingRisk(PreparedAdditive(queries, Bins.learn(queries.X)), StructuredLoss("auc"))
     value, gradient = risk(np.zeros(0))
     assert risk.n_parameters == 0
     assert gradient.shape == (0,)
-    assert value == LinearRisk(queries, StructuredLoss("auc"))(np.zeros(3))[0]
+    assert value == RankingRisk.of(queries, StructuredLoss("auc"))(np.zeros(3))[0]
 
 
 def test_bins_can_be_pickled():
@@ -354,9 +358,4 @@ def test_what_is_wrong_is_named_with_the_way_out(attempt, message):
 def test_sparse_queries_are_refused():
     queries = Queries.from_arrays(sp.csr_array(np.eye(2)), [0, 1], group=[2])
     with pytest.raises(DataError, match="takes no sparse X"):
-        AdditiveScorer(queries, TWO)
-
-
-def test_a_risk_takes_queries_a_loss_and_bins():
-    with pytest.raises(TypeError, match="takes Queries, a Loss and Bins"):
-        AdditiveRisk(ranking_problem(), TWO, StructuredLoss("ap"))
+        PreparedAdditive(queries, TWO)

@@ -12,8 +12,8 @@ from marginrank import Queries, Ranker, load
 from marginrank.errors import DataError
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.plots import plot_shapes
-from marginrank.scorers import LinearRisk
-from marginrank.scorers.additive import AdditiveRisk, AdditiveScorer
+from marginrank.risk import RankingRisk
+from marginrank.scorers.additive import PreparedAdditive
 from marginrank.scorers.bins import Bins
 from marginrank.solvers.bundle import Bundle
 from tests.scorers.test_additive import features, ranking_problem, spacings
@@ -93,7 +93,7 @@ def test_scores_are_interpolated_between_knots(training, later, n_bins, spacing,
     assert_allclose(bins.score(theta, asked), expected, rtol=1e-6, atol=1e-6)
     assert_allclose(bins.columns(asked).toarray(), columns(bins, asked), rtol=1e-6, atol=1e-6)
     queries = Queries.from_arrays(asked, np.zeros(len(asked)), group=[len(asked)], allow_nan=True)
-    assert_allclose(AdditiveScorer(queries, bins).scores(theta), bins.score(theta, asked), rtol=1e-13, atol=1e-13)
+    assert_allclose(PreparedAdditive(queries, bins).scores(theta), bins.score(theta, asked), rtol=1e-13, atol=1e-13)
 
 
 def test_few_distinct_values_have_the_curves_of_steps():
@@ -129,8 +129,8 @@ def test_risk_gradient_and_curvature_are_those_of_explicit_columns(loss, n_bins)
     queries = ranking_problem(n_queries=61, n_documents=15, n_features=5)
     bins = Bins.learn(queries.X, n_bins, shape="lines")
     ours, theirs = (
-        AdditiveRisk(queries, loss, bins),
-        LinearRisk(queries.with_features(columns(bins, queries.X)), loss),
+        RankingRisk(PreparedAdditive(queries, bins), loss),
+        RankingRisk.of(queries.with_features(columns(bins, queries.X)), loss),
     )
     theta, direction = np.random.default_rng(0).standard_normal((2, bins.n_parameters))
     value, gradient = ours(theta)
@@ -148,7 +148,7 @@ def test_slopes_go_back_where_scores_come_from(X, n_bins, seed):
     """⟨score(θ), slopes⟩ = ⟨θ, gradient(pull_back(slopes))⟩, for any rows."""
     rng = np.random.default_rng(seed)
     bins = Bins.learn(X, n_bins, shape="lines")
-    scorer = AdditiveScorer(Queries.from_arrays(X, np.zeros(len(X)), group=[len(X)], allow_nan=True), bins)
+    scorer = PreparedAdditive(Queries.from_arrays(X, np.zeros(len(X)), group=[len(X)], allow_nan=True), bins)
     theta, slopes = rng.standard_normal(bins.n_parameters), rng.standard_normal(len(X))
     start = int(rng.integers(0, len(X)))
     scores, table = np.zeros(len(X)), scorer.table(theta)
@@ -161,7 +161,7 @@ def test_slopes_go_back_where_scores_come_from(X, n_bins, seed):
 def test_signs_make_lines_monotone():
     queries = ranking_problem(n_queries=15)
     bins = Bins.learn(queries.X, 6, "quantile", shape="lines")
-    risk, solver = AdditiveRisk(queries, StructuredLoss("ap"), bins), Bundle(tol=1e-9)
+    risk, solver = RankingRisk(PreparedAdditive(queries, bins), StructuredLoss("ap")), Bundle(tol=1e-9)
     free = solver.minimize(risk.parts, bins.n_parameters, 2.0)
     kept = solver.minimize(risk.parts, bins.n_parameters, 2.0, signs=bins.signs({0: "decreasing", 1: "increasing"}))
     assert np.diff(bins.shapes(free.theta)[0].values).max() > 0

@@ -11,35 +11,37 @@ import pytest
 
 from marginrank import Queries, parse_measure
 from marginrank.losses import StructuredLoss, parse_map
-from marginrank.scorers import LinearRisk
+from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.frank_wolfe import FrankWolfe
 from marginrank.solvers.n_slack import NSlack
+from marginrank.solvers.problem import Function, Problem
 from marginrank.solvers.subgradient import Subgradient
 from tests.losses.exhaustive import coefficients, delta, worth
 
 
 def whole(risk):
-    return risk
+    """The risk as one part."""
+    return Function(risk.__call__, risk.n_parameters, signs=risk.signs)
 
 
 def in_parts(risk):
-    return risk.parts
+    return risk
 
 
-#: Each solver, and the view of the risk that it is given.
+#: Each solver, and whether it is shown the parts and blocks of the risk.
 SOLVERS = {
-    "bundle": (Bundle, whole),
+    "bundle, whole": (Bundle, whole),
     "bundle, parts": (Bundle, in_parts),
-    "Frank-Wolfe": (FrankWolfe, whole),
-    "Frank-Wolfe, forgetful": (partial(FrankWolfe, random_state=1, idle=1), whole),
-    "n-slack, loop": (NSlack, whole),
-    "n-slack, loop, single": (partial(NSlack, single=True), whole),
-    "n-slack, constraint": (partial(NSlack, schedule="constraint"), whole),
-    "n-slack, constraint, in part": (partial(NSlack, schedule="constraint", sweeps=1, idle=1), whole),
-    "n-slack, 4 constraints": (partial(NSlack, schedule=4), whole),
-    "subgradient, steepest": (Subgradient, whole),
-    "subgradient, conjugate": (partial(Subgradient, conjugate=True), whole),
+    "Frank-Wolfe": (FrankWolfe, in_parts),
+    "Frank-Wolfe, forgetful": (partial(FrankWolfe, random_state=1, idle=1), in_parts),
+    "n-slack, loop": (NSlack, in_parts),
+    "n-slack, loop, single": (partial(NSlack, single=True), in_parts),
+    "n-slack, constraint": (partial(NSlack, schedule="constraint"), in_parts),
+    "n-slack, constraint, in part": (partial(NSlack, schedule="constraint", sweeps=1, idle=1), in_parts),
+    "n-slack, 4 constraints": (partial(NSlack, schedule=4), in_parts),
+    "subgradient, steepest": (Subgradient, in_parts),
+    "subgradient, conjugate": (partial(Subgradient, conjugate=True), in_parts),
 }
 PAIRS = [("ap", "po"), ("auc", "po"), ("ndcg@2", "dorm"), ("rr", "mrr")]
 #: The last of the queries carries no order.
@@ -57,7 +59,7 @@ def queries_of(weights, scale=1.0):
 
 
 def small_risk(pair=("ap", "po"), weights="alike", scale=1.0):
-    return LinearRisk(queries_of(weights, scale), StructuredLoss(*pair))
+    return RankingRisk.of(queries_of(weights, scale), StructuredLoss(*pair))
 
 
 @cache
@@ -91,7 +93,7 @@ def optimum(pair=("ap", "po"), C=50.0, weights="alike", signs=(0, 0, 0)):
 
 def solve(solver, risk, C=50.0, start=None, **limits):
     make, view = SOLVERS[solver]
-    return make(**limits).minimize(view(risk), 3, C, start=start)
+    return make(**limits).minimize(view(risk), C, start=start)
 
 
 def objective(risk, theta, C=50.0):
@@ -125,7 +127,9 @@ def test_the_optimum_is_that_of_the_program_with_all_constraints(solver, pair, C
 @pytest.mark.parametrize("pair", PAIRS, ids="/".join)
 @pytest.mark.parametrize("signs", [(1, 1, 1), (1, 0, -1), (-1, -1, 0)], ids=str)
 def test_signs_are_those_of_the_program_with_them(view, pair, signs):
-    found = Bundle(tol=1e-8).minimize(view(small_risk(pair)), 3, 50.0, signs=np.array(signs))
+    risk = small_risk(pair)
+    risk.signs = np.array(signs)
+    found = Bundle(tol=1e-8).minimize(view(risk), 50.0)
     assert found.converged
     assert (found.theta * signs >= 0).all()
     assert found.primal == pytest.approx(optimum(pair, signs=signs), rel=1e-6)
@@ -136,11 +140,12 @@ def test_signs_make_a_difference():
     assert max(optimum(signs=signs) for signs in [(1, 1, 1), (1, 0, -1), (-1, -1, 0)]) > 1.01 * free
 
 
-class Spy:
+class Spy(Problem):
     """A risk that counts passes, notes which blocks are asked, and can be made to fail."""
 
     def __init__(self, risk, stop=np.inf):
         self.risk, self.n_blocks, self.stop = risk, risk.n_blocks, stop
+        self.n_parameters, self.signs, self.offers = risk.n_parameters, risk.signs, risk.offers
         self.passes, self.asked = 0.0, np.zeros(risk.n_blocks)
 
     def _count(self, cost):
@@ -220,7 +225,7 @@ def test_passes_are_what_was_asked_of_the_risk(solver):
 @each_solver
 def test_a_start_is_where_it_begins(solver):
     risk = small_risk()
-    best, far = solve("bundle", risk, tol=1e-9).theta, np.array([40.0, -30.0, 20.0])
+    best, far = solve("bundle, whole", risk, tol=1e-9).theta, np.array([40.0, -30.0, 20.0])
     assert solve(solver, risk, start=best, max_iter=1).primal <= objective(risk, best)
     assert solve(solver, risk, start=far, tol=1e-7).primal == pytest.approx(optimum(), rel=1e-6)
     assert far.tolist() == [40.0, -30.0, 20.0]
@@ -229,7 +234,7 @@ def test_a_start_is_where_it_begins(solver):
 @each_solver
 def test_unusable_weights_and_risks_are_refused(solver):
     risk = small_risk()
-    with pytest.raises(ValueError, match="C is 0; it must be a number above 0"):
+    with pytest.raises(ValueError, match="C is 0; it must be a positive number"):
         solve(solver, risk, 0)
     risk.weights[0] = np.nan
     with pytest.raises(FloatingPointError, match="rescale the features"):
@@ -240,7 +245,7 @@ def test_unusable_weights_and_risks_are_refused(solver):
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 def test_blocks_without_weight_are_asked_once(weights, scale):
     spy = Spy(small_risk(weights=weights, scale=scale))
-    found = FrankWolfe(tol=1e-7).minimize(spy, 3, 50.0)
+    found = FrankWolfe(tol=1e-7).minimize(spy, 50.0)
     assert found.converged
     assert spy.asked[spy.risk.weights == 0].tolist() == [1.0] * int((spy.risk.weights == 0).sum())
     assert spy.asked[spy.risk.weights > 0].min() > 1
@@ -257,14 +262,14 @@ def test_large_features_are_no_obstacle(solver):
 
 
 def test_subgradients_that_are_kept_save_directions():
-    steepest, conjugate = (Subgradient(conjugate=kept).minimize(small_risk(), 3, 50.0) for kept in (False, True))
+    steepest, conjugate = (Subgradient(conjugate=kept).minimize(small_risk(), 50.0) for kept in (False, True))
     assert conjugate.n_iter < steepest.n_iter
 
 
-class Hinges:
+class Hinges(Problem):
     """Blocks max(0, 1 − θ_i), all of them silent where θ is large."""
 
-    n_blocks = 3
+    n_parameters, n_blocks, offers = 3, 3, frozenset({"blocks"})
 
     def __call__(self, theta):
         return float(np.maximum(1.0 - theta, 0.0).sum()), np.where(theta < 1.0, -1.0, 0.0)
@@ -278,20 +283,20 @@ class Hinges:
 @pytest.mark.parametrize("start", [np.full(3, 2.0), np.array([2.0, 0.0, 0.5])], ids=["all", "some"])
 def test_blocks_that_were_silent_are_heard(start):
     """½‖θ‖² + 2·Σ max(0, 1 − θ_i) is least at θ = 1, with 3/2."""
-    found = FrankWolfe(tol=1e-9).minimize(Hinges(), 3, 2.0, start=start)
+    found = FrankWolfe(tol=1e-9).minimize(Hinges(), 2.0, start=start)
     assert found.theta == pytest.approx(np.ones(3))
     assert found.primal == pytest.approx(1.5)
 
 
 def test_a_seed_gives_the_same_way():
-    once, again, other = (FrankWolfe(random_state=seed).minimize(small_risk(), 3, 50.0) for seed in (0, 0, 1))
+    once, again, other = (FrankWolfe(random_state=seed).minimize(small_risk(), 50.0) for seed in (0, 0, 1))
     assert [step.dual for step in once.trace] == [step.dual for step in again.trace]
     assert [step.dual for step in once.trace] != [step.dual for step in other.trace]
 
 
 def test_a_loop_without_a_violation_ends_the_search():
     """Each of six shares may be ε above its slack, so the objective at most C·6·ε above the optimum."""
-    found = NSlack(tol=0, epsilon=1e-3).minimize(small_risk(), 3, 50.0)
+    found = NSlack(tol=0, epsilon=1e-3).minimize(small_risk(), 50.0)
     assert found.converged
     assert 0 < found.gap <= 50.0 * 6 * 1e-3
 

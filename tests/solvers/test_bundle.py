@@ -8,7 +8,7 @@ import pytest
 from marginrank import Queries
 from marginrank.data import read_letor
 from marginrank.losses import PairwiseHinge, StructuredLoss
-from marginrank.scorers import LinearRisk
+from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 
 
@@ -24,8 +24,8 @@ def small_problem(seed, measure, feature_map):
 )
 def test_the_certificate_holds_at_every_iteration(loss):
     queries, _ = small_problem(1, "ap", "po")
-    risk = LinearRisk(queries, loss)
-    found = Bundle(tol=1e-8).minimize(risk, 3, 10.0)
+    risk = RankingRisk.of(queries, loss)
+    found = Bundle(tol=1e-8).minimize(risk, 10.0)
     duals, primals = [step.dual for step in found.trace], [step.primal for step in found.trace]
     assert duals == sorted(duals)
     assert primals == sorted(primals, reverse=True)
@@ -39,10 +39,10 @@ def test_the_certificate_holds_at_every_iteration(loss):
 
 def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
     queries, loss = small_problem(2, "ap", "po")
-    risk = LinearRisk(queries, loss)
+    risk = RankingRisk.of(queries, loss)
     Cs = [30.0, 0.1, 1.0, 3.0, 0.3, 10.0]
     solver = Bundle(tol=1e-7)
-    together, apart = solver.path(risk, 3, Cs), [solver.minimize(risk, 3, C) for C in Cs]
+    together, apart = solver.path(risk, Cs), [solver.minimize(risk, C) for C in Cs]
     assert [solution.C for solution in together] == Cs
     for one, other in zip(together, apart, strict=True):
         assert one.primal == pytest.approx(other.primal, rel=2e-7)
@@ -51,13 +51,13 @@ def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
 
 def test_a_spent_budget_gives_the_best_point_and_a_true_gap():
     queries, loss = small_problem(3, "ap", "po")
-    risk = LinearRisk(queries, loss)
-    early, late = Bundle(max_iter=3).minimize(risk, 3, 50.0), Bundle(tol=1e-9).minimize(risk, 3, 50.0)
+    risk = RankingRisk.of(queries, loss)
+    early, late = Bundle(max_iter=3).minimize(risk, 50.0), Bundle(tol=1e-9).minimize(risk, 50.0)
     assert not early.converged
     assert early.n_iter == 3
     assert early.dual <= late.primal <= early.primal
-    with pytest.raises(ValueError, match="C is 0; it must be a number above 0"):
-        Bundle().minimize(risk, 3, 0)
+    with pytest.raises(ValueError, match="C is 0; it must be a positive number"):
+        Bundle().minimize(risk, 0)
 
 
 #: Loss, queries in the mean, C, and the interval that the original program certifies.
@@ -74,8 +74,8 @@ def test_optima_of_the_original_programs(program, shared_data):
     loss, n, c, low, high = ORIGINALS[program]
     data = shared_data("lightgbm-lambdarank")
     queries = read_letor(data / "rank.train.xz", dtype="float64")[:161]
-    risk = LinearRisk(queries, loss)
-    found = Bundle(tol=1e-6).minimize(risk, queries.n_features, c * risk.loss.active.sum() / n)
+    risk = RankingRisk.of(queries, loss)
+    found = Bundle(tol=1e-6).minimize(risk, c * risk.loss.active.sum() / n)
     assert found.converged
     assert low <= found.dual
     assert found.primal <= high

@@ -9,9 +9,10 @@ import pytest
 
 from marginrank import Queries
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, SumLoss
-from marginrank.scorers import LinearRisk
+from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.newton import Newton
+from marginrank.solvers.problem import Problem
 
 WEIGHTS = {(2, 1): 3.0, (2, 0): 2.0, (1, 0): 1.0}
 LOSSES = [
@@ -31,8 +32,11 @@ def small_queries(seed=0, d=4):
     return Queries.from_arrays(rng.standard_normal((40, d)), grades, qid=qid, query_weights=rng.random(8) + 0.5)
 
 
-class Far:
+class Far(Problem):
     """log cosh(θ − target): so flat far from the target that a Newton step from there goes much too far."""
+
+    n_parameters = 2
+    offers = frozenset({"hessian"})
 
     def __init__(self, target=20.0):
         self.target = target
@@ -45,11 +49,12 @@ class Far:
         return direction / np.cosh(theta - self.target) ** 2
 
 
-class Counted:
+class Counted(Problem):
     """A risk that counts what is asked of it, and is interrupted at a certain count."""
 
     def __init__(self, risk, interrupt_at=None):
         self.risk, self.interrupt_at = risk, interrupt_at
+        self.n_parameters, self.offers = risk.n_parameters, risk.offers
         self.evaluations = self.products = 0
 
     def __call__(self, theta):
@@ -70,8 +75,8 @@ class Counted:
 @every_loss
 @pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
 def test_the_optimum_is_that_of_the_bundle_solver(loss, C):
-    risk = LinearRisk(small_queries(), loss)
-    found, other = Newton(tol=1e-9).minimize(risk, 4, C), Bundle(tol=1e-9).minimize(risk, 4, C)
+    risk = RankingRisk.of(small_queries(), loss)
+    found, other = Newton(tol=1e-9).minimize(risk, C), Bundle(tol=1e-9).minimize(risk, C)
     assert found.converged
     assert found.primal == pytest.approx(other.primal, rel=1e-6)
     assert found.dual <= other.primal * (1 + 1e-12)
@@ -92,7 +97,7 @@ def test_the_optimum_is_that_of_the_program_over_pairs(C):
         terms.append(weight / len(better) * cp.sum_squares(cp.pos(1 - (X[better] - X[worse]) @ w)))
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * sum(terms)))
     program.solve(solver=cp.CLARABEL)
-    found = Newton(tol=1e-9).minimize(LinearRisk(queries, PairwiseHinge(power=2)), 4, C)
+    found = Newton(tol=1e-9).minimize(RankingRisk.of(queries, PairwiseHinge(power=2)), C)
     assert found.primal == pytest.approx(program.value, rel=1e-6)
     np.testing.assert_allclose(found.theta, w.value, atol=1e-4)
 
@@ -102,16 +107,16 @@ def test_squared_error_is_ridge_regression():
     weight = np.repeat(queries.query_weights / queries.query_weights.sum() / 5, 5)
     X = queries.X
     exact = np.linalg.solve(np.eye(4) + 30.0 * X.T @ (weight[:, None] * X), 30.0 * X.T @ (weight * queries.grades))
-    found = Newton(tol=1e-12).minimize(LinearRisk(queries, SquaredError()), 4, 30.0)
+    found = Newton(tol=1e-12).minimize(RankingRisk.of(queries, SquaredError()), 30.0)
     np.testing.assert_allclose(found.theta, exact, rtol=1e-5)
 
 
 @every_loss
 @pytest.mark.parametrize("start", [None, np.full(4, 3.0)], ids=["from 0", "from elsewhere"])
 def test_the_certificate_holds_at_every_step(loss, start):
-    risk = LinearRisk(small_queries(3), loss)
-    optimum = Newton(tol=1e-13).minimize(risk, 4, 100.0).primal
-    found = Newton(tol=1e-8).minimize(risk, 4, 100.0, start=start)
+    risk = RankingRisk.of(small_queries(3), loss)
+    optimum = Newton(tol=1e-13).minimize(risk, 100.0).primal
+    found = Newton(tol=1e-8).minimize(risk, 100.0, start=start)
     duals, primals = [step.dual for step in found.trace], [step.primal for step in found.trace]
     assert found.converged
     _, slope = risk(np.zeros(4) if start is None else start)
@@ -126,7 +131,7 @@ def test_the_certificate_holds_at_every_step(loss, start):
 @pytest.mark.parametrize("C", [1.0, 100.0, 1e4])
 def test_steps_that_go_too_far_are_halved(C):
     risk = Counted(Far())
-    found = Newton(tol=1e-10).minimize(risk, 2, C)
+    found = Newton(tol=1e-10).minimize(risk, C)
     assert found.converged
     assert all(before.primal > after.primal for before, after in pairwise(found.trace))
     # θ + C·tanh(θ − 20) = 0
@@ -136,8 +141,8 @@ def test_steps_that_go_too_far_are_halved(C):
 
 @every_loss
 def test_passes_are_evaluations_and_products(loss):
-    risk = Counted(LinearRisk(small_queries(4), loss))
-    found = Newton().minimize(risk, 4, 30.0)
+    risk = Counted(RankingRisk.of(small_queries(4), loss))
+    found = Newton().minimize(risk, 30.0)
     assert risk.products > 0
     assert found.passes == risk.evaluations + risk.products
     assert found.trace[0].passes == 1
@@ -145,8 +150,8 @@ def test_passes_are_evaluations_and_products(loss):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_are_taken_below_the_rounding_of_the_objective(seed):
-    risk = Counted(LinearRisk(small_queries(seed), PairwiseHinge(power=2)))
-    found = Newton(tol=1e-15, max_iter=50).minimize(risk, 4, 1000.0)
+    risk = Counted(RankingRisk.of(small_queries(seed), PairwiseHinge(power=2)))
+    found = Newton(tol=1e-15, max_iter=50).minimize(risk, 1000.0)
     assert found.converged
     assert risk.evaluations == found.n_iter
 
@@ -155,8 +160,8 @@ def test_inner_solves_stop_where_the_gap_does():
     """A quadratic needs one Newton step, with as many products as the tolerance asks for."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 30)) * np.geomspace(1, 30, 30)
-    risk = LinearRisk(Queries.from_arrays(X, rng.integers(0, 3, 200), group=[200]), SquaredError())
-    rough, fine = (Newton(tol=tol, residual=1e-12).minimize(risk, 30, 10.0) for tol in (1e-2, 1e-9))
+    risk = RankingRisk.of(Queries.from_arrays(X, rng.integers(0, 3, 200), group=[200]), SquaredError())
+    rough, fine = (Newton(tol=tol, residual=1e-12).minimize(risk, 10.0) for tol in (1e-2, 1e-9))
     assert (rough.n_iter, fine.n_iter) == (2, 2)
     assert rough.passes < fine.passes
 
@@ -165,50 +170,50 @@ def test_features_of_very_different_size():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((300, 12)) * np.geomspace(1e-4, 1e4, 12) + 1e4
     grades = np.digitize(X @ (1 / np.geomspace(1e-4, 1e4, 12)) - X.mean(), [0, 1])
-    risk = LinearRisk(Queries.from_arrays(X, grades, qid=np.arange(300) // 10), PairwiseHinge(power=2))
-    assert Newton().minimize(risk, 12, 10.0).converged
+    risk = RankingRisk.of(Queries.from_arrays(X, grades, qid=np.arange(300) // 10), PairwiseHinge(power=2))
+    assert Newton().minimize(risk, 10.0).converged
 
 
 def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
-    risk = LinearRisk(small_queries(5), PairwiseHinge(power=2))
+    risk = RankingRisk.of(small_queries(5), PairwiseHinge(power=2))
     Cs = [30.0, 0.1, 1.0, 3.0, 0.3, 10.0]
     solver = Newton(tol=1e-7)
-    together, apart = solver.path(risk, 4, Cs), [solver.minimize(risk, 4, C) for C in Cs]
+    together, apart = solver.path(risk, Cs), [solver.minimize(risk, C) for C in Cs]
     assert [solution.C for solution in together] == Cs
-    assert [solution.C for solution in solver.path(risk, 4, [3, 1, 3])] == [3.0, 1.0, 3.0]
+    assert [solution.C for solution in solver.path(risk, [3, 1, 3])] == [3.0, 1.0, 3.0]
     for one, other in zip(together, apart, strict=True):
         assert one.primal == pytest.approx(other.primal, rel=2e-7)
     assert sum(s.passes for s in together) < sum(s.passes for s in apart)
 
 
 def test_a_solution_is_a_place_to_start():
-    risk = LinearRisk(small_queries(6), PairwiseHinge(power=2))
-    first = Newton(tol=1e-9).minimize(risk, 4, 5.0)
-    assert Newton(tol=1e-6).minimize(risk, 4, 5.0, start=first).passes == 1
+    risk = RankingRisk.of(small_queries(6), PairwiseHinge(power=2))
+    first = Newton(tol=1e-9).minimize(risk, 5.0)
+    assert Newton(tol=1e-6).minimize(risk, 5.0, start=first.theta).passes == 1
     begun = first.theta.copy()
-    Newton().minimize(risk, 4, 50.0, start=begun)
+    Newton().minimize(risk, 50.0, start=begun)
     np.testing.assert_array_equal(begun, first.theta)
 
 
 def test_a_spent_budget_gives_the_best_point_and_a_true_gap():
-    risk = LinearRisk(small_queries(7), PairwiseHinge(power=2))
-    late = Newton(tol=1e-12).minimize(risk, 4, 1000.0)
+    risk = RankingRisk.of(small_queries(7), PairwiseHinge(power=2))
+    late = Newton(tol=1e-12).minimize(risk, 1000.0)
     stops = {
         "max_iter": Newton(tol=1e-12, max_iter=2),
         "time_limit": Newton(tol=1e-12, time_limit=1e-9),
         "callback": Newton(tol=1e-12, callback=lambda step, _: step.passes > 1),
     }
     for reason, solver in stops.items():
-        early = solver.minimize(risk, 4, 1000.0)
+        early = solver.minimize(risk, 1000.0)
         assert early.reason == reason
         assert early.dual <= late.primal <= early.primal
 
 
 @pytest.mark.parametrize("interrupt_at", [2, 5, 8])
 def test_an_interrupt_gives_the_best_point_so_far(interrupt_at):
-    risk = LinearRisk(small_queries(8), PairwiseHinge(power=2))
-    late = Newton(tol=1e-12).minimize(risk, 4, 1000.0)
-    early = Newton(tol=1e-12).minimize(Counted(risk, interrupt_at), 4, 1000.0)
+    risk = RankingRisk.of(small_queries(8), PairwiseHinge(power=2))
+    late = Newton(tol=1e-12).minimize(risk, 1000.0)
+    early = Newton(tol=1e-12).minimize(Counted(risk, interrupt_at), 1000.0)
     assert early.reason == "interrupted"
     assert early.dual <= late.primal <= early.primal
 
@@ -220,19 +225,19 @@ def test_an_interrupt_before_there_is_a_point_is_not_held_back():
 
 def test_nothing_to_learn_is_found_at_once():
     queries = Queries.from_arrays(np.ones((4, 2)), [1, 1, 1, 1], group=[4])
-    found = Newton().minimize(LinearRisk(queries, PairwiseHinge(power=2)), 2, 10.0)
+    found = Newton().minimize(RankingRisk.of(queries, PairwiseHinge(power=2)), 10.0)
     assert (found.primal, found.passes, found.converged) == (0.0, 1, True)
 
 
 def test_what_cannot_be_minimised_is_refused():
-    risk = LinearRisk(small_queries(), PairwiseHinge())
-    with pytest.raises(TypeError, match="PairwiseHinge has kinks, and so no Hessian"):
-        Newton().minimize(risk, 4, 10.0)
-    with pytest.raises(ValueError, match="C is 0; it must be a number above 0"):
-        Newton().minimize(Far(), 2, 0)
+    risk = RankingRisk.of(small_queries(), PairwiseHinge())
+    with pytest.raises(ValueError, match=r"solver 'newton' needs a smooth risk, .* use 'auto'"):
+        Newton().minimize(risk, 10.0)
+    with pytest.raises(ValueError, match="C is 0; it must be a positive number"):
+        Newton().minimize(Far(), 0)
     with pytest.raises(ValueError, match="residual is 1; give a number between 0 and 1"):
         Newton(residual=1)
     with pytest.raises(ValueError, match="tol is -1"):
         Newton(tol=-1)
     with pytest.raises(FloatingPointError, match="rescale the features"):
-        Newton().minimize(Far(np.inf), 2, 1.0)
+        Newton().minimize(Far(np.inf), 1.0)

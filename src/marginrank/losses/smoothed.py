@@ -18,16 +18,16 @@ from marginrank.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, repr=False)
 class SmoothedHinge(IdealLoss):
-    """ξ = μ log mean_y exp((Δ(y) + a(y)·s)/μ) − a(y*)·s: the structured hinge with an entropy of weight μ.
+    """ξ = μ log Σ_y exp((Δ(y) + a(y)·s)/μ) − a(y*)·s: the structured hinge with an entropy of weight μ.
 
-    The mean is over the C(n, P) interleavings of relevant and irrelevant documents, each kind in score order, among
-    which the hinge has its maximum. It is at most the hinge, and tends to it as the temperature μ goes to 0: the
-    difference is at most μ log C(n, P). It is smooth but for kinks where documents of one level tie. For measures with
-    two levels; a yardstick for what smoothness is worth. ``ideal`` and ``seed`` are those of `IdealLoss`.
+    The sum is over the C(n, P) interleavings of relevant and irrelevant documents, each kind in score order, among
+    which the hinge has its maximum. It is at least the hinge, so never negative, and tends to it as the temperature μ
+    goes to 0: the difference is at most μ log C(n, P). It is smooth but for kinks where documents of one level tie. For
+    measures with two levels; a yardstick for what smoothness is worth. ``ideal`` and ``seed`` are those of `IdealLoss`.
 
-    >>> loss = SmoothedHinge("auc", temperature=0.001)
-    >>> loss([1, 0], [0.25, 0.0])[0].round(3).tolist()                        # 0.5 − 0.001·log 2
-    [0.499]
+    >>> loss = SmoothedHinge("auc", temperature=0.5)
+    >>> loss([1, 0], [0.25, 0.0])[0].round(4).tolist()                        # ½·log(e¹ + e⁰); the hinge is 0.5
+    [0.6566]
     """
 
     measure: str | Measure

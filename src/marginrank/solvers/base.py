@@ -33,7 +33,7 @@ class Solver(Component, ABC):
     Args:
         tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
         max_iter: Maximum number of iterations.
-        time_limit: Maximum number of seconds; an iteration that has begun is finished.
+        time_limit: Maximum number of seconds; after it no more than a few evaluations of the risk end the iteration.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
     """
 
@@ -76,6 +76,10 @@ class Solver(Component, ABC):
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that the solver cannot take."""
+        if not problem.convex and "majorant" not in problem.offers:
+            raise ValueError(
+                "the risk is not convex and has no convex majorant, so nothing solves it; use a convex loss"
+            )
         for need in self.needs:
             if need not in problem.offers:
                 raise ValueError(

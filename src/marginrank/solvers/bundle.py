@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from marginrank.solvers.base import Solver
 from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, along, evaluate
 from marginrank.solvers.solution import Solution
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import FloatArray
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class Bundle(Solver):
         step: Share of the way from the best point to the minimiser of the model at which planes are taken.
         idle: Iterations after which an inactive plane is dropped.
 
+    >>> import numpy as np
     >>> from marginrank.solvers.problem import Function
     >>> distance = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
     >>> solution = Bundle(tol=1e-9).minimize(distance, C=1.0)
@@ -79,21 +78,15 @@ class Bundle(Solver):
             if isinstance(start, Solution):
                 progress.offer(start.theta, start.risk)
             else:
-                visit(_inside(problem.origin if start is None else start, problem.signs))
+                visit(problem.inside(problem.origin if start is None else start))
             while True:
                 before = progress.bound
                 minimizer, bound = planes.minimize(C, problem.center, problem.signs, max(1e-13, 1e-3 * self.tol))
                 if progress.note(bound, passes):
                     break
-                if not visit(minimizer):
+                if not visit(minimizer) and not progress.late:
                     visit(progress.theta + self.step * (minimizer - progress.theta))
                 # Without this a plane could come and go for ever while the bound stands still.
                 if progress.bound > before:
                     planes.prune(self.idle)
         return progress.solution()
-
-
-def _inside(theta: FloatArray, signs: IntArray | None) -> FloatArray:
-    """Project a point to the signs asked for."""
-    point = np.array(theta, dtype=np.float64)
-    return point if signs is None else np.where(signs * point < 0, 0.0, point)

@@ -13,7 +13,7 @@ from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, along, evaluate
 from marginrank.solvers.solution import Solution, Step
-from marginrank.typing import FloatArray
+from marginrank.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,18 @@ class ConcaveConvex(Solver):
 
     def _descend(self, problem: Problem, C: float, planes: PlaneModel, start: FloatArray | None) -> Solution:
         progress = Progress(self, problem, C)
-        theta = np.array(problem.origin if start is None else start, dtype=np.float64)
+        theta = problem.inside(problem.origin if start is None else start)
         passes = 0.0
         with progress.interruptible():
-            before, gain, round_number = np.inf, 1e-2, 0
+            before, gain, precision, round_number = np.inf, 1e-2, np.inf, 0
             while True:
                 values, slopes = evaluate(problem, theta)
                 risk = float(values.sum())
                 objective = problem.objective(theta, risk, C)
                 progress.offer(theta, risk)
-                settled = round_number > self.anneal and before - objective <= self.tol * abs(objective)
+                # A problem that was solved roughly may gain nothing where there is still something to gain.
+                settled = round_number > self.anneal and precision <= self.tol
+                settled = settled and before - objective <= self.tol * abs(objective)
                 if progress.note(-np.inf, passes + 1, settled=settled):
                     break
                 majorant = _majorant(problem)
@@ -90,9 +92,9 @@ class ConcaveConvex(Solver):
                     gain = max(before - objective, 0.0) / max(abs(objective), 1e-300)
                 tangent = convex_slopes.sum(axis=0) - slopes.sum(axis=0)
                 share = 1.0 if self.anneal == 0 else min(1.0, round_number / self.anneal)
-                enough = max(self.tol, min(0.1 * gain, 1e-2)) * abs(objective)
-                moved = _Moved(majorant, problem.origin + C * share * tangent)
-                step = _until(enough, progress.seconds_left).refine(moved, C, planes, theta)
+                precision = max(self.tol, min(0.1 * gain, 1e-2))
+                moved = _Moved(majorant, problem.origin + C * share * tangent, problem.signs)
+                step = _until(precision * abs(objective), progress.seconds_left).refine(moved, C, planes, theta)
                 passes += step.passes
                 if step.reason == "interrupted":
                     raise KeyboardInterrupt
@@ -107,10 +109,10 @@ def _majorant(problem: Problem) -> Problem:
 
 
 class _Moved(Problem):
-    """The same risk with another centre."""
+    """The same risk with another centre and signs."""
 
-    def __init__(self, problem: Problem, center: FloatArray) -> None:
-        self.n_parameters, self.signs, self.center = problem.n_parameters, problem.signs, center
+    def __init__(self, problem: Problem, center: FloatArray, signs: IntArray | None) -> None:
+        self.n_parameters, self.center, self.signs = problem.n_parameters, center, signs
         self.parts = problem.parts  # type: ignore[method-assign]
         self._problem = problem
 

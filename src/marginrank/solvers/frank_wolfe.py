@@ -65,7 +65,7 @@ class FrankWolfe(Solver):
         """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
         progress = Progress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
-        search = _Search(problem, sets, np.random.default_rng(self.random_state))
+        search = _Search(problem, sets, np.random.default_rng(self.random_state), progress)
         with progress.interruptible():
             theta = np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64)
             value = search.begin(theta)
@@ -87,8 +87,8 @@ class FrankWolfe(Solver):
 class _Search:
     """Blocks of a risk, what is known of their planes and gaps, and what was asked of them."""
 
-    def __init__(self, risk: Problem, sets: WorkingSets, rng: np.random.Generator) -> None:
-        self.risk, self.sets, self.rng = risk, sets, rng
+    def __init__(self, risk: Problem, sets: WorkingSets, rng: np.random.Generator, progress: Progress) -> None:
+        self.risk, self.sets, self.rng, self.progress = risk, sets, rng, progress
         self.gaps = np.zeros(risk.n_blocks)
         #: Least gap between objective and bound so far, and whether the last is more than the blocks told or expected.
         self.gap, self.astray = np.inf, False
@@ -121,9 +121,11 @@ class _Search:
         return self.rng.permutation(self.heard)
 
     def go(self, blocks: IntArray) -> None:
-        """Ask one block after the other, each where the others have led."""
+        """Ask one block after the other, each where the others have led, until time is up."""
         stride = -(-len(self.heard) // _ASCENTS)
         for number, block in enumerate(blocks.tolist(), 1):
+            if self.progress.late:
+                break
             self._ask(block, self.sets.point)
             self.sets.lift(block)
             if number % stride == 0:
@@ -148,7 +150,11 @@ class _Search:
         self.sets.solve(self._target)
 
     def _sweep(self, theta: FloatArray, blocks: IntArray) -> float:
-        total = sum(self._ask(block, theta) for block in blocks.tolist())
+        total = 0.0
+        for block in blocks.tolist():
+            if self.progress.late:
+                break
+            total += self._ask(block, theta)
         self.heard = np.union1d(self.heard, np.flatnonzero(self.sets.sizes))
         return total
 

@@ -66,7 +66,7 @@ class Newton(Solver):
                 # On a quadratic the next gradient is what is left over here: less than the gap asks for is in vain.
                 last = 0.5 * np.sqrt(2.0 * self.tol * abs(point.primal))
                 enough = max(self.residual * float(np.linalg.norm(point.gradient)), float(last))
-                point = _descend(objective, point, _newton_step(objective, point, enough, progress))
+                point = _descend(objective, point, _newton_step(objective, point, enough, progress), progress)
         return progress.solution()
 
 
@@ -119,12 +119,14 @@ def _newton_step(objective: _Objective, point: _Point, enough: float, progress: 
     return step
 
 
-def _descend(objective: _Objective, point: _Point, step: FloatArray) -> _Point:
-    """Halve the step until the objective falls."""
+def _descend(objective: _Objective, point: _Point, step: FloatArray, progress: Progress) -> _Point:
+    """Halve the step until the objective falls, or time is up."""
     slope, length = float(point.gradient @ step), 1.0
     while True:
         reached = objective.at(point.theta + length * step)
         # A convex function has not risen where it still falls, which holds below the rounding of its values too.
         if reached.primal <= point.primal + DECREASE * length * slope or float(reached.gradient @ step) <= 0.0:
             return reached
+        if progress.late:
+            return point
         length *= 0.5

@@ -64,6 +64,11 @@ class Problem(ABC):
         """Where the regulariser is minimal."""
         return np.zeros(self.n_parameters) if self.center is None else self.center
 
+    def inside(self, theta: FloatArray) -> FloatArray:
+        """Return a copy of θ with 0 where its sign is not the one asked for."""
+        point = np.array(theta, dtype=np.float64)
+        return point if self.signs is None else np.where(self.signs * point < 0, 0.0, point)
+
     def objective(self, theta: FloatArray, risk: float, C: float) -> float:
         """Return ½‖θ − center‖² + C·risk."""
         away = theta if self.center is None else theta - self.center

@@ -92,7 +92,7 @@ class Progress:
         self.trace.append(step)
         stopped = self.solver.callback is not None and self.solver.callback(step, self.theta)
         if settled or self.primal - self.bound <= self.solver.tol * abs(self.primal):
-            self.reason = "converged" if certifiable else "stationary"
+            self.reason = "converged" if np.isfinite(step.dual) else "stationary"
         elif stopped:
             self.reason = "callback"
         elif len(self.trace) >= self.solver.max_iter:
@@ -133,14 +133,24 @@ def along(
     before: Solution | None = None
     for C in sorted(set(asked)):
         if before is not None and before.reason == "interrupted":
-            primal = before.primal + (C - before.C) * before.risk
-            last = replace(before.trace[-1], primal=primal)
-            before = replace(before, C=C, primal=primal, trace=(last,))
+            before = _carried(before, C)
         else:
             left = max(solver.time_limit - (time.perf_counter() - began), 1e-9)
-            before = solve(replace(solver, time_limit=left), C, before)
+            try:
+                before = solve(replace(solver, time_limit=left), C, before)
+            except KeyboardInterrupt:
+                if before is None:
+                    raise
+                before = _carried(before, C)
         solutions[C] = before
     return [solutions[C] for C in asked]
+
+
+def _carried(solution: Solution, C: float) -> Solution:
+    """Return the parameters found for a smaller C as what an interrupt left for this one."""
+    primal = solution.primal + (C - solution.C) * solution.risk
+    last = replace(solution.trace[-1], primal=primal)
+    return replace(solution, C=C, primal=primal, reason="interrupted", trace=(last,))
 
 
 def evaluate(

@@ -79,7 +79,7 @@ class Subgradient(Solver):
                 if progress.note(bound, passes):
                     break
                 if 0.5 * float(shortest @ shortest) > _NEAR * gap:
-                    here, length = self._search(visit, planes, here, shortest, _NEAR * gap, 2.0 * length)
+                    here, length = self._search(visit, planes, here, shortest, _NEAR * gap, 2.0 * length, progress)
                     planes.drop(here, gap)
         return progress.solution()
 
@@ -91,6 +91,7 @@ class Subgradient(Solver):
         shortest: FloatArray,
         near: float,
         length: float,
+        progress: Progress,
     ) -> tuple[_Point, float]:
         """Find a point that is lower by enough, or stay here with a plane that touches; give the length of the step.
 
@@ -106,11 +107,11 @@ class Subgradient(Solver):
         there, low = reach(step)
         backtracked = not low
         while not low:
-            if planes.errors(here)[-1] <= near or step < _SHORTEST_STEP:
+            if planes.errors(here)[-1] <= near or step < _SHORTEST_STEP or progress.late:
                 return here, step * norm
             step *= 0.5
             there, low = reach(step)
-        while step < 1.0 and not backtracked:
+        while step < 1.0 and not backtracked and not progress.late:
             farther, _ = reach(min(1.0, 2.0 * step))
             if farther.objective >= there.objective:
                 break

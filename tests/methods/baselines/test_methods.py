@@ -12,8 +12,8 @@ from marginrank.losses.pairwise import NDCGPairwiseHinge, ndcg_weights
 from marginrank.methods.baselines.base import Setting
 from marginrank.methods.baselines.perceptron import JRank, PRank
 from marginrank.methods.baselines.rankboost import PairWeights, RankBoost
-from marginrank.scorers.trees import Tree, Trees
 from marginrank.preparation import QueryMinMax, QueryPercentile, ThresholdBins
+from marginrank.scorers.trees import Tree, Trees
 
 
 def squared_hinge_svm(X, sides, costs, C):

@@ -18,7 +18,7 @@ def _log_add(a, b):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def smoothed_paths(ordered, layout, coefficients, tables, temperature, slacks, first, end):  # type: ignore[no-untyped-def]
-    """Compute μ·log of the mean over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
+    """Compute μ·log of the sum over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
 
     Forward and backward sums over the grid of (i relevant, j irrelevant documents placed) give the probability of every
     step, and with it the mean of the coefficient of each document.
@@ -60,9 +60,6 @@ def smoothed_paths(ordered, layout, coefficients, tables, temperature, slacks, f
                     step = a * scores[end_rel + j] / temperature
                     backward[i, j] = _log_add(backward[i, j], backward[i, j + 1] + step)
         total = forward[n_rel, n_irr]
-        paths = 0.0
-        for r in range(1, n_rel + 1):
-            paths += np.log((n_irr + r) / r)
         ideal, reference = 0.0, 0.0
         for i in range(n_rel):
             ideal += table[i, 0]
@@ -81,4 +78,4 @@ def smoothed_paths(ordered, layout, coefficients, tables, temperature, slacks, f
             rank = fixed[documents[place]] if len(fixed) > 0 else place - begin
             gradient[documents[place]] -= scale * profile[rank]
             reference += scale * profile[rank] * scores[place]
-        slacks.xi[query] = temperature * (total - paths) + ideal - reference
+        slacks.xi[query] = temperature * total + ideal - reference
