@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
+import pandas as pd
 import pytest
 from threadpoolctl import threadpool_info
 
 from marginrank import DataError, Queries, Ranker, evaluate, tune
+from marginrank.losses import StructuredLoss
+from marginrank.methods.baselines.rankboost import RankBoost
+from marginrank.scorers import Additive
+from marginrank.solvers import Auto
 from marginrank.tuning import DEFAULT_CS
 
 
@@ -58,20 +66,31 @@ def test_folds_hold_every_query_out_once_and_train_on_all_at_the_end():
     assert [c.mean for c in other.candidates] != [c.mean for c in one.candidates]
 
 
-def test_profiles_and_scorers_are_chosen_like_C():
+def test_profiles_scorers_and_solvers_are_chosen_like_C():
     maps = ["dorm", "dorm(shape=log)", "dorm(shape=linear)"]
-    chosen = tune(
-        Ranker(measure="ndcg", bound="hinge", tol=1e-3), TRAIN, valid=VALID, Cs=[1.0, 10.0], grid={"feature_map": maps}
-    )
-    assert [one.parameters["feature_map"] for one in chosen.candidates] == [m for m in maps for _ in range(2)]
-    assert chosen.ranker.feature_map == chosen.best.parameters["feature_map"]
+    ranker = Ranker(StructuredLoss("ndcg", "dorm"), bound="hinge", solver=Auto(tol=1e-3))
+    chosen = tune(ranker, TRAIN, valid=VALID, Cs=[1.0, 10.0], grid={"loss__feature_map": maps})
+    assert [one.parameters["loss__feature_map"] for one in chosen.candidates] == [m for m in maps for _ in range(2)]
+    assert chosen.ranker.loss.feature_map == chosen.best.parameters["loss__feature_map"]
     assert "dorm(shape=log)" in str(chosen)
-    bins = tune(Ranker("svmauc", scorer="additive", tol=1e-3), TRAIN, folds=2, Cs=[1.0], grid={"bins": [2, 8]})
-    assert bins.ranker.bins in (2, 8)
+    for one in chosen.candidates:
+        alone = Ranker(
+            StructuredLoss("ndcg", one.parameters["loss__feature_map"]), bound="hinge", solver=Auto(tol=1e-3)
+        )
+        path = dict(zip([1.0, 10.0], alone.fit_path(TRAIN, Cs=[1.0, 10.0]), strict=True))
+        assert one.mean == pytest.approx(path[one.parameters["C"]].score(VALID), abs=1e-12)
+    grid = {"scorer__bins": [2, 8], "solver__tol": [1e-1, 1e-3]}
+    bins = tune(Ranker("svmauc", scorer="additive"), TRAIN, folds=2, Cs=[1.0], grid=grid)
+    assert [(c.parameters["scorer__bins"], c.parameters["solver__tol"]) for c in bins.candidates] == [
+        (2, 0.1), (2, 0.001), (8, 0.1), (8, 0.001)
+    ]  # fmt: skip
+    assert bins.ranker.scorer == Additive(bins=bins.best.parameters["scorer__bins"])
+    assert bins.ranker.solver == Auto(tol=bins.best.parameters["solver__tol"])
+    assert len({one.mean for one in bins.candidates}) > 1
 
 
 def test_table_and_picture(tmp_path):
-    chosen = tune(Ranker("svmmap"), TRAIN, valid=VALID, Cs=[0.1, 1.0], grid={"nonnegative": [False, True]})
+    chosen = tune(Ranker("svmmap"), TRAIN, valid=VALID, Cs=[0.1, 1.0], grid={"scorer__nonnegative": [False, True]})
     text = str(chosen)
     assert text.count("chosen") == 1
     assert text.splitlines()[-1] == "60 validation queries, policy standard, rule best"
@@ -91,8 +110,21 @@ def test_bad_requests():
         tune(Ranker(), TRAIN, folds=41)
     with pytest.raises(ValueError, match="Invalid parameter 'profile'"):
         tune(Ranker(), TRAIN, valid=VALID, grid={"profile": [1]})
+    with pytest.raises(ValueError, match="Linear has no parameter 'bins'; known: nonnegative"):
+        tune(Ranker(), TRAIN, valid=VALID, grid={"scorer__bins": [1]})
+    with pytest.raises(ValueError, match="'C' has no parameters of its own; loss, bound, scorer and solver have"):
+        tune(Ranker(), TRAIN, valid=VALID, grid={"C__x": [1]})
+    with pytest.raises(ValueError, match="C is in the grid; give its values as Cs"):
+        tune(Ranker(), TRAIN, valid=VALID, grid={"C": [1.0]})
+    for values in ([], "standard"):
+        with pytest.raises(ValueError, match=r"the grid has .* for scaling; give a list of values"):
+            tune(Ranker(), TRAIN, valid=VALID, grid={"scaling": values})
+    with pytest.raises(ValueError, match="time_limit is 0; it must be positive"):
+        tune(Ranker(), TRAIN, valid=VALID, time_limit=0)
+    with pytest.raises(DataError, match="one query cannot be cut into folds"):
+        tune(Ranker(), TRAIN[0])
     empty = Queries.from_arrays(VALID.X, np.zeros(VALID.n_documents), qid=np.repeat(np.arange(60), 10))
-    with pytest.raises(DataError, match="no query that was held out has a relevant document"):
+    with pytest.raises(DataError, match="no validation query has a relevant document"):
         tune(Ranker(), TRAIN, valid=empty)
 
 
@@ -101,3 +133,128 @@ def test_threads_of_linear_algebra_are_as_before():
     for _ in range(3):
         tune(Ranker("svmmap"), TRAIN, folds=4, Cs=[0.1, 1.0], n_jobs=2)
     assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+def rows_of(queries, order=None):
+    """Arrays with the query of each row."""
+    order = np.arange(queries.n_documents) if order is None else order
+    qid = np.repeat([f"q{number}" for number in queries.query_ids.tolist()], queries.lengths)
+    return queries.X[order], queries.grades[order], qid[order]
+
+
+def means(selection):
+    return [one.mean for one in selection.candidates]
+
+
+def test_arrays_frames_and_queries_are_tuned_alike():
+    X, y, qid = rows_of(TRAIN)
+    queries = Queries.from_arrays(X, y, qid=qid)
+    options = {"folds": 3, "Cs": [0.1, 10.0]}
+    expected = tune(Ranker("svmauc"), queries, **options)
+    names = ["a", "b", "c", "d", "e"]
+    for features in (X, pd.DataFrame(X, columns=names)):
+        found = tune(Ranker("svmauc"), features, y, qid=qid, **options)
+        assert means(found) == means(expected)
+        assert np.array_equal(found.ranker.predict(features), expected.ranker.predict(queries))
+    assert found.ranker.feature_names_in_.tolist() == names
+    assert found.ranker.model_.selection == found.to_dict()
+    by_group = tune(Ranker("svmauc"), X, y, group=[10] * 40, valid=rows_of(VALID), Cs=[0.1, 10.0])
+    assert means(by_group) == means(tune(Ranker("svmauc"), TRAIN, valid=VALID, Cs=[0.1, 10.0]))
+    with pytest.raises(DataError, match="y is missing"):
+        tune(Ranker(), X, qid=qid)
+
+
+@pytest.mark.parametrize("ranker", [Ranker("svmauc", solver=Auto(tol=1e-9)), RankBoost(10)], ids=["loss", "baseline"])
+def test_folds_do_not_depend_on_the_order_of_rows(ranker):
+    sorted_rows = tune(ranker, *rows_of(TRAIN)[:2], qid=rows_of(TRAIN)[2], folds=3, Cs=[0.1, 10.0])
+    X, y, qid = rows_of(TRAIN, np.random.default_rng(5).permutation(TRAIN.n_documents))
+    shuffled = tune(ranker, X, y, qid=qid, folds=3, Cs=[0.1, 10.0])
+    assert means(shuffled) == pytest.approx(means(sorted_rows), abs=1e-12)
+    assert shuffled.ranker.coef_ == pytest.approx(sorted_rows.ranker.coef_, abs=1e-6)
+
+
+def test_a_baseline_of_its_own_is_one_candidate():
+    chosen = tune(RankBoost(), TRAIN, folds=3, grid={"rounds": [1, 20]})
+    assert [one.parameters["rounds"] for one in chosen.candidates] == [1, 20]
+    assert chosen.ranker.rounds == chosen.best.parameters["rounds"] == 20
+    again = RankBoost(20).fit(TRAIN)
+    assert np.array_equal(chosen.ranker.coef_, again.coef_)
+    path = RankBoost(5).fit_path(TRAIN, Cs=[1.0, 2.0])
+    assert np.array_equal(path[0].coef_, path[1].coef_)
+
+
+class StopAfter:
+    """A callback that stops after so many iterations, and counts those after it."""
+
+    def __init__(self, n):
+        self.n, self.seen, self.lock = n, 0, threading.Lock()
+
+    def __call__(self, *_):
+        with self.lock:
+            self.seen += 1
+            return self.seen >= self.n
+
+
+@pytest.mark.parametrize("how", [{"valid": VALID}, {"folds": 4}], ids=["valid", "folds"])
+def test_a_callback_that_stops_leaves_what_was_finished(how):
+    """Paths of C go up, so the small C are finished; of them nothing may be lost, and nothing else may be chosen."""
+    options = {"Cs": [1e-4, 1e-3, 1e4], "n_jobs": 1, **how}
+    counted = StopAfter(np.inf)
+    whole = tune(Ranker("svmmap", solver=Auto(tol=1e-6)), TRAIN, callback=counted, **options)
+    assert whole.complete
+    stop = StopAfter(counted.seen - 2)
+    part = tune(Ranker("svmmap", solver=Auto(tol=1e-6)), TRAIN, callback=stop, **options)
+    assert not part.complete
+    assert "stopped before everything was tried" in str(part)
+    assert part.ranker.model_.selection["complete"] is False
+    by_C = {one.parameters["C"]: one.mean for one in whole.candidates}
+    assert len(part.candidates) >= 2
+    assert {one.parameters["C"]: one.mean for one in part.candidates}.items() <= by_C.items()
+    assert part.ranker.solution_.reason == "converged"
+    assert part.best.parameters["C"] == part.ranker.C
+    assert part.ranker.score(VALID) > 0.3
+
+
+def test_a_search_that_is_stopped_at_once_returns_what_it_has():
+    stop = StopAfter(1)
+    part = tune(Ranker("svmmap"), TRAIN, folds=4, Cs=[0.1, 1.0], callback=stop, n_jobs=1, grid={"scaling": [None]})
+    assert not part.complete
+    assert part.ranker.solution_.reason == "callback"
+    assert part.ranker.predict(VALID).shape == (600,)
+    assert part.ranker.trained_on_["queries"] == 30
+    # One iteration of each C of the first fold, and no more.
+    assert stop.seen == 2
+    assert [one.parameters for one in part.candidates] == [{"scaling": None, "C": C} for C in (0.1, 1.0)]
+
+
+def test_settings_judged_on_some_folds_only_are_left_out():
+    """A stop in the last fold: its C is trained to the end on the others, and yet not compared."""
+    counted = StopAfter(np.inf)
+    tune(Ranker("svmmap"), TRAIN, folds=3, Cs=[10.0], callback=counted, n_jobs=1, grid={"scaling": [None]})
+    of_one = counted.seen
+    stop = StopAfter(of_one + 1)
+    grid = {"scaling": [None, "query-minmax"]}
+    part = tune(Ranker("svmmap"), TRAIN, folds=3, Cs=[10.0], callback=stop, n_jobs=1, grid=grid)
+    assert [one.parameters["scaling"] for one in part.candidates] == [None]
+
+
+def test_the_final_training_is_given_up_rather_than_cut_short():
+    counted = StopAfter(np.inf)
+    whole = tune(Ranker("svmmap"), TRAIN, folds=3, Cs=[10.0], callback=counted, n_jobs=1)
+    part = tune(Ranker("svmmap"), TRAIN, folds=3, Cs=[10.0], callback=StopAfter(counted.seen - 3), n_jobs=1)
+    assert means(part) == means(whole)
+    assert (whole.complete, part.complete) == (True, False)
+    assert part.ranker.solution_.reason == "converged"
+    assert part.ranker.trained_on_["queries"] in (26, 27)
+    assert whole.ranker.trained_on_["queries"] == 40
+
+
+def test_a_time_limit_ends_the_search():
+    began = time.perf_counter()
+    slow = Ranker("svmmap", solver=Auto(tol=0.0, max_iter=10**6))
+    part = tune(slow, TRAIN, valid=VALID, Cs=[1.0, 10.0, 100.0], time_limit=0.2)
+    assert time.perf_counter() - began < 5
+    assert not part.complete
+    assert part.ranker.score(VALID) > 0.3
+    enough = tune(Ranker("svmmap"), TRAIN, valid=VALID, Cs=[1.0], time_limit=1000.0)
+    assert enough.complete

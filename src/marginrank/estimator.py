@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -138,8 +138,14 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         return [first._with_model(C, model) for C, model in zip(values, models, strict=True)]
 
     def _with_model(self, C: float, model: Model) -> Self:
-        other = clone(self).set_params(C=C)
+        other = self._with_parameters({"C": C})
         other._adopt(model)
+        return other
+
+    def _with_parameters(self, parameters: Mapping[str, Any]) -> Self:
+        """Return a ranker that is not fitted, with other parameters; a C is left out where there is none."""
+        known = self.get_params(deep=False)
+        other = clone(self).set_params(**{n: value for n, value in parameters.items() if n != "C" or n in known})
         return cast("Self", other)
 
     def _adopt(self, model: Model) -> None:

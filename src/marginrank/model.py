@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final, Self, cast
 
 import numpy as np
@@ -221,44 +221,44 @@ class Model:
         """Return all arrays that the model is made of."""
         steps = [(step.primal, step.dual, step.seconds, step.passes) for step in self.solution.trace]
         arrays = {"theta": self.theta, "trace": np.array(steps, dtype=np.float64).reshape(-1, 4), **self.form.arrays()}
-        return arrays | {f"{_SCALER}{name}": array for name, array in self._learned_by_scaler.items()}
-
-    @cached_property
-    def _learned_by_scaler(self) -> dict[str, AnyArray]:
-        """What the scaling learned: its float arrays."""
-        learned = {} if self.scaler is None else vars(self.scaler)
-        return {name: v for name, v in learned.items() if isinstance(v, np.ndarray) and v.dtype.kind == "f"}
+        learned = [] if self.scaler is None else _learned(self.scaler)
+        return arrays | {f"{_SCALER}{name}": getattr(self.scaler, name) for name in learned}
 
     @classmethod
     def from_parts(cls, described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Self:
         """Make a model of what `describe` and `arrays` returned; anything else is an error."""
-        forms, n_features = all_forms(), int(described["n_features"])
+        forms, n_features, names = all_forms(), described["n_features"], described["feature_names"]
+        if type(n_features) is not int or n_features < 0:
+            raise ValueError(f"{n_features!r} is no number of features")
         if described["form"] not in forms:
             raise ValueError(f"unknown form {described['form']!r}")
         if described["stopped"] not in _REASONS:
             raise ValueError(f"unknown reason to stop {described['stopped']!r}")
-        names = described["feature_names"]
-        health = described["health"]
-        return cls(
-            form=forms[described["form"]].from_arrays(arrays, n_features),
-            solution=Solution(
-                np.asarray(arrays["theta"], dtype=np.float64),
-                float(described["C"]),
-                _or(described["objective"], np.nan),
-                _or(described["lower_bound"], -np.inf),
-                _or(described["average_slack"], np.nan),
-                described["stopped"],
-                tuple(Step(*row) for row in arrays["trace"].tolist()),
-            ),
+        if not isinstance(described["selection"], dict | NoneType):
+            raise ValueError("the selection is not a table")
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError("feature names are not a list of text")
+        form, health = forms[described["form"]].from_arrays(arrays, n_features), described["health"]
+        scaler = None if described["scaling"] is None else _scaler(described["scaling"], n_features, names, arrays)
+        model = cls(
+            form=form,
+            solution=_solution(described, arrays),
             n_features=n_features,
             method=Method(**{name: described[name] for name in Method.__dataclass_fields__}),
             provenance=Provenance(**described["trained_on"]),
-            feature_names=None if names is None else tuple(str(name) for name in names),
+            feature_names=None if names is None else tuple(names),
             scaling=described["scaling"],
-            scaler=None if described["scaling"] is None else _scaler(described["scaling"], n_features, names, arrays),
+            scaler=scaler,
             health=None if health is None else Health(**{name: _or(value, np.nan) for name, value in health.items()}),
             selection=described["selection"],
         )
+        unknown = sorted(set(arrays) - set(model.arrays()))
+        if unknown:
+            raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")
+        for record in (model.method, model.provenance, model.health):
+            if record is not None:
+                _check_types(record)
+        return model
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to a file; see `marginrank.model_file` for the format."""
@@ -293,8 +293,41 @@ class reading:  # noqa: N801
         """Name the file."""
         if isinstance(error, DataError):
             raise DataError(error.problem, path=self.path) from None
-        if isinstance(error, KeyError | IndexError | TypeError | ValueError | AttributeError | LookupError):
+        if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
             raise DataError(f"this model is incomplete or contradicts itself ({error}); save it again", path=self.path)
+
+
+#: What values of a dataclass may be, by how its fields are declared.
+_DECLARED: Final[Mapping[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "str | None": (str, NoneType),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "Mapping[str, Any]": (dict,),
+}
+
+
+def _check_types(record: Any) -> None:
+    for one in fields(record):
+        value = getattr(record, one.name)
+        kinds = _DECLARED[str(one.type)]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise ValueError(f"{one.name} is {value!r}; it has to be {one.type}")
+
+
+def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Solution:
+    names = {"C": np.nan, "objective": np.nan, "lower_bound": -np.inf, "average_slack": np.nan}
+    figures = {name: _or(described[name], missing) for name, missing in names.items()}
+    for name, figure in figures.items():
+        if not isinstance(figure, int | float) or isinstance(figure, bool):
+            raise ValueError(f"{name} is {figure!r}, which is no number")
+    theta, trace = arrays["theta"], arrays["trace"]
+    if theta.dtype != np.float64 or trace.dtype != np.float64 or trace.ndim != 2 or not len(trace):
+        raise ValueError(f"theta is of type {theta.dtype}, and the trace of shape {trace.shape} and type {trace.dtype}")
+    steps = tuple(Step(*row) for row in trace.tolist())
+    C, primal, dual, risk = (float(figure) for figure in figures.values())
+    return Solution(theta, C, primal, dual, risk, described["stopped"], steps)
 
 
 def _scaler(scaling: str, n_features: int, names: Any, arrays: Mapping[str, AnyArray]) -> FeatureTransformer:
@@ -304,15 +337,17 @@ def _scaler(scaling: str, n_features: int, names: Any, arrays: Mapping[str, AnyA
     scaler.n_features_in_ = n_features
     if names is not None:
         scaler.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
-    known = type(scaler).__annotations__
-    for key, array in arrays.items():
-        if key.startswith(_SCALER):
-            if key.removeprefix(_SCALER) not in known:
-                raise ValueError(f"scaling {scaling!r} learns nothing called {key!r}")
-            if array.shape != (n_features,) or not np.isfinite(array).all():
-                raise ValueError(f"{key} has shape {array.shape}; it needs one finite number per feature")
-            setattr(scaler, key.removeprefix(_SCALER), array)
+    for name in _learned(scaler):
+        array = arrays[f"{_SCALER}{name}"]
+        if array.shape != (n_features,) or array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"{_SCALER}{name} has shape {array.shape}; it needs one finite number per feature")
+        setattr(scaler, name, array)
     return scaler
+
+
+def _learned(scaler: FeatureTransformer) -> list[str]:
+    """Names of what a scaling learns: the arrays that its class declares."""
+    return [name for name in vars(type(scaler)).get("__annotations__", {}) if name.endswith("_")]
 
 
 def _or(value: Any, missing: float) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
@@ -65,7 +65,7 @@ def write_model(
     >>> kind, header["C"], arrays["theta"].tolist()
     ('ranker', 2.0, [0.5, -1.0])
     """
-    tensors = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
+    tensors = {name: _little_endian(array) for name, array in sorted(arrays.items())}
     for name, array in tensors.items():
         if array.dtype.name not in _TYPES:
             raise TypeError(f"array {name!r} has dtype {array.dtype}; a model file holds {', '.join(_TYPES)}")
@@ -76,9 +76,10 @@ def write_model(
         "header": header,
         "arrays": {name: _array_digest(array) for name, array in tensors.items()},
     }
-    text = json.dumps({**document, "digest": _digest(document)}, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    text = _dumps({**document, "digest": _digest(document)})
     with atomic_path(path, overwrite=overwrite) as place:
-        save_file(tensors, place, metadata={_ENTRY: text})
+        # Not by save_file, whose files only their owner can read.
+        place.write_bytes(save(tensors, metadata={_ENTRY: text}))
 
 
 def is_model(path: Path) -> bool:
@@ -106,7 +107,7 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArra
         with safe_open(place, "numpy") as file:
             document = _parse((file.metadata() or {}).get(_ENTRY), place)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, TypeError, ValueError, OverflowError, MemoryError) as error:
+    except (SafetensorError, OSError, TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(_describe(place, error), path=place) from None
@@ -133,15 +134,25 @@ def _parse(text: str | None, place: Path) -> dict[str, Any]:
             f"{_FORMAT_VERSION}; update marginrank or save the model again",
             path=place,
         )
-    digest = document.pop("digest", None)
+    # Text that reads the same but is not what was written, such as 1E-6 for 1e-6, is damage too.
+    written, digest = _dumps(document), document.pop("digest", None)
     expected = {"kind": str, "header": dict, "arrays": dict}
-    if any(not isinstance(document.get(name), kind) for name, kind in expected.items()) or digest != _digest(document):
+    whole = all(isinstance(document.get(name), kind) for name, kind in expected.items())
+    if not whole or written != text or digest != _digest(document):
         raise DataError("damaged model file (the header does not match its digest); copy it again", path=place)
     return dict(document)
 
 
+def _dumps(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True)
+
+
 def _digest(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, allow_nan=False, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_dumps(document).encode()).hexdigest()
+
+
+def _little_endian(array: AnyArray) -> AnyArray:
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
 def _array_digest(array: AnyArray) -> str:

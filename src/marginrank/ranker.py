@@ -24,7 +24,7 @@ from marginrank.methods.tight import BoundChoice, Tight, parse_bound
 from marginrank.methods.training import Fit, Training
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Method as MethodRecord
-from marginrank.model import Model
+from marginrank.model import Model, reading
 from marginrank.scorers.base import PreparedScorer, Scorer, parse_scorer
 from marginrank.solvers.base import Callback, Solver, parse_solver
 from marginrank.typing import FloatArray
@@ -33,6 +33,7 @@ from marginrank.typing import FloatArray
 _PATIENCE: Final = 10
 #: Parameters that say how a loss is minimised, and mean nothing to a baseline.
 _OF_LOSSES: Final = ("bound", "solver", "warm_start")
+_SET_BELOW: Final = ("method", "measure", "loss", "scaling", "random_state")
 
 
 class Ranker(BaseRanker):
@@ -123,9 +124,12 @@ class Ranker(BaseRanker):
                 outer, _, rest = name.partition("__")
                 inner.setdefault(outer, {})[rest] = value
         for name, values in inner.items():
-            setattr(self, name, self._component(name).with_params(**values))
+            component = self._component(name).with_params(**values)
             if name == "loss":
+                # The loss of a preset keeps the bound that the preset has.
+                self.bound = self._bound(self._method()) if self.bound is None else self.bound
                 self.method = self.measure = None
+            setattr(self, name, component)
         return self
 
     def _component(self, name: str) -> Component:
@@ -145,10 +149,10 @@ class Ranker(BaseRanker):
         raise ValueError(f"{name!r} has no parameters of its own; loss, bound, scorer and solver have")
 
     def _method(self) -> Method:
-        given = {name: getattr(self, name) for name in ("method", "measure", "loss")}
-        for name, value in given.items():
+        for name, value in self.get_params(deep=False).items():
             if isinstance(value, NotInFile):
                 raise DataError(f"{value.reason}; set it with set_params({name}=...) before fitting again")
+        given = {name: getattr(self, name) for name in ("method", "measure", "loss")}
         chosen = [name for name, value in given.items() if value is not None]
         if len(chosen) > 1:
             raise ValueError(f"give one of method, measure and loss, not {' and '.join(chosen)}")
@@ -236,7 +240,8 @@ class Ranker(BaseRanker):
         solver = parse_solver(self.solver)
         limit = np.inf if self.time_limit is None else self.time_limit
         solver = replace(solver, time_limit=min(solver.time_limit, limit), callback=callback or solver.callback)
-        if self.random_state is not None and "random_state" in solver.get_params():
+        # A seed of the solver's own comes first.
+        if solver.get_params().get("random_state") == 0:
             solver = solver.with_params(random_state=self.random_state)
         return solver
 
@@ -269,7 +274,7 @@ class Ranker(BaseRanker):
         known = baseline.get_params(deep=False)
         for name, parameter in inspect.signature(Ranker).parameters.items():
             value = getattr(self, name)
-            if name in ("method", "measure", "loss") or value is None or value == parameter.default:
+            if name in _SET_BELOW or value is None or _same(name, value, parameter.default):
                 continue
             if name in _OF_LOSSES:
                 raise ValueError(
@@ -279,8 +284,8 @@ class Ranker(BaseRanker):
                 baseline.set_params(**{name: value})
             elif name == "scorer":
                 raise ValueError(f"preset {method.preset!r} has a form of its own; leave out scorer")
-        if "scaling" in known:
-            baseline.set_params(scaling=self.scaling)
+        # None means something for these two.
+        baseline.set_params(scaling=self.scaling, random_state=self.random_state)
         return baseline  # type: ignore[no-any-return]
 
     @property
@@ -298,9 +303,10 @@ class Ranker(BaseRanker):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        scorer = parse_scorer(self.scorer)
-        tags.input_tags.sparse = scorer.takes_sparse
-        tags.input_tags.allow_nan = scorer.takes_nan
+        if not isinstance(self.scorer, NotInFile):
+            scorer = parse_scorer(self.scorer)
+            tags.input_tags.sparse = scorer.takes_sparse
+            tags.input_tags.allow_nan = scorer.takes_nan
         return tags
 
 
@@ -317,6 +323,15 @@ def _loss_of(method: Method) -> Loss:
     return method.loss
 
 
+def _same(name: str, value: Any, default: Any) -> bool:
+    """Whether a parameter is its default, which ``Auto()`` is for ``auto``."""
+    if name == "solver":
+        return parse_solver(value) == parse_solver(default)
+    if name == "scorer":
+        return parse_scorer(value) == parse_scorer(default)
+    return bool(value == default)
+
+
 def load(path: str | Path) -> BaseRanker:
     """Read a ranker that `save` wrote; it predicts what the saved one did, bit for bit, and can be fitted again.
 
@@ -325,19 +340,18 @@ def load(path: str | Path) -> BaseRanker:
         DataError: The file is not a model, damaged, cut short, or of a newer version.
     """
     model = Model.load(path)
-    try:
+    with reading(path):
         return ranker_of(model)
-    except (KeyError, TypeError, ValueError, LookupError) as error:
-        raise DataError(f"this model is incomplete or contradicts itself ({error}); save it again", path=path) from None
 
 
 def ranker_of(model: Model) -> BaseRanker:
     """Return the fitted estimator that a model came from, with its parameters."""
     all_presets()  # loads the baselines
     kinds = {kind.__name__: kind for kind in _subclasses(BaseRanker)}  # type: ignore[type-abstract]
-    name = model.method.estimator
-    kind = kinds.get(name, Ranker)
-    ranker = kind(**{name: _parameter(name, spec) for name, spec in model.method.parameters.items()})
+    estimator = model.method.estimator
+    if estimator not in kinds:
+        raise DataError(f"this is the model of a {estimator}; import the module that defines it before loading")
+    ranker = kinds[estimator](**{name: _parameter(name, spec) for name, spec in model.method.parameters.items()})
     ranker._adopt(model)
     return ranker
 
@@ -347,6 +361,8 @@ def _parameter(name: str, spec: Any) -> Any:
         return NotInFile(str(spec.get("reason")))
     try:
         return from_spec(spec)
+    except KeyError:
+        raise
     except LookupError as error:
         return NotInFile(f"{name}: {error.args[0]}")
 

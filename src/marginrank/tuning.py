@@ -60,7 +60,8 @@ class Selection:
         rule: ``best``, or ``one-se``.
         held_out: What the criterion was measured on.
         complete: Whether everything was tried and trained to the end; False after a time limit or a callback that
-            stopped the search. The ranker is then the best there is, perhaps trained on a part of the queries.
+            stopped the search. The candidates are then those that were tried on all validation queries, if there are
+            any, and with folds the ranker is that of the first fold.
     """
 
     candidates: tuple[Candidate, ...]
@@ -193,6 +194,7 @@ def tune(
     values = sorted({float(C) for C in Cs})
     if not values:
         raise ValueError("Cs is empty; give at least one C")
+    settings = _settings(grid or {})
     queries = as_queries(X, y, qid, group, None, allow_nan=ranker._takes_nan)
     judge = _Judge(criterion or ranker.criterion, parse_policy(policy))
     held_out = None
@@ -201,17 +203,18 @@ def tune(
     search = _Search(
         ranker,
         _folds(queries, 5 if folds is None else folds, random_state) if held_out is None else [(queries, held_out)],
-        [dict(zip(grid or {}, chosen, strict=True)) for chosen in product(*(grid or {}).values())],
+        settings,
         values,
         judge,
         _Stop(callback, np.inf if time_limit is None else time_limit),
     )
     candidates = search.run(n_jobs)
     chosen = _choose([candidate for candidate, _ in candidates], rule)
-    best, trained = candidates[chosen]
-    final = trained
+    best, final = candidates[chosen]
     if held_out is None and not search.stop.stopped:
-        final = clone(ranker).set_params(**best.parameters).fit(queries, callback=search.stop)
+        on_all = final._with_parameters(best.parameters).fit(queries, callback=search.stop)
+        # A ranker that was trained to the end on most of the queries is worth more than one that was not, on all.
+        final = final if search.stop.stopped else on_all
     complete = not search.stop.stopped
     what = f"{len(queries):,} queries in {len(search.splits)} folds"
     if held_out is not None:
@@ -228,6 +231,20 @@ def tune(
     )
     final.model_ = final.model_.with_selection(selection.to_dict())
     return selection
+
+
+def _settings(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return all combinations of the values of parameters.
+
+    >>> _settings({"scorer__bins": [64, 255], "weighting": [None]})
+    [{'scorer__bins': 64, 'weighting': None}, {'scorer__bins': 255, 'weighting': None}]
+    """
+    if "C" in grid:
+        raise ValueError("C is in the grid; give its values as Cs")
+    for name, values in grid.items():
+        if isinstance(values, str) or not len(values):
+            raise ValueError(f"the grid has {values!r} for {name}; give a list of values")
+    return [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values())]
 
 
 class _Stop:
@@ -281,7 +298,7 @@ class _Search:
     stop: _Stop
 
     def run(self, n_jobs: int | None) -> list[tuple[Candidate, BaseRanker]]:
-        """Return the settings that were tried on every split, each with a ranker; at least one, or an error."""
+        """Return the settings that were tried on every split, each with the ranker of the first; at least one."""
         rankers = [clone(self.ranker).set_params(**setting) for setting in self.settings]
         # A method without C is the same for all.
         paths = [list(self.Cs) if one._path_of_C else [self.ranker.C] for one in rankers]
@@ -299,15 +316,22 @@ class _Search:
         # Threads that limit BLAS one by one would undo each other's limits.
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
             trained = list(pool.map(work, range(len(tasks))))
-        candidates = []
+        finished: list[tuple[Candidate, BaseRanker]] = []
+        others: list[tuple[Candidate, BaseRanker]] = []
         for number, setting in enumerate(self.settings):
             of_folds = trained[number * len(self.splits) : (number + 1) * len(self.splits)]
             done = [path for path in of_folds if path is not None]
             for at, C in enumerate(paths[number] if done else []):
-                candidates.append((_candidate({**setting, "C": C}, [path[at] for path in done]), done[0][at][0]))
-        # What was not trained to the end says little about its setting.
-        finished = [one for one in candidates if one[1].solution_.reason not in ("callback", "interrupted")]
-        return finished if finished and self.stop.stopped else candidates
+                of_C = [path[at] for path in done]
+                candidate = _candidate({**setting, "C": C}, of_C), of_C[0][0]
+                # What was not trained to the end, or not judged on all folds, says little about its setting.
+                whole = len(done) == len(of_folds) and not any(_was_stopped(ranker) for ranker, _ in of_C)
+                (finished if whole else others).append(candidate)
+        return finished or others
+
+
+def _was_stopped(ranker: BaseRanker) -> bool:
+    return ranker.solution_.reason in ("callback", "interrupted")
 
 
 def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Queries, Queries]]:

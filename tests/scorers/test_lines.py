@@ -13,7 +13,7 @@ from marginrank.errors import DataError
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.plots import plot_shapes
 from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import PreparedAdditive
+from marginrank.scorers.additive import Additive, PreparedAdditive
 from marginrank.scorers.bins import Bins
 from marginrank.solvers.bundle import Bundle
 from tests.scorers.test_additive import features, ranking_problem, spacings
@@ -162,8 +162,9 @@ def test_signs_make_lines_monotone():
     queries = ranking_problem(n_queries=15)
     bins = Bins.learn(queries.X, 6, "quantile", shape="lines")
     risk, solver = RankingRisk(PreparedAdditive(queries, bins), StructuredLoss("ap")), Bundle(tol=1e-9)
-    free = solver.minimize(risk.parts, bins.n_parameters, 2.0)
-    kept = solver.minimize(risk.parts, bins.n_parameters, 2.0, signs=bins.signs({0: "decreasing", 1: "increasing"}))
+    free = solver.minimize(risk, 2.0)
+    risk.signs = bins.signs({0: "decreasing", 1: "increasing"})
+    kept = solver.minimize(risk, 2.0)
     assert np.diff(bins.shapes(free.theta)[0].values).max() > 0
     assert np.diff(bins.shapes(kept.theta)[0].values).max() <= 0
     assert np.diff(bins.shapes(kept.theta)[1].values).min() >= 0
@@ -173,7 +174,7 @@ def test_signs_make_lines_monotone():
 
 def test_a_model_of_lines_can_be_saved_read_and_drawn(tmp_path):
     queries = ranking_problem(n_queries=20)
-    ranker = Ranker("ranksvm-squared", scorer="additive", shape="lines", bins=20).fit(queries)
+    ranker = Ranker("ranksvm-squared", scorer=Additive(bins=20, shape="lines")).fit(queries)
     ranker.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.bins_.shape == "lines"

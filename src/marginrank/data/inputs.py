@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import Queries, check_finite
+from marginrank.data.queries import Queries, as_weights, check_finite
 from marginrank.errors import DataError
-from marginrank.typing import FloatArray
 
 #: Queries that decide: themselves, or (X, y, qid).
 Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
@@ -30,20 +29,27 @@ def as_queries(
         if y is None:
             raise DataError("y is missing; give one grade per row")
         features = X if hasattr(X, "tocsr") else np.asarray(X)
-        return Queries.from_arrays(features, y, qid=qid, group=group, query_weights=query_weights, allow_nan=allow_nan)
+        return Queries.from_arrays(
+            features,
+            y,
+            qid=qid,
+            group=group,
+            query_weights=query_weights,
+            feature_names=_column_names(X),
+            allow_nan=allow_nan,
+        )
     if y is not None or qid is not None or group is not None:
         raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
     check_finite(X.X, allow_nan)
     if query_weights is None:
         return X
-    return replace(X, query_weights=_weights(query_weights, len(X)))
+    return replace(X, query_weights=as_weights(query_weights, len(X)))
 
 
-def _weights(weights: npt.ArrayLike, n_queries: int) -> FloatArray:
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n_queries,) or not np.isfinite(checked).all() or (checked < 0).any():
-        raise DataError(f"query_weights are one finite number from 0 on per query; there are {n_queries} queries")
-    return checked
+def _column_names(X: Any) -> list[str] | None:
+    """Names of the columns of a frame; None where they are not text."""
+    names = list(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:

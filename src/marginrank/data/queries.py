@@ -107,7 +107,7 @@ class Queries:
             X=features,
             offsets=offsets,
             query_ids=ids,
-            query_weights=_as_weights(query_weights, len(ids)),
+            query_weights=as_weights(query_weights, len(ids)),
             feature_names=names,
             rows=rows,
             **cast("Any", columns),
@@ -393,7 +393,8 @@ def _as_numbers(name: str, values: npt.ArrayLike) -> FloatArray:
         raise DataError(f"{name} holds values that are no numbers: {error}") from None
 
 
-def _as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | None:
+def as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | None:
+    """Check query weights: one finite number per query, none below 0 and not all 0."""
     if weights is None:
         return None
     array = _as_numbers("query_weights", weights)

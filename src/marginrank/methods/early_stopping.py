@@ -37,25 +37,27 @@ class EarlyStopping:
     patience: int
     scores: Scores
     callback: Callback | None = None
-    values: list[float] = field(default_factory=list, init=False)
     best: tuple[float, FloatArray, Step] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.patience < 1:
             raise ValueError(f"patience is {self.patience}; wait for at least one iteration")
         self._mix = parse_mix(self.criterion)
-        self._waited = 0
+        self._waited, self._passes = 0, 0.0
         self._last: FloatArray | None = None
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:
         """Measure a point, and return whether to stop."""
         stop = bool(self.callback is not None and self.callback(step, theta))
+        if self._passes > step.passes:
+            # Another solver has begun, with another objective: the tight bound after a hinge that collapsed.
+            self.best, self._last, self._waited = None, None, 0
+        self._passes = step.passes
         if self._last is not None and np.array_equal(self._last, theta):
             self._waited += 1
         else:
             self._last = theta
             value = self._measure(theta)
-            self.values.append(value)
             improved = self.best is None or value > self.best[0]
             self._waited = 0 if improved else self._waited + 1
             if improved:

@@ -9,13 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from marginrank import DataError, Ranker, evaluate, load, tune
 from marginrank.errors import FractionalGradesWarning
-from marginrank.methods import PRESETS, parse_preset
+from marginrank.methods import all_presets, parse_preset
+from marginrank.methods.baselines.base import LinearBaseline, Setting, in_canonical_order
+from marginrank.scorers import Additive, Linear
 from marginrank.scorers.trees import Trees
+from marginrank.solvers import Auto
 
-BASELINES = [name for name, preset in PRESETS.items() if preset.kind == "baseline"]
+BASELINES = [name for name, preset in all_presets().items() if preset.kind == "baseline"]
 SHORT = {"rankboost": "rankboost@20", "mcrank": "mcrank@5", "lambdarank": "lambdarank@5"}
 
 
@@ -29,11 +33,12 @@ def name(request):
 
 def test_every_baseline_learns_and_is_the_same_after_a_file(name, judged, tmp_path):
     queries = judged(feature_names=["bm25", "age", "noise", "one"])
-    ranker = Ranker(name, C=10.0, random_state=0, n_jobs=1).fit(queries)
+    ranker = Ranker(name, C=10.0, n_jobs=1).fit(queries)
     scores = ranker.predict(queries)
     by_noise = evaluate(queries, queries.X[:, 2], "ndcg").mean["ndcg"]
     assert evaluate(queries, scores, "ndcg").mean["ndcg"] > by_noise + 0.1
-    assert (ranker.gap_, ranker.bound_, ranker.solver_, ranker.health_) == (np.inf, None, None, None)
+    assert (ranker.gap_, ranker.model_.method.bound, ranker.model_.method.solver) == (np.inf, None, None)
+    assert ranker.health_ is None
     assert np.isfinite(ranker.objective_)
     assert ranker.coef_.shape == (ranker.form_.n_parameters,)
     by_rows = np.random.default_rng(0).permutation(len(scores))
@@ -44,68 +49,92 @@ def test_every_baseline_learns_and_is_the_same_after_a_file(name, judged, tmp_pa
     assert np.array_equal(again.predict(queries), scores)
     with pytest.warns(UserWarning, match="valid feature names"):
         assert again.predict(X, qid=qid) == pytest.approx(scores[by_rows], abs=1e-12)
-    for attribute in ("gap_", "objective_", "n_iter_", "measure_", "loss_", "scaling_", "trained_on_", "health_"):
-        assert getattr(again, attribute) == getattr(ranker, attribute), attribute
-    assert again.form_.kind == ranker.form_.kind
+    assert again.model_.describe() == ranker.model_.describe()
     assert np.array_equal(again.fit(queries).predict(queries), scores)
 
 
 def test_what_says_how_a_loss_is_minimised_is_refused(name, judged):
     queries = judged()
-    for option in (
-        {"bound": "tight"},
-        {"solver": "bundle"},
-        {"nonnegative": True},
-        {"anneal": 3},
-        {"start": np.ones(4)},
-    ):
+    for option in ({"bound": "tight"}, {"solver": "bundle"}, {"solver": Auto(tol=1e-9)}, {"warm_start": True}):
         key = next(iter(option))
-        with pytest.raises(ValueError, match=f"{key} is for methods with a loss, and preset '{name}' is a baseline"):
+        with pytest.raises(ValueError, match=f"{key} is for methods with a loss, and '{name}' is a baseline"):
             Ranker(name, **option).fit(queries)
-    with pytest.raises(ValueError, match="feature_map goes with measure"):
-        Ranker(name, feature_map="dorm").fit(queries)
-    with pytest.raises(DataError, match="no query carries an order"):
+    with pytest.raises(ValueError, match=f"'{name}' is a baseline and has no loss"):
+        Ranker(name).set_params(loss__feature_map="dorm")
+    with pytest.raises(DataError, match="every query has a single document or a single grade"):
         Ranker(name).fit(queries.X, np.ones(240), group=[8] * 30)
+
+
+def test_the_defaults_of_a_ranker_mean_the_same_as_objects(name, judged):
+    """The command line gives objects, and they are what their spellings stand for."""
+    queries = judged()
+    spelled = Ranker(name, n_jobs=1).fit(queries)
+    as_objects = Ranker(name, n_jobs=1, scorer=Linear(), solver=Auto()).fit(queries)
+    assert np.array_equal(as_objects.predict(queries), spelled.predict(queries))
+
+
+def test_an_estimator_of_its_own_is_the_preset(name, judged):
+    queries, baseline = judged(), parse_preset(name).baseline
+    baseline.set_params(n_jobs=1, random_state=3, **({"C": 7.0} if baseline.takes_C else {}))
+    alone = clone(baseline).fit(queries)
+    ranker = Ranker(name, C=7.0, n_jobs=1, random_state=3).fit(queries)
+    assert np.array_equal(alone.predict(queries), ranker.predict(queries))
+    assert alone.score(queries) == ranker.score(queries)
+    assert alone.model_.method.estimator == type(baseline).__name__
+    assert (alone.measure_, ranker.model_.method.preset) == (ranker.measure_, name)
+
+
+def test_seeds_are_passed_on(judged):
+    queries = judged()
+    assert Ranker("prank", random_state=None)._baseline(parse_preset("prank")).random_state is None
+    one, same, other = (Ranker("prank", random_state=seed).fit(queries).coef_ for seed in (0, 0, 1))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
 
 
 def test_forms_of_their_own_and_inputs_that_are_refused(name, judged):
     queries, baseline = judged(), parse_preset(name).baseline
-    if not baseline.linear or baseline.scaling is not None:
-        with pytest.raises(ValueError, match="has a form of its own; leave out scorer='additive'"):
+    if not isinstance(baseline, LinearBaseline):
+        with pytest.raises(ValueError, match="has a form of its own; leave out scorer"):
             Ranker(name, scorer="additive").fit(queries)
-    if baseline.scaling is not None:
-        with pytest.raises(ValueError, match=f"has a scaling of its own, '{baseline.scaling}'"):
+    elif baseline.own_scaling is not None:
+        with pytest.raises(ValueError, match="has thresholds of its own; leave out scorer='additive'"):
+            Ranker(name, scorer="additive").fit(queries)
+    else:
+        assert Ranker(name, scorer=Additive(bins=4), n_jobs=1).fit(queries).form_.kind == "additive"
+    if baseline.own_scaling is not None:
+        with pytest.raises(ValueError, match=f"has a scaling of its own, '{baseline.own_scaling}'"):
             Ranker(name, scaling="standard").fit(queries)
     elif baseline.takes_sparse:
-        dense = Ranker(name, random_state=0, n_jobs=1).fit(queries)
-        sparse = Ranker(name, random_state=0, n_jobs=1).fit(sp.csr_array(queries.X), queries.grades, group=[8] * 30)
+        dense = Ranker(name, n_jobs=1).fit(queries)
+        sparse = Ranker(name, n_jobs=1).fit(sp.csr_array(queries.X), queries.grades, group=[8] * 30)
         assert sparse.predict(sp.csr_array(queries.X)) == pytest.approx(dense.predict(queries), abs=1e-6)
     else:
         with pytest.raises(DataError, match=r"takes no sparse X; pass X.toarray\(\)"):
             Ranker(name).fit(sp.csr_array(queries.X), queries.grades, group=[8] * 30)
     if not baseline.takes_weights:
-        with pytest.raises(DataError, match="knows no weights of queries"):
+        with pytest.raises(DataError, match="cannot weight queries; leave out weighting and query_weights"):
             Ranker(name, weighting="pairs").fit(queries)
     elif name != "best-feature":  # whose choice takes more than that to change
-        plain, weighted = (Ranker(name, weighting=w, random_state=0, n_jobs=1).fit(queries) for w in (None, "pairs"))
+        plain, weighted = (Ranker(name, weighting=w, n_jobs=1).fit(queries) for w in (None, "pairs"))
         assert not np.array_equal(weighted.predict(queries), plain.predict(queries))
 
 
 def test_a_path_and_a_choice_train_what_differs(name, judged):
-    queries, takes_C = judged(), parse_preset(name).takes_C
-    path = Ranker(name, random_state=0, n_jobs=1).fit_path(queries, Cs=[1.0, 100.0])
+    queries, takes_C = judged(), parse_preset(name).baseline.takes_C
+    path = Ranker(name, n_jobs=1).fit_path(queries, Cs=[1.0, 100.0])
     assert [one.C for one in path] == [1.0, 100.0]
     assert np.array_equal(path[0].coef_, path[1].coef_) == (not takes_C)
-    chosen = tune(Ranker(name, random_state=0, n_jobs=1), queries, folds=2, Cs=[1.0, 100.0], n_jobs=1)
+    chosen = tune(Ranker(name, n_jobs=1), queries, folds=2, Cs=[1.0, 100.0], n_jobs=1)
     assert len(chosen.candidates) == (2 if takes_C else 1)
-    assert chosen.ranker.selection_["chosen"] == chosen.chosen
+    assert chosen.ranker.model_.selection["chosen"] == chosen.chosen
 
 
 @pytest.mark.parametrize("preset", ["rankboost@60", "mcrank@40", "prank@15"])
 def test_validation_queries_choose_the_round(preset, judged):
     train, valid = judged(n_queries=10), judged(n_queries=40, seed=9)
-    ranker = Ranker(preset, random_state=0, patience=1000).fit(train, validation=valid)
-    stages = list(parse_preset(preset).baseline.stages(train, _setting()))
+    ranker = Ranker(preset, scaling=None, patience=1000).fit(train, validation=valid)
+    stages = list(parse_preset(preset).baseline.stages(in_canonical_order(train), Setting(1.0)))
     values = [
         evaluate(valid, stage.form.score(stage.theta, valid.X), ranker.measure_).mean[ranker.measure_]
         for stage in stages
@@ -113,15 +142,9 @@ def test_validation_queries_choose_the_round(preset, judged):
     assert 0 < int(np.argmax(values)) < len(values) - 1
     assert ranker.score(valid) == max(values)
     assert np.array_equal(ranker.coef_, stages[int(np.argmax(values))].theta)
-    hasty = Ranker(preset, random_state=0, patience=1).fit(train, validation=valid)
+    hasty = Ranker(preset, scaling=None, patience=1).fit(train, validation=valid)
     assert hasty.solution_.reason == "callback"
     assert hasty.n_iter_ < len(stages)
-
-
-def _setting():
-    from marginrank.methods.baselines.base import Setting
-
-    return Setting(random_state=0)
 
 
 def test_budgets_and_interrupts_give_the_rounds_so_far(judged):
@@ -162,7 +185,7 @@ def test_missing_values_are_refused_or_known(judged):
     broken = replace(queries, X=np.where(np.arange(len(queries.X))[:, None] == 5, np.nan, queries.X))
     for name in BASELINES:
         ranker = Ranker(name)
-        if ranker._takes_nan():
+        if ranker._takes_nan:
             assert np.isfinite(ranker.fit(broken).predict(broken)).all()
             continue
         with pytest.raises(DataError, match=r"X\[5, 0\] is nan"):
@@ -181,7 +204,7 @@ def test_queries_of_weight_0_teach_nothing(judged):
     grades = queries.grades.copy()
     grades[:8] = 1.0
     for name in ("svmacc", "rankboost", "best-feature", "svm-multiclass"):
-        with pytest.raises(DataError, match="no query"):
+        with pytest.raises(DataError, match="nothing to learn"):
             Ranker(name).fit(replace(queries, grades=grades))
 
 

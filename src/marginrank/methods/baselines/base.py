@@ -132,8 +132,9 @@ class Baseline(BaseRanker):
         callback: Callback | None,
         start: FloatArray | None,  # noqa: ARG002
     ) -> list[Model]:
-        scaled = self._scaled(queries)
-        ready = in_canonical_order(weighted(scaled.queries, self.weighting))
+        # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
+        scaled = self._scaled(in_canonical_order(queries))
+        ready = weighted(scaled.queries, self.weighting)
         self.check(ready)
         provenance, name = self._provenance(queries), type(self).__name__
         method = Method(name, self.criterion, str(self), weighting=self.weighting, parameters=self._specs())
@@ -214,11 +215,11 @@ class Baseline(BaseRanker):
 
 
 def in_canonical_order(queries: Queries) -> Queries:
-    """Sort queries by id and their documents by content, so that methods that draw at random ignore the row order."""
-    rank = np.argsort(np.argsort(queries.query_ids, kind="stable"))
+    """Sort queries by id and their documents by content, so that no method depends on the order of rows."""
+    by_id = np.argsort(queries.query_ids, kind="stable")
+    rank = np.argsort(by_id)
     query = np.repeat(np.arange(len(queries)), queries.lengths)
     order = np.lexsort((queries.grades, queries.document_keys, rank[query]))
-    by_id = np.argsort(queries.query_ids, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
     columns = ("X", "grades", "document_ids", "document_groups")
     sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
@@ -254,6 +255,11 @@ class LinearBaseline(Baseline):
     @property
     def _takes_nan(self) -> bool:
         return parse_scorer(self.scorer).takes_nan
+
+    def _scaled(self, queries: Queries) -> Scaled:
+        if self.own_scaling is None and self.scaling == "auto" and not parse_scorer(self.scorer).scale_matters:
+            return scale(queries, None)
+        return super()._scaled(queries)
 
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train on the features, or on their indicators."""
