@@ -1,4 +1,4 @@
-"""What estimators take for judged queries: `Queries`, or arrays with the query of each row."""
+"""Judged queries as estimators take them: `Queries`, or arrays with the query of each row."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import Queries, check_finite
+from marginrank.data.queries import Queries, as_weights, check_finite
 from marginrank.errors import DataError
-from marginrank.typing import FloatArray
 
-#: Queries that decide: themselves, or (X, y, qid).
+#: Validation queries: `Queries`, or (X, y, qid).
 Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 
@@ -36,18 +35,11 @@ def as_queries(
     check_finite(X.X, allow_nan)
     if query_weights is None:
         return X
-    return replace(X, query_weights=_weights(query_weights, len(X)))
-
-
-def _weights(weights: npt.ArrayLike, n_queries: int) -> FloatArray:
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n_queries,) or not np.isfinite(checked).all() or (checked < 0).any():
-        raise DataError(f"query_weights are one finite number from 0 on per query; there are {n_queries} queries")
-    return checked
+    return replace(X, query_weights=as_weights(query_weights, len(X)))
 
 
 def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:
-    """Give X, y and qid of validation queries."""
+    """Return X, y and qid of validation queries."""
     if isinstance(validation, Queries):
         return validation, None, None
     if not isinstance(validation, tuple) or len(validation) != 3:
