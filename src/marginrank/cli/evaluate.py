@@ -1,4 +1,4 @@
-"""``marginrank evaluate``: measures of models, scores and runs, and whether differences are real."""
+"""``marginrank evaluate``: measures of models, scores and runs, and tests of their differences."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ def command(
     reading: Reading,
     output: Output,
     judging: Judging,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Values of each query, too.")] = False,
-    intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap interval of each mean, too.")] = False,
-    comparison: Annotated[bool, typer.Option("--compare", help="Tell whether systems differ from the first.")] = False,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Print the values of each query.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Print bootstrap intervals of the means.")] = False,
+    comparison: Annotated[
+        bool, typer.Option("--compare", help="Test whether systems differ from the baseline.")
+    ] = False,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --compare, the system to differ from.", show_default="the first"),
+        typer.Option(metavar="NAME", help="With --compare, the baseline system.", show_default="the first"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -61,22 +63,22 @@ def command(
     JUDGED is a data file with grades, or TREC judgements, which go with TREC runs.
     """
     names = system_names(systems)
-    wanted = judging.wanted
+    measures = judging.spellings
     judging.check(names, baseline)
     _check_usage(names, per_query, comparison, baseline, out)
     check_inputs([judged, *systems])
     check_outputs([out], inputs=[judged, *systems], force=force)
-    found, trained_on_these = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
-    compared = _compare(found, wanted, baseline or names[0]) if comparison else {}
+    results, trained_on_these = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
+    compared = _compare(results, measures, baseline or names[0]) if comparison else {}
     if per_query and out is not None:
         with whole(out, force=force) as place:
-            place.write_text(_tsv(found, wanted), encoding="utf-8")
+            place.write_text(_tsv(results, measures), encoding="utf-8")
     shown = per_query and out is None
-    within = _intervals(found, wanted) if intervals else {}
-    sections = [_means_within(found, within) if intervals else _means(found, wanted)]
-    sections += [_per_query(found, wanted)] if shown else []
+    within = _intervals(results, measures) if intervals else {}
+    sections = [_means_within(results, within) if intervals else _means(results, measures)]
+    sections += [_per_query(results, measures)] if shown else []
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
-    record = _record(found, within, compared, per_query=shown)
+    record = _record(results, within, compared, per_query=shown)
     output.result({**record, "trained_on_these": trained_on_these, "output": out}, "\n\n".join(sections))
 
 
@@ -106,72 +108,72 @@ def _evaluate(
         raise DataError("this is a run, not judgements; the judged file comes first", path=judged)
     options = {"policy": judging.policy, "depth": judging.depth, "missing_topics": judging.missing_topics}
     opened = {name: read_system(path, truth) for name, path in systems.items()}
-    found = {name: judge(truth, one, systems[name], judging.wanted, **options) for name, one in opened.items()}
-    return found, warn_if_trained_on(truth, opened)
+    results = {name: judge(truth, one, systems[name], judging.spellings, **options) for name, one in opened.items()}
+    return results, warn_if_trained_on(truth, opened)
 
 
-def _compare(found: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
+def _compare(results: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
     from marginrank.evaluation.comparing import compare  # noqa: PLC0415
 
-    return {measure: compare(found, measure=measure, baseline=baseline) for measure in measures}
+    return {measure: compare(results, measure=measure, baseline=baseline) for measure in measures}
 
 
-def _intervals(found: Mapping[str, Evaluation], measures: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
+def _intervals(results: Mapping[str, Evaluation], measures: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
     from marginrank.evaluation.comparing import mean_interval  # noqa: PLC0415
 
-    return {name: {measure: mean_interval(one, measure) for measure in measures} for name, one in found.items()}
+    return {name: {measure: mean_interval(one, measure) for measure in measures} for name, one in results.items()}
 
 
-def _means_within(found: Mapping[str, Evaluation], intervals: Mapping[str, Mapping[str, tuple[float, float]]]) -> str:
+def _means_within(results: Mapping[str, Evaluation], intervals: Mapping[str, Mapping[str, tuple[float, float]]]) -> str:
     rows = [["system", "measure", "mean", "95% interval", "queries"]]
-    for name, one in found.items():
+    for name, one in results.items():
         for measure, (low, high) in intervals[name].items():
             cells = [f"{one.mean[measure]:.4f}", f"[{low:.4f}, {high:.4f}]", f"{one.counted(measure):,}"]
             rows.append([name, measure, *cells])
-    policy = next(iter(found.values())).policy
+    policy = next(iter(results.values())).policy
     return table(rows, right=range(2, len(rows[0]))) + f"\npolicy: {policy}"
 
 
-def _means(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
-    if len(found) == 1:
-        return str(next(iter(found.values())))
+def _means(results: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
+    if len(results) == 1:
+        return str(next(iter(results.values())))
     rows = [["system", *measures, "queries"]]
-    for name, one in found.items():
+    for name, one in results.items():
         rows.append([name, *(f"{one.mean[measure]:.4f}" for measure in measures), f"{one.counted(measures[0]):,}"])
-    policy = next(iter(found.values())).policy
+    policy = next(iter(results.values())).policy
     return table(rows, right=range(1, len(rows[0]))) + f"\npolicy: {policy}"
 
 
-def _rows(found: Mapping[str, Evaluation], measures: Sequence[str]) -> Iterator[tuple[str, str, list[float]]]:
+def _rows(results: Mapping[str, Evaluation], measures: Sequence[str]) -> Iterator[tuple[str, str, list[float]]]:
     """Query, system and values, one row for each; a query that the policy leaves out has NaN."""
-    for name, one in found.items():
+    for name, one in results.items():
         columns = [one[measure].tolist() for measure in measures]
         for query, *values in zip(one.query_ids.tolist(), *columns, strict=True):
             yield str(query), name, values
 
 
-def _tsv(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
+def _tsv(results: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
     lines = [["query", "system", *measures]]
-    for query, name, values in _rows(found, measures):
+    for query, name, values in _rows(results, measures):
         lines.append([query, name, *("" if math.isnan(value) else repr(value) for value in values)])
     return "".join("\t".join(line) + "\n" for line in lines)
 
 
-def _per_query(found: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
+def _per_query(results: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
     lines = [["query", "system", *measures]]
-    for query, name, values in _rows(found, measures):
+    for query, name, values in _rows(results, measures):
         lines.append([query, name, *("-" if math.isnan(value) else f"{value:.4f}" for value in values)])
     return table(lines, right=range(2, len(lines[0])))
 
 
 def _record(
-    found: Mapping[str, Evaluation],
+    results: Mapping[str, Evaluation],
     intervals: Mapping[str, Mapping[str, tuple[float, float]]],
     compared: Mapping[str, Comparison],
     *,
     per_query: bool,
 ) -> dict[str, Any]:
-    systems = {name: one.to_dict() for name, one in found.items()}
+    systems = {name: one.to_dict() for name, one in results.items()}
     for name, within in intervals.items():
         systems[name]["interval"] = within
     for record in systems.values():

@@ -58,12 +58,10 @@ def command(
     ] = "standard",
     trials: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Only compare, in so many trials on random divisions of the queries.", show_default=False
-        ),
+        typer.Option(min=1, help="Only compare, over this many random splits of the queries.", show_default=False),
     ] = None,
     sizes: Annotated[
-        str, typer.Option(help="With --trials, queries to train on, to choose by and to test on.")
+        str, typer.Option(help="With --trials, number of training, validation and test queries.")
     ] = "10,5,35",
     n_jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
     apply: Annotated[
@@ -78,9 +76,9 @@ def command(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Learn to combine retrieval runs, next to the fusions that learn nothing.
+    """Learn to combine retrieval runs, and compare with unsupervised fusions.
 
-    C and the kind of features are chosen by folds of the judged queries. The table compares the learned fusion with
+    C and the kind of features are chosen by cross-validation. The table compares the learned fusion with
     RRF, CombSUM, CombMNZ, Borda and the best single run on queries that none of them was trained on.
     """
     from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
@@ -114,13 +112,13 @@ def command(
     text = f"{contest}\n\nagainst the learned fusion, {measure} by query:\n{comparison}"
     if trials is None:
         fusion.fit(queries)
-        found, said = _learned(fusion, len(queries))
-        record, text = record | found, text + said + _write(fusion, queries, out, model, force)
+        learned, said = _learned(fusion, len(queries))
+        record, text = record | learned, text + said + _write(fusion, queries, out, model, force)
     output.result(record | {"run": out, "model": model}, text)
 
 
 def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
-    """What was chosen and learned on all queries, as values and as text."""
+    """Describe what was chosen and learned on all queries, as values and as text."""
     record: dict[str, Any] = {"features": fusion.features_, "C": fusion.ranker_.C}
     text = f"\n\ntrained on all {n_queries:,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
     if fusion.ranker_.form_.kind == "linear":
@@ -140,10 +138,10 @@ def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> Queries:
         return gather(read_runs(sources), read_qrels(qrels))
     if any(recognize(path) == "run" for path in sources):
         raise Misuse("runs need judgements to learn from: give --qrels FILE")
-    found = reading.read(sources, missing=reading.missing or "nan")
-    if not isinstance(found, Queries):
+    data = reading.read(sources, missing=reading.missing or "nan")
+    if not isinstance(data, Queries):
         raise Misuse("give TREC runs with --qrels, or judged data with a column per retriever")
-    return found
+    return data
 
 
 def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:

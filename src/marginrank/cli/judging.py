@@ -1,4 +1,4 @@
-"""What is measured and how: options of the commands that judge systems."""
+"""Options of the commands that evaluate systems: measures and policy."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Judging:
         int | None, typer.Option(min=1, help="Count only the first documents of each list.", show_default="all")
     ] = None
     missing_topics: Annotated[
-        Literal["error", "skip", "zero"], typer.Option(help="What a judged topic counts that a run lacks.")
+        Literal["error", "skip", "zero"], typer.Option(help="How to score judged topics missing from the run.")
     ] = "error"
 
     @property
-    def wanted(self) -> list[str]:
-        """The measures asked for, or the usual ones."""
+    def spellings(self) -> list[str]:
+        """Return the measures asked for, or the default ones."""
         return list(self.measures or DEFAULT_MEASURES)
 
     def check(self, names: Sequence[str], baseline: str | None) -> None:
@@ -50,7 +50,7 @@ class Judging:
         from marginrank.measures import parse_measure  # noqa: PLC0415
 
         rules = parse_policy(self.policy)
-        for measure in self.wanted:
+        for measure in self.spellings:
             parse_measure(measure, rules.parameters)
         if baseline is not None and baseline not in names:
             raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")

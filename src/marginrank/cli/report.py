@@ -34,7 +34,7 @@ def command(
     ] = 10,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The system to differ from.", show_default="the first"),
+        typer.Option(metavar="NAME", help="The baseline system.", show_default="the first"),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default="systems and data")] = None,
     out: Annotated[
@@ -67,7 +67,7 @@ def command(
             place,
             truth,
             {name: read_system(path, truth) for name, path in paths.items()},
-            judging.wanted,
+            judging.spellings,
             policy=judging.policy,
             depth=judging.depth,
             missing_topics=judging.missing_topics,

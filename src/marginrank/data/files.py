@@ -59,11 +59,11 @@ def _opener(path: Path) -> IO[bytes]:
 
 def _open_plain(path: Path) -> IO[bytes]:
     file = path.open("rb")
-    found = _COMPRESSED.match(file.peek(16))
-    if found is None:
+    compressed = _COMPRESSED.match(file.peek(16))
+    if compressed is None:
         return file
     file.close()
-    raise DataError(f"this is compressed data; its name lacks .{found.lastgroup}", path=path)
+    raise DataError(f"this is compressed data; its name lacks .{compressed.lastgroup}", path=path)
 
 
 class _ZstdFile(io.RawIOBase):

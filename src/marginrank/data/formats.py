@@ -42,10 +42,10 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
 
 def read_queries(paths: Paths, **options: Any) -> Queries:
     """Read judged data with features; TREC qrels and runs are refused."""
-    found = read(paths, **options)
-    if isinstance(found, Queries):
-        return found
-    kind = "judgements" if isinstance(found, Qrels) else "a run"
+    content = read(paths, **options)
+    if isinstance(content, Queries):
+        return content
+    kind = "judgements" if isinstance(content, Qrels) else "a run"
     path = paths if isinstance(paths, str | Path) else paths[0]
     raise DataError(f"TREC {kind} have no features; this needs judged documents with features", path=path)
 

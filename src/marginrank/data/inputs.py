@@ -1,4 +1,4 @@
-"""What estimators take for judged queries: `Queries`, or arrays with the query of each row."""
+"""Judged queries as estimators take them: `Queries`, or arrays with the query of each row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from marginrank.data.queries import Queries, as_weights, check_finite
 from marginrank.errors import DataError
 
-#: Queries that decide: themselves, or (X, y, qid).
+#: Validation queries: `Queries`, or (X, y, qid).
 Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 
@@ -53,7 +53,7 @@ def _column_names(X: Any) -> list[str] | None:
 
 
 def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:
-    """Give X, y and qid of validation queries."""
+    """Return X, y and qid of validation queries."""
     if isinstance(validation, Queries):
         return validation, None, None
     if not isinstance(validation, tuple) or len(validation) != 3:

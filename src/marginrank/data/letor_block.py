@@ -57,7 +57,7 @@ class Block:
         return self.columns is None
 
     def stored_columns(self) -> npt.NDArray[np.int32]:
-        """Give the column of each value."""
+        """Return the column of each value."""
         if self.columns is not None:
             return self.columns
         return np.tile(np.arange(self.width, dtype=np.int32), len(self.grades))
@@ -75,33 +75,33 @@ def parse_block(block: TextBlock, options: Options) -> Block:
     room = 256
     while True:
         left = np.empty((room, 3), dtype=np.int64)
-        found = kernel.parse_block(
+        parsed = kernel.parse_block(
             block.bytes, options.first_index, allowed, stand_in,
             grades, row_ends, columns, values, starts, left, documents,
         )  # fmt: skip
-        if found.error != kernel.NO_ROOM:
+        if parsed.error != kernel.NO_ROOM:
             break
         room *= 16
-    if found.error != kernel.FINE:
-        raise _error_at(int(found.error), block, int(found.error_at), options)
-    _read_left_over(left[: found.n_left], block, grades, values)
-    if options.n_features is not None and found.max_column >= options.n_features:
-        raise _beyond_width(block, columns[: found.n_values], row_ends[: found.n_rows], options)
-    spans = documents[: found.n_rows]
+    if parsed.error != kernel.FINE:
+        raise _error_at(int(parsed.error), block, int(parsed.error_at), options)
+    _read_left_over(left[: parsed.n_left], block, grades, values)
+    if options.n_features is not None and parsed.max_column >= options.n_features:
+        raise _beyond_width(block, columns[: parsed.n_values], row_ends[: parsed.n_rows], options)
+    spans = documents[: parsed.n_rows]
     return Block(
-        grades=grades[: found.n_rows].copy(),
-        row_ends=row_ends[: found.n_rows].copy(),
-        columns=None if found.rectangular else columns[: found.n_values].copy(),
-        values=values[: found.n_values].copy(),
+        grades=grades[: parsed.n_rows].copy(),
+        row_ends=row_ends[: parsed.n_rows].copy(),
+        columns=None if parsed.rectangular else columns[: parsed.n_values].copy(),
+        values=values[: parsed.n_values].copy(),
         starts=[
             (row, line, block.decode(start, end, "query id"))
-            for row, line, start, end in starts[: found.n_starts].tolist()
+            for row, line, start, end in starts[: parsed.n_starts].tolist()
         ],
-        document_ids=block.words(spans, "document id") if found.has_documents else None,
+        document_ids=block.words(spans, "document id") if parsed.has_documents else None,
         n_lines=n_lines,
-        width=int(found.max_column) + 1,
-        has_qid=bool(found.has_qid),
-        qid_place=(block.line(int(found.first_qid_at)), block.column(int(found.first_qid_at))),
+        width=int(parsed.max_column) + 1,
+        has_qid=bool(parsed.has_qid),
+        qid_place=(block.line(int(parsed.first_qid_at)), block.column(int(parsed.first_qid_at))),
     )
 
 

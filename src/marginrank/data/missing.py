@@ -1,4 +1,4 @@
-"""What becomes of feature values that are not there."""
+"""Missing feature values, and what replaces them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a set of judged queries is made of, found in one pass over its features."""
+"""Statistics of judged queries, in one pass over the features."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
     """Count what a set of judged queries is made of.
 
     >>> queries = Queries.from_arrays([[1, 0, 1], [2, 0, 2], [0, 0, 0]], [1, 1, 0], qid=[7, 7, 8])
-    >>> found = profile(queries)
-    >>> found["queries_of_one_grade"], found["constant_features"], found["duplicated_features"]
+    >>> record = profile(queries)
+    >>> record["queries_of_one_grade"], record["constant_features"], record["duplicated_features"]
     (2, ['1'], [['0', '2']])
-    >>> found["zero_documents"], found["grades"], found["list_lengths"]
+    >>> record["zero_documents"], record["grades"], record["list_lengths"]
     (1, {'0': 1, '1': 2}, {'min': 1, 'median': 1.5, 'max': 2})
     """
     columns = _sparse_columns(queries.X) if sp.issparse(queries.X) else _dense_columns(queries.X, n_jobs)
@@ -117,9 +117,9 @@ class _Part:
         least, greatest = values.min(axis=0), values.max(axis=0)
         broken = np.flatnonzero(np.isnan(least))
         if broken.size:
-            own = values[:, broken]
-            least[broken], greatest[broken] = np.fmin.reduce(own), np.fmax.reduce(own)
-            self.missing[broken] += np.isnan(own).sum(axis=0)
+            column = values[:, broken]
+            least[broken], greatest[broken] = np.fmin.reduce(column), np.fmax.reduce(column)
+            self.missing[broken] += np.isnan(column).sum(axis=0)
         self.least, self.greatest = np.fmin(self.least, least), np.fmax(self.greatest, greatest)
         self.alike += np.einsum("i,ij->j", multipliers, values.view(self.alike.dtype))
         # A row of zeros has the product 0; a row with another value hardly ever has.

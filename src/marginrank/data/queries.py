@@ -339,11 +339,11 @@ def feature_number(feature: int | str, n_features: int, names: Sequence[str] | N
 
 
 def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Name the type of features, and refuse one that they cannot have."""
-    found = np.dtype(dtype)
-    if found not in _FEATURE_TYPES:
-        raise ValueError(f"dtype is {found}; features are float32 or float64")
-    return found
+    """Return the type of features; refuse one that they cannot have."""
+    chosen = np.dtype(dtype)
+    if chosen not in _FEATURE_TYPES:
+        raise ValueError(f"dtype is {chosen}; features are float32 or float64")
+    return chosen
 
 
 def _as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
@@ -394,11 +394,13 @@ def _as_numbers(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 def as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | None:
-    """Check query weights: one finite number per query, none below 0 and not all 0."""
+    """Check query weights: one finite number per query, none below 0, not all 0."""
     if weights is None:
         return None
     array = _as_numbers("query_weights", weights)
     _expect_length("query_weights", array, n_queries, "query", "queries")
+    if array.ndim != 1:
+        raise DataError(f"query_weights has {array.ndim} dimensions, not 1 (one weight per query)")
     _refuse(array, ~(np.isfinite(array) & (array >= 0)), "query_weights", "weights are finite and not negative")
     if array.size and not array.any():
         raise DataError("all query_weights are zero; give at least one query a positive weight")
@@ -424,9 +426,9 @@ def check_finite(X: Features, allow_nan: bool) -> None:
         bad = np.isinf(block) if allow_nan else ~finite
         at = np.argwhere(bad)[0]
         row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_place(X, start + at[0])
-        found = block[tuple(at)]
-        way_out = "replace it" if np.isinf(found) else "fill it, or pass allow_nan=True to keep it as missing"
-        raise DataError(f"X[{row}, {column}] is {found:g}; {way_out}")
+        value = block[tuple(at)]
+        way_out = "replace it" if np.isinf(value) else "fill it, or pass allow_nan=True to keep it as missing"
+        raise DataError(f"X[{row}, {column}] is {value:g}; {way_out}")
 
 
 def _stored_place(X: Any, at: int) -> tuple[int, int]:
@@ -472,7 +474,7 @@ def _stack_rows(sets: Sequence[Queries]) -> IntArray | None:
         return None
     starts = offsets_from_sizes([part.n_documents for part in sets])[:-1].tolist()
     rows = [np.arange(part.n_documents) if part.rows is None else part.rows for part in sets]
-    return np.concatenate([start + own for start, own in zip(starts, rows, strict=True)])
+    return np.concatenate([start + part for start, part in zip(starts, rows, strict=True)])
 
 
 def _stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | None:

@@ -50,7 +50,7 @@ def from_frame(
         missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
     """
     check_missing(missing)
-    wanted = None if dtype is None else feature_dtype(dtype)
+    asked = None if dtype is None else feature_dtype(dtype)
     table = nw.from_native(frame)
     rows = table.collect() if isinstance(table, nw.LazyFrame) else table
     if not all(isinstance(name, str) for name in rows.columns):
@@ -64,7 +64,7 @@ def from_frame(
     names = list(features) if features is not None else [name for name in rows.columns if name not in taken]
     _check_columns(rows, [*names, *(name for name in taken if name)], names)
     queries = Queries.from_arrays(
-        _matrix(rows, names, wanted or _own_dtype(rows, names), missing),
+        _matrix(rows, names, asked or _common_dtype(rows, names), missing),
         rows[grade_column].to_numpy(),
         qid=_labels(rows[query_column], "query id"),
         document_ids=None if document_column is None else _labels(rows[document_column], "document id").astype(str),
@@ -88,8 +88,8 @@ def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], wha
     )
 
 
-def _check_columns(rows: nw.DataFrame[Any], wanted: Sequence[str], features: Sequence[str]) -> None:
-    absent = [name for name in wanted if name not in rows.columns]
+def _check_columns(rows: nw.DataFrame[Any], columns: Sequence[str], features: Sequence[str]) -> None:
+    absent = [name for name in columns if name not in rows.columns]
     if absent:
         raise DataError(f"no column {absent[0]!r}; the frame has {', '.join(map(repr, rows.columns[:8]))}")
     words = [name for name in features if not (rows.schema[name].is_numeric() or rows.schema[name] == nw.Boolean)]
@@ -101,7 +101,7 @@ def _check_columns(rows: nw.DataFrame[Any], wanted: Sequence[str], features: Seq
         raise DataError("no feature columns are left; name them with features=")
 
 
-def _own_dtype(rows: nw.DataFrame[Any], names: Sequence[str]) -> np.dtype[Any]:
+def _common_dtype(rows: nw.DataFrame[Any], names: Sequence[str]) -> np.dtype[Any]:
     return np.dtype(np.float32 if all(rows.schema[name] == nw.Float32 for name in names) else np.float64)
 
 
@@ -124,11 +124,11 @@ def _check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], m
     if not bad.any():
         return
     at = int(np.argmax(bad))
-    found = float(values[at])
-    place = f"row {at} of column {name!r} is {found:g}"
-    if np.isnan(found):
+    value = float(values[at])
+    place = f"row {at} of column {name!r} is {value:g}"
+    if np.isnan(value):
         raise DataError(f"{place}; choose what it becomes: missing='nan', 'zero' or 'min'")
-    if np.isinf(found):
+    if np.isinf(value):
         raise DataError(f"{place}; replace it")
     raise DataError(f"{place}, too large for {kept.dtype}; pass dtype='float64' or rescale")
 

@@ -202,8 +202,8 @@ def _split(block: TextBlock, columns: int, what: str) -> tuple[IntArray, IntArra
     if bad_at < 0:
         return spans[:n_rows], lines[:n_rows]
     line_start = block.data.rfind(b"\n", 0, bad_at) + 1
-    found = len(block.data[line_start:bad_at].split())
-    raise block.error(bad_at, f"{found} columns instead of {columns}; a line reads: {what}")
+    n_columns = len(block.data[line_start:bad_at].split())
+    raise block.error(bad_at, f"{n_columns} columns instead of {columns}; a line reads: {what}")
 
 
 def _numbers(block: TextBlock, spans: IntArray) -> FloatArray:

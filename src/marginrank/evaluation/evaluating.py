@@ -1,4 +1,4 @@
-"""Measures of scores and runs, per query and on average."""
+"""Evaluate scores, rankers and runs, per query and on average."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marginrank.measures.thresholds import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray
 from marginrank.words import count, plain, table
 
-#: What a judged topic that the run lacks counts: an error, nothing (trec_eval), or 0 (trec_eval -c).
+#: How to score judged topics missing from the run: an error, left out (trec_eval), or 0 (trec_eval -c).
 MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
 
 _EMPTY_VALUE = {"skip": np.nan, "zero": 0.0, "one": 1.0}
@@ -108,7 +108,7 @@ def evaluate(
         policy: How ties, short lists and queries without relevant documents count: ``standard``, ``letor3``,
             ``letor4``, ``mslr``, ``trec``, ``lightgbm``, or a `Policy`.
         depth: Count only the first documents of each list (trec_eval -M).
-        missing_topics: What a judged topic that is not in the run counts: ``"error"``, ``"skip"`` (as trec_eval does)
+        missing_topics: How to score judged topics missing from the run: ``"error"``, ``"skip"`` (as trec_eval does)
             or ``"zero"`` (trec_eval -c). Topics of the run that nobody judged are never counted.
         n_jobs: Threads; all cores by default.
 

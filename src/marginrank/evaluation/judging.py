@@ -44,15 +44,17 @@ def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: in
     topics = _topics_to_judge(qrels, run, missing_topics, place)
     lists = [place.get(topic, -1) for topic in qrels.topics[topics].tolist()]
     scores, documents, grades, pools = [], [], [], []
-    for topic, found in zip(topics.tolist(), lists, strict=True):
+    for topic, place_in_run in zip(topics.tolist(), lists, strict=True):
         judged = slice(qrels.offsets[topic], qrels.offsets[topic + 1])
-        retrieved = slice(run.offsets[found], run.offsets[found + 1]) if found >= 0 else slice(0, 0)
+        retrieved = (
+            slice(run.offsets[place_in_run], run.offsets[place_in_run + 1]) if place_in_run >= 0 else slice(0, 0)
+        )
         names = run.document_ids[retrieved]
-        own, others = _look_up(names, qrels.document_ids[judged], qrels.grades[judged])
+        retrieved_grades, other_grades = _look_up(names, qrels.document_ids[judged], qrels.grades[judged])
         scores.append(run.scores[retrieved])
         documents.append(names)
-        grades.append(own)
-        pools.append(np.concatenate([own, others]))
+        grades.append(retrieved_grades)
+        pools.append(np.concatenate([retrieved_grades, other_grades]))
     offsets = offsets_from_sizes([len(part) for part in grades])
     flat_scores, flat_grades = np.concatenate(scores), np.concatenate(grades)
     prefer = _preference(ties, flat_grades, np.concatenate(documents))
@@ -82,8 +84,8 @@ def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[st
 def _look_up(names: AnyArray, judged: AnyArray, grades: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Grades of the named documents, 0 where not judged, and of the judged documents not among them."""
     grade_of = dict(zip(judged.tolist(), grades.tolist(), strict=True))
-    own = np.array([grade_of.pop(name, 0.0) for name in names.tolist()], dtype=np.float64)
-    return own, np.array(list(grade_of.values()), dtype=np.float64)
+    retrieved = np.array([grade_of.pop(name, 0.0) for name in names.tolist()], dtype=np.float64)
+    return retrieved, np.array(list(grade_of.values()), dtype=np.float64)
 
 
 def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -> FloatArray | None:

@@ -1,4 +1,4 @@
-"""How ties, short lists and queries without relevant documents count, by name."""
+"""Policies: how ties, short lists and queries without relevant documents count."""
 
 from __future__ import annotations
 

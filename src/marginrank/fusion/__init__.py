@@ -1,4 +1,4 @@
-"""Combine retrieval runs: gather them, learn their weights, and compare with the fusions that learn nothing."""
+"""Combine retrieval runs: gather them, learn their weights, and compare with unsupervised fusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fusion sees of its runs: their scores or ranks on a common scale, higher is better."""
+"""Features of fusions: scores or ranks of runs on a common scale, higher is better."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class Columns:
 
     @cached_property
     def sizes(self) -> FloatArray:
-        """How many documents the query has, in all runs together; a column of one number per document."""
+        """Number of documents of the query, in all runs together; a column with one number per document."""
         return np.repeat(self.queries.lengths, self.queries.lengths)[:, None].astype(np.float64)
 
     @cached_property
     def counts(self) -> FloatArray:
-        """How many documents each run returned for the query."""
+        """Number of documents that each run returned for the query."""
         occupied = self.queries.lengths > 0
         counts = np.add.reduceat(self.retrieved, self.queries.offsets[:-1][occupied], axis=0)
         return np.repeat(counts, self.queries.lengths[occupied], axis=0)

@@ -1,4 +1,4 @@
-"""The usual fusions that learn nothing, and the best single run."""
+"""Unsupervised fusions, and the best single run."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class BestRun(BaseEstimator):  # type: ignore[misc]
         self.policy = policy
 
     def fit(self, train: Queries, valid: Queries | None = None) -> Self:
-        """Measure every run, on the validation queries too where they are given: nothing else is to be chosen."""
+        """Measure every run, also on the validation queries: nothing else needs them."""
         both = train if valid is None else Queries.concatenate([train, valid])
         scores = _by_run(both, self.ranks)
         means = [evaluate(both, column, self.measure, policy=self.policy).mean[self.measure] for column in scores.T]

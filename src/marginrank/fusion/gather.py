@@ -42,10 +42,10 @@ def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: 
     """
     _check(runs, qrels, judged_only)
     topics = _topics(runs, qrels)
-    found = {name: _rows(run, run.scores, topics) for name, run in runs.items()}
-    documents, codes = np.unique(np.concatenate([ids for _, ids, _ in found.values()]), return_inverse=True)
-    places = np.split(codes, np.cumsum([len(ids) for _, ids, _ in found.values()])[:-1])
-    keys = [topic * len(documents) + code for (topic, _, _), code in zip(found.values(), places, strict=True)]
+    columns = {name: _rows(run, run.scores, topics) for name, run in runs.items()}
+    documents, codes = np.unique(np.concatenate([ids for _, ids, _ in columns.values()]), return_inverse=True)
+    places = np.split(codes, np.cumsum([len(ids) for _, ids, _ in columns.values()])[:-1])
+    keys = [topic * len(documents) + code for (topic, _, _), code in zip(columns.values(), places, strict=True)]
     for name, key in zip(runs, keys, strict=True):
         if len(np.unique(key)) < len(key):
             raise DataError(f"run {name!r} has a document twice for one topic; keep one")
@@ -55,7 +55,7 @@ def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: 
     if not len(kept):
         raise DataError("no run returned a judged document; leave out judged_only, or check the document ids")
     X = np.full((len(rows), len(runs)), np.nan)
-    for column, (key, (_, _, scores)) in enumerate(zip(keys, found.values(), strict=True)):
+    for column, (key, (_, _, scores)) in enumerate(zip(keys, columns.values(), strict=True)):
         X[np.searchsorted(rows, key), column] = scores
     return Queries.from_arrays(
         X[judged] if judged_only else X,
@@ -73,13 +73,13 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
     Raises:
         DataError: Two files have the same tag.
     """
-    found: dict[str, Run] = {}
+    runs: dict[str, Run] = {}
     for path in paths:
         run = read_run(path)
-        if run.tag in found:
+        if run.tag in runs:
             raise DataError(f"the tag {run.tag!r} is that of another run too; give every run its own", path=Path(path))
-        found[run.tag] = run
-    return found
+        runs[run.tag] = run
+    return runs
 
 
 def _check(runs: Any, qrels: Any, judged_only: bool) -> None:

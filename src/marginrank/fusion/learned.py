@@ -112,9 +112,9 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
 
         Args:
             train: Judged queries with a column per run, as `gather` gives them.
-            valid: Queries that choose C and the features. Without them parts of the training queries do so in turn, and
-                the fusion is trained on all of them at the end.
-            folds: Number of parts; 5 where there are no validation queries.
+            valid: Validation queries, which choose C and the features. Without them, cross-validation chooses, and the
+                fusion is trained on all queries at the end.
+            folds: Number of cross-validation folds; 5 where there are no validation queries.
         """
         kinds = [self.features] if isinstance(self.features, str) else list(self.features)
         if not kinds:
@@ -122,7 +122,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         for kind in kinds:
             parse_features(kind)
         ranker, Cs = self._ranker(), list(self.Cs)
-        found = {
+        selections = {
             kind: tune(
                 ranker,
                 self._prepare(train, kind),
@@ -137,7 +137,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             )
             for kind in kinds
         }
-        self.features_, self.selection_ = _best_of(found)
+        self.features_, self.selection_ = _best_of(selections)
         self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
         self.ranker_ = self.selection_.ranker
         return self
@@ -220,13 +220,13 @@ def load_any(path: str | Path) -> tuple[str, Model]:
         return kind, Model.from_parts(header["model"] if kind == "fusion" else header, arrays)
 
 
-def _best_of(found: Mapping[str, Selection]) -> tuple[str, Selection]:
+def _best_of(selections: Mapping[str, Selection]) -> tuple[str, Selection]:
     """Put the tables of all kinds of features together, and take the ranker of the best."""
-    best = max(found, key=lambda kind: found[kind].best.mean)
+    best = max(selections, key=lambda kind: selections[kind].best.mean)
     candidates = [
         (kind, number, replace(one, parameters={"features": kind, **one.parameters}))
-        for kind, selection in found.items()
+        for kind, selection in selections.items()
         for number, one in enumerate(selection.candidates)
     ]
-    chosen = [(kind, number) for kind, number, _ in candidates].index((best, found[best].chosen))
-    return best, replace(found[best], candidates=tuple(one for _, _, one in candidates), chosen=chosen)
+    chosen = [(kind, number) for kind, number, _ in candidates].index((best, selections[best].chosen))
+    return best, replace(selections[best], candidates=tuple(one for _, _, one in candidates), chosen=chosen)

@@ -1,4 +1,4 @@
-"""Which fusion is better, over many divisions of the queries."""
+"""Compare fusions over many random splits of the queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trials:
-    """What methods reached in trials on divisions of the same queries.
+    """Values of methods in trials on splits of the same queries.
 
     Args:
         measure: What was measured.
@@ -94,7 +94,7 @@ def trials(
         sizes: Training, validation and test queries of each trial.
         measure: What is measured.
         policy: How ties and queries without relevant documents count.
-        random_state: Seed of the division.
+        random_state: Seed of the splits.
         n_jobs: Trials at the same time; all cores by default.
     """
     at_random = evaluate(queries, np.zeros(queries.n_documents), measure, policy=policy)[measure]
@@ -112,7 +112,7 @@ def contest(
     policy: str | Policy = "standard",
     n_jobs: int | None = None,
 ) -> Trials:
-    """Train and test methods on given divisions of the queries, such as the folds of a publisher.
+    """Train and test methods on given splits of the queries, such as published folds.
 
     Args:
         queries: Judged queries with a column per run.
@@ -130,14 +130,14 @@ def contest(
 
     def work(split: Split) -> dict[str, FloatArray]:
         train, valid, test = (queries[part] for part in split)
-        found = {}
+        values = {}
         for name, method in methods.items():
-            own = clone(method)
-            if threads > 1 and "n_jobs" in own.get_params():
-                own.set_params(n_jobs=1)
-            scores = own.fit(train, valid if len(valid) else None).predict(test)
-            found[name] = evaluate(test, scores, measure, policy=policy, n_jobs=1)[measure]
-        return found
+            model = clone(method)
+            if threads > 1 and "n_jobs" in model.get_params():
+                model.set_params(n_jobs=1)
+            scores = model.fit(train, valid if len(valid) else None).predict(test)
+            values[name] = evaluate(test, scores, measure, policy=policy, n_jobs=1)[measure]
+        return values
 
     # Threads that limit BLAS one by one would undo each other's limits.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:

@@ -27,12 +27,12 @@ class Sources:
 class Commands:
     """Command lines, fit for a shell.
 
-    >>> own = Commands(Sources("my test.txt", {"a": "a.marginrank"}), ("ap",), "trec", k=2)
-    >>> own.means()
+    >>> commands = Commands(Sources("my test.txt", {"a": "a.marginrank"}), ("ap",), "trec", k=2)
+    >>> commands.means()
     "marginrank evaluate 'my test.txt' a.marginrank -m ap --policy trec --intervals"
-    >>> own.curve()
+    >>> commands.curve()
     "marginrank evaluate 'my test.txt' a.marginrank -m ndcg@1 -m ndcg@2 --policy trec"
-    >>> own.ranking("a")
+    >>> commands.ranking("a")
     "marginrank rank a.marginrank 'my test.txt' --k 2"
 
     Args:
@@ -40,7 +40,7 @@ class Commands:
         measures: The measures of the report.
         policy: How ties and queries without relevant documents count.
         depth: How many documents of each list count; all for None.
-        missing_topics: What a judged topic counts that a run lacks.
+        missing_topics: How to score judged topics missing from the run.
         k: How many documents of a query are shown, and the last cutoff of the curves.
         baseline: The system that the others are compared with.
     """

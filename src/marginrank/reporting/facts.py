@@ -180,6 +180,6 @@ class Facts:
     def to_dict(self) -> dict[str, Any]:
         """Everything as records, with the commands spelled out."""
         record = asdict(self)
-        record["comparisons"] = {measure: found.to_dicts() for measure, found in self.comparisons.items()}
+        record["comparisons"] = {measure: comparison.to_dicts() for measure, comparison in self.comparisons.items()}
         record["commands"] = None if self.commands is None else self.commands.to_dict()
         return record

@@ -65,25 +65,25 @@ def gather(
     """Find all that a report says; the parameters are those of `marginrank.write_report`."""
     settings = _settings(list(systems), measures, parse_policy(policy), depth, missing_topics, k, baseline)
     cutoffs = [f"ndcg@{cutoff}" for cutoff in range(1, k + 1)]
-    wanted = list(dict.fromkeys([*settings.measures, *cutoffs]))
+    needed = list(dict.fromkeys([*settings.measures, *cutoffs]))
     options: dict[str, Any] = {"policy": policy, "depth": depth, "missing_topics": missing_topics}
-    scored, found = {}, {}
+    scored, results = {}, {}
     for name, system in systems.items():
         with _errors_of(name, sources):
             scored[name] = score_documents(judged, system)
-            found[name] = evaluate(judged, scored[name], wanted, **options)
-    _check_queries(found, settings)
+            results[name] = evaluate(judged, scored[name], needed, **options)
+    _check_queries(results, settings)
     return Facts(
         title=title or f"{', '.join(systems)}: {', '.join(settings.measures)}",
         data="judged queries" if sources is None else sources.judged,
         settings=settings,
         systems=tuple(SystemFacts(name, _kind(system)) for name, system in systems.items()),
         trained_on_these=tuple(warn_if_trained_on(judged, systems)),
-        means=tuple(_mean(name, one, measure) for measure in settings.measures for name, one in found.items()),
-        comparisons=_comparisons(found, settings),
-        curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in found.items() for at in _upto(k)),
-        queries=_query_table(judged, found, settings.measures[0]),
-        contests=_contests(judged, scored, found, settings),
+        means=tuple(_mean(name, one, measure) for measure in settings.measures for name, one in results.items()),
+        comparisons=_comparisons(results, settings),
+        curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in results.items() for at in _upto(k)),
+        queries=_query_table(judged, results, settings.measures[0]),
+        contests=_contests(judged, scored, results, settings),
         models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, BaseRanker)),
         profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
         commands=None if sources is None else _commands(sources, settings),
@@ -121,8 +121,15 @@ def _settings(
 
 
 def _commands(sources: Sources, settings: Settings) -> Commands:
-    own = settings
-    return Commands(sources, own.measures, own.policy, own.depth, own.missing_topics, own.k, own.baseline)
+    return Commands(
+        sources,
+        settings.measures,
+        settings.policy,
+        settings.depth,
+        settings.missing_topics,
+        settings.k,
+        settings.baseline,
+    )
 
 
 @contextmanager
@@ -136,8 +143,8 @@ def _errors_of(name: str, sources: Sources | None) -> Iterator[None]:
         raise DataError(error.problem, path=error.path or sources.systems[name]) from error
 
 
-def _check_queries(found: Mapping[str, Evaluation], settings: Settings) -> None:
-    (first, one), *others = found.items()
+def _check_queries(results: Mapping[str, Evaluation], settings: Settings) -> None:
+    (first, one), *others = results.items()
     for name, other in others:
         if not np.array_equal(one.query_ids, other.query_ids):
             raise DataError(f"{name!r} ranks other queries than {first!r}; pass missing_topics='zero'")
@@ -154,30 +161,30 @@ def _upto(k: int) -> range:
     return range(1, k + 1)
 
 
-def _mean(name: str, found: Evaluation, measure: str) -> Mean:
-    low, high = mean_interval(found, measure, confidence=CONFIDENCE)
-    return Mean(name, measure, found.mean[measure], low, high, found.counted(measure))
+def _mean(name: str, evaluation: Evaluation, measure: str) -> Mean:
+    low, high = mean_interval(evaluation, measure, confidence=CONFIDENCE)
+    return Mean(name, measure, evaluation.mean[measure], low, high, evaluation.counted(measure))
 
 
-def _comparisons(found: Mapping[str, Evaluation], settings: Settings) -> dict[str, Any]:
-    if len(found) == 1:
+def _comparisons(results: Mapping[str, Evaluation], settings: Settings) -> dict[str, Any]:
+    if len(results) == 1:
         return {}
     options: dict[str, Any] = {"baseline": settings.baseline, "confidence": CONFIDENCE}
-    return {measure: compare(found, measure=measure, **options) for measure in settings.measures}
+    return {measure: compare(results, measure=measure, **options) for measure in settings.measures}
 
 
-def _query_table(judged: Queries | Qrels, found: Mapping[str, Evaluation], measure: str) -> QueryTable:
+def _query_table(judged: Queries | Qrels, results: Mapping[str, Evaluation], measure: str) -> QueryTable:
     """Queries in the order of the file, or those that matter most where there are too many."""
-    first = next(iter(found.values()))
-    values = np.stack([one[measure] for one in found.values()], axis=1)
+    first = next(iter(results.values()))
+    values = np.stack([one[measure] for one in results.values()], axis=1)
     counted = np.flatnonzero(~np.isnan(values).any(axis=1))
     # The largest differences; of one system, the least values.
-    urgency = np.ptp(values, axis=1) if len(found) > 1 else -values[:, 0]
+    urgency = np.ptp(values, axis=1) if len(results) > 1 else -values[:, 0]
     chosen = np.sort(counted[np.argsort(-urgency[counted], kind="stable")][:MOST_ROWS])
     sizes = _sizes(judged)
     rows = [
-        QueryRow(query, *sizes[query], tuple(own))
-        for query, own in zip(first.query_ids[chosen].astype(str).tolist(), values[chosen].tolist(), strict=True)
+        QueryRow(query, *sizes[query], tuple(row))
+        for query, row in zip(first.query_ids[chosen].astype(str).tolist(), values[chosen].tolist(), strict=True)
     ]
     return QueryTable(measure, tuple(rows), len(counted), len(values) - len(counted))
 
@@ -192,28 +199,35 @@ def _sizes(judged: Queries | Qrels) -> dict[str, tuple[int, int]]:
 
 
 def _contests(
-    judged: Queries | Qrels, scored: Mapping[str, Scored], found: Mapping[str, Evaluation], settings: Settings
+    judged: Queries | Qrels, scored: Mapping[str, Scored], results: Mapping[str, Evaluation], settings: Settings
 ) -> tuple[Contest, ...]:
-    others = [name for name in found if name != settings.baseline]
+    others = [name for name in results if name != settings.baseline]
     if not others:
         return ()
     baseline, measure = settings.baseline, settings.measures[0]
-    lists = {name: Lists(judged, own) for name, own in scored.items()}
+    lists = {name: Lists(judged, scores) for name, scores in scored.items()}
     return tuple(
-        _contest(name, baseline, measure, found[name], found[baseline], lists[name], lists[baseline], settings.k)
+        _contest(name, baseline, measure, results[name], results[baseline], lists[name], lists[baseline], settings.k)
         for name in others
     )
 
 
 def _contest(
-    system: str, other: str, measure: str, own: Evaluation, theirs: Evaluation, lists: Lists, other_lists: Lists, k: int
+    system: str,
+    other: str,
+    measure: str,
+    result: Evaluation,
+    other_result: Evaluation,
+    lists: Lists,
+    other_lists: Lists,
+    k: int,
 ) -> Contest:
-    values, other_values = own[measure], theirs[measure]
+    values, other_values = result[measure], other_result[measure]
     d = values - other_values
     d[np.abs(d) <= _TIE] = 0.0
     order = np.argsort(-d, kind="stable")
     order = order[~np.isnan(d[order])]
-    names = own.query_ids.astype(str).tolist()
+    names = result.query_ids.astype(str).tolist()
 
     def duel(at: int) -> Duel:
         query = names[at]

@@ -126,9 +126,9 @@ def data(value: Mapping[str, Any], name: str = "") -> str:
     >>> data({"feature": "</script>"})
     '<script type="application/json">{"feature":"\\u003c/script>"}</script>'
     """
-    own = f' id="{name}"' if name else ""
+    identity = f' id="{name}"' if name else ""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json"{own}>{text}</script>'
+    return f'<script type="application/json"{identity}>{text}</script>'
 
 
 def legend(names: Sequence[str]) -> str:

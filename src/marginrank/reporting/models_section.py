@@ -40,7 +40,7 @@ def _model(facts: Facts, model: Model) -> list[str]:
         facts_list(_entries(model.record)),
         f'<div class="grid wide">{_convergence(model)}{_path(model)}</div>',
         *_features(model),
-        command(facts.commands, lambda own: own.model(model.name)),
+        command(facts.commands, lambda commands: commands.model(model.name)),
     ]
 
 

@@ -80,14 +80,18 @@ def library() -> str:
 
 
 def _intro(facts: Facts) -> str:
-    own, found = facts.settings, facts.profile
-    counted = f"{facts.queries.counted:,} of {found['queries']:,}"
+    settings, profile = facts.settings, facts.profile
+    counted = f"{facts.queries.counted:,} of {profile['queries']:,}"
     entries = [
         ("data", facts.data),
         ("queries that count", counted),
-        ("policy", f"{own.policy}: {own.policy_summary}"),
-        *([] if own.depth is None else [("depth", f"only the first {own.depth} documents of each list count")]),
-        *([("baseline", own.baseline)] if len(facts.systems) > 1 else []),
+        ("policy", f"{settings.policy}: {settings.policy_summary}"),
+        *(
+            []
+            if settings.depth is None
+            else [("depth", f"only the first {settings.depth} documents of each list count")]
+        ),
+        *([("baseline", settings.baseline)] if len(facts.systems) > 1 else []),
     ]
     return facts_list(entries) + _training_note(facts)
 
@@ -100,21 +104,22 @@ def _training_note(facts: Facts) -> str:
 
 
 def _means(facts: Facts) -> list[str]:
-    own, names = facts.settings, [system.name for system in facts.systems]
+    settings, names = facts.settings, [system.name for system in facts.systems]
     by_name = {(one.system, one.measure): one for one in facts.means}
     columns = [Column("system"), Column("kind")]
-    for measure in own.measures:
-        columns += [Column(measure, number=True), Column(f"{100 * own.confidence:g} % interval", number=True)]
-    best = {measure: max(by_name[name, measure].mean for name in names) for measure in own.measures}
+    for measure in settings.measures:
+        columns += [Column(measure, number=True), Column(f"{100 * settings.confidence:g} % interval", number=True)]
+    best = {measure: max(by_name[name, measure].mean for name in names) for measure in settings.measures}
     rows = [[Cell(system.name), Cell(system.kind)] for system in facts.systems]
     for row, name in zip(rows, names, strict=True):
-        for measure in own.measures:
+        for measure in settings.measures:
             one = by_name[name, measure]
             row += [number(one.mean, look="best" if one.mean == best[measure] else ""), _interval(one)]
     sizes = sorted({one.queries for one in facts.means})
     over = " or ".join(count(n, "query", "queries") for n in sizes)
     pictures = [
-        chart(charts.intervals([by_name[name, measure] for name in names], names, measure)) for measure in own.measures
+        chart(charts.intervals([by_name[name, measure] for name in names], names, measure))
+        for measure in settings.measures
     ]
     return [
         table(f"Means over {over}", columns, rows),
@@ -142,16 +147,16 @@ def _interval(one: Mean, form: str = ".4f") -> Cell:
 def _comparisons(facts: Facts) -> list[str]:
     if not facts.comparisons:
         return []
-    own, names = facts.settings, [system.name for system in facts.systems]
+    settings, names = facts.settings, [system.name for system in facts.systems]
     parts, pictures = [], []
-    for measure, found in facts.comparisons.items():
+    for measure, comparison in facts.comparisons.items():
         parts.append(
             table(
-                f"{measure}: difference to {own.baseline} over {count(found.n_queries, 'query', 'queries')}",
+                f"{measure}: difference to {settings.baseline} over {count(comparison.n_queries, 'query', 'queries')}",
                 [
                     Column("system"),
                     Column("difference", number=True),
-                    Column(f"{100 * own.confidence:g} % interval", number=True),
+                    Column(f"{100 * settings.confidence:g} % interval", number=True),
                     Column("won", number=True),
                     Column("lost", number=True),
                     Column("tied", number=True),
@@ -160,10 +165,12 @@ def _comparisons(facts: Facts) -> list[str]:
                     Column("p Wilcoxon", number=True),
                     Column("verdict"),
                 ],
-                [_compared(row) for row in found.rows],
+                [_compared(row) for row in comparison.rows],
             )
         )
-        means = [Mean(row.system, measure, row.difference, *row.interval, found.n_queries) for row in found.rows]
+        means = [
+            Mean(row.system, measure, row.difference, *row.interval, comparison.n_queries) for row in comparison.rows
+        ]
         pictures.append(chart(charts.intervals(means, names, f"difference in {measure}", form="+.4f", zero_line=True)))
     return [
         *parts,
@@ -177,13 +184,13 @@ def _about_tests(n_rows: int) -> str:
     adjusted = f", Holm-adjusted for {n_rows} comparisons" if n_rows > 1 else ""
     return (
         "Differences are means over queries of system minus baseline, with BCa bootstrap intervals. p-values are "
-        f"two-sided. The verdict is that of the randomization test: p < {_MARKED_BELOW:g}{adjusted}. “Not shown” does "
-        "not mean “the same”: the interval says how large the difference may be."
+        f"two-sided. The verdict is that of the randomization test: p < {_MARKED_BELOW:g}{adjusted}. “No "
+        "significant difference” does not mean “the same”: the interval says how large the difference may be."
     )
 
 
 def _compared(row: PairedComparison) -> list[Cell]:
-    verdict = "not shown"
+    verdict = "no significant difference"
     if row.holm_randomization < _MARKED_BELOW:
         verdict = "better" if row.difference > 0 else "worse"
     return [
@@ -214,16 +221,20 @@ def _curve(facts: Facts) -> list[str]:
 
 
 def _data(facts: Facts) -> list[str]:
-    found = facts.profile
-    lengths = found["list_lengths"]
+    profile = facts.profile
+    lengths = profile["list_lengths"]
     per_query = f"{lengths['min']:,} to {lengths['max']:,}, median {lengths['median']:g}"
-    entries = [("queries", f"{found['queries']:,}"), ("documents", f"{found['documents']:,}"), ("per query", per_query)]
-    if "features" in found:
+    entries = [
+        ("queries", f"{profile['queries']:,}"),
+        ("documents", f"{profile['documents']:,}"),
+        ("per query", per_query),
+    ]
+    if "features" in profile:
         entries[1:1] = [
-            ("of one grade", f"{found['queries_of_one_grade']:,} queries, on which every ranking is as good")
+            ("of one grade", f"{profile['queries_of_one_grade']:,} queries, on which every ranking is as good")
         ]
-        entries += _feature_entries(found)
-    grades = found["grades"]
+        entries += _feature_entries(profile)
+    grades = profile["grades"]
     if grades is None or len(grades) > _MOST_GRADES:
         entries.append(("grades", "too many to list" if grades is None else f"{len(grades)} different ones"))
     return [
@@ -234,13 +245,13 @@ def _data(facts: Facts) -> list[str]:
     ]
 
 
-def _feature_entries(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    missing = [f"{name} ({n:,})" for name, n in found["missing_values"].items()]
+def _feature_entries(profile: Mapping[str, Any]) -> list[tuple[str, str]]:
+    missing = [f"{name} ({n:,})" for name, n in profile["missing_values"].items()]
     return [
-        ("features", f"{found['features']:,} ({found['feature_type']})"),
-        ("documents of zeros", f"{found['zero_documents']:,}"),
-        ("constant features", listed(found["constant_features"])),
-        ("duplicated features", listed([" = ".join(group) for group in found["duplicated_features"]])),
+        ("features", f"{profile['features']:,} ({profile['feature_type']})"),
+        ("documents of zeros", f"{profile['zero_documents']:,}"),
+        ("constant features", listed(profile["constant_features"])),
+        ("duplicated features", listed([" = ".join(group) for group in profile["duplicated_features"]])),
         ("missing values", listed(missing)),
     ]
 

@@ -25,22 +25,22 @@ from marginrank.words import count
 def queries_parts(facts: Facts) -> list[str]:
     """What the section is made of."""
     parts = [part for contest in facts.contests for part in _contest(facts, contest)]
-    own = facts.queries
-    left_out = f" The policy leaves {own.left_out:,} more out." if own.left_out else ""
+    queries = facts.queries
+    left_out = f" The policy leaves {queries.left_out:,} more out." if queries.left_out else ""
     which = ""
-    if len(own.rows) < own.counted:
+    if len(queries.rows) < queries.counted:
         most = "those on which systems differ most" if facts.contests else "those of the least values"
-        which = f" The table has {len(own.rows):,} of them, {most}."
+        which = f" The table has {len(queries.rows):,} of them, {most}."
     return [
         *parts,
-        f"<h3>All queries, {escape(own.measure)}</h3>" if facts.contests else "",
-        paragraph(f"{count(own.counted, 'query counts', 'queries count')}.{left_out}{which}"),
-        details("Values of each query", _query_table(own, [system.name for system in facts.systems])),
+        f"<h3>All queries, {escape(queries.measure)}</h3>" if facts.contests else "",
+        paragraph(f"{count(queries.counted, 'query counts', 'queries count')}.{left_out}{which}"),
+        details("Values of each query", _query_table(queries, [system.name for system in facts.systems])),
         command(facts.commands, Commands.queries),
     ]
 
 
-def _query_table(own: QueryTable, names: Sequence[str]) -> str:
+def _query_table(queries: QueryTable, names: Sequence[str]) -> str:
     pair = len(names) == 2
     columns = [
         Column("query"),
@@ -57,9 +57,9 @@ def _query_table(own: QueryTable, names: Sequence[str]) -> str:
             *map(number, row.values),
             *([number(row.values[1] - row.values[0], "+.4f")] if pair else []),
         ]
-        for row in own.rows
+        for row in queries.rows
     ]
-    return table(f"{own.measure} of each query", columns, rows)
+    return table(f"{queries.measure} of each query", columns, rows)
 
 
 def _contest(facts: Facts, contest: Contest) -> list[str]:
@@ -82,7 +82,7 @@ def _contest(facts: Facts, contest: Contest) -> list[str]:
 
 
 def _ranking(name: str) -> Callable[[Commands], str]:
-    return lambda own: own.ranking(name)
+    return lambda commands: commands.ranking(name)
 
 
 def _duels(title: str, duels: Sequence[Duel], contest: Contest) -> list[str]:

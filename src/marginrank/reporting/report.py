@@ -43,7 +43,7 @@ def write_report(
         measures: Spellings such as ``ndcg@10``; queries are compared by the first.
         policy: How ties and queries without relevant documents count.
         depth: Count only the first documents of each list.
-        missing_topics: What a judged topic counts that a run lacks: ``error``, ``skip`` or ``zero``.
+        missing_topics: How to score judged topics missing from the run: ``error``, ``skip`` or ``zero``.
         k: Documents that are shown of a query, and the last cutoff of NDCG.
         baseline: The system that the others are compared with; by default the first.
         title: Heading of the page.
