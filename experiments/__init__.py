@@ -1,4 +1,4 @@
-"""What the papers report, rebuilt on public data: every module of this folder with an ``EXPERIMENT`` is one."""
+"""The results of the papers, reproduced on public data: each module with an ``EXPERIMENT`` is one experiment."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from experiments.base import Experiment
 def all_experiments() -> dict[str, Experiment]:
     """Every experiment by name, in alphabetical order."""
     modules = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
-    found = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
-    return {experiment.name: experiment for experiment in sorted(found, key=lambda one: one.name)}
+    experiments = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
+    return {experiment.name: experiment for experiment in sorted(experiments, key=lambda one: one.name)}

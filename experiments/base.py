@@ -111,7 +111,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What an experiment shows, in the order of reading.
+    """The report of an experiment, in the order of reading.
 
     Args:
         tables: Ours, and those of the paper beside them.

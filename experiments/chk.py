@@ -1,4 +1,4 @@
-"""What the experiments of Chakrabarti et al. (KDD 2008) share: data, methods, and paired tests."""
+"""Shared by the experiments of Chakrabarti et al. (KDD 2008): data, methods, and paired tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final, cast
 import numpy as np
 
 from experiments import rankers, verdicts
-from experiments.letor import FOLDS, SETS, Fold, parts
+from experiments.letor import SETS, Fold, arranged, parts
 from experiments.verdicts import Difference
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Bound, Loss
@@ -31,8 +31,8 @@ CRITERION: Final = " + ".join(MEASURES.values())
 DATA: Final = ("ohsumed2", "mq2008")
 FOLDERS: Final = tuple(SETS[name].folder for name in DATA)
 CLEANINGS: Final = ("as published", "cleaned")
-#: The other reading of §4.1: of a good and a bad document that are alike, only the bad one goes.
-ONLY_BAD: Final = "cleaned of bad documents"
+#: The other reading of §4.1: of a relevant and an irrelevant document that are alike, only the latter is dropped.
+ONLY_IRRELEVANT: Final = "cleaned of irrelevant documents"
 #: Values of queries are stored with three digits; smaller differences are ties.
 _ROUNDING: Final = 1e-3
 
@@ -63,7 +63,7 @@ LOSSES: Final[Mapping[str, Loss]] = {
 
 
 def ranker(method: str) -> Ranker:
-    """Give an untrained ranker by the name of its row; a loss has the hinge unless ``tight`` is said.
+    """Return an untrained ranker by the name of its row; a loss has the hinge unless ``tight`` is said.
 
     >>> ranker("DORM tight").bound
     'tight'
@@ -75,40 +75,40 @@ def ranker(method: str) -> Ranker:
 
 
 def title(name: str, cleaning: str) -> str:
-    """Name a set the way tables do."""
+    """Return the name of a set in tables."""
     return f"{SETS[name].title}, {cleaning}"
 
 
 def binary(queries: Queries) -> Queries:
-    """Scale features to [0, 1] within each query, and call every grade from 1 on good, as §4.1 of the paper does."""
-    good = (queries.grades >= 1).astype(np.float64)
-    return cast("Queries", QueryMinMax().fit_transform(replace(queries, grades=good)))
+    """Scale features to [0, 1] within each query, and make grades binary: 1 and above is relevant, as in §4.1."""
+    relevant = (queries.grades >= 1).astype(np.float64)
+    return cast("Queries", QueryMinMax().fit_transform(replace(queries, grades=relevant)))
 
 
 @cache
 def prepared(data: Path, name: str, cleaning: str, most: int | None = None) -> tuple[Queries, ...]:
-    """Give the five parts of a set with binary grades, as published or cleaned one way or the other."""
-    own = [binary(part) for part in parts(data, name, most)]
-    if cleaning == ONLY_BAD:
-        return tuple(map(drop_bad_alike, own))
-    return tuple(clean(part)[0] if cleaning == "cleaned" else part for part in own)
+    """Return the five parts of a set with binary grades, as published or cleaned one way or the other."""
+    prepared_parts = [binary(part) for part in parts(data, name, most)]
+    if cleaning == ONLY_IRRELEVANT:
+        return tuple(map(drop_irrelevant_alike, prepared_parts))
+    return tuple(clean(part)[0] if cleaning == "cleaned" else part for part in prepared_parts)
 
 
-def drop_bad_alike(queries: Queries, cosine: float = 0.99) -> Queries:
-    """Drop all-zero documents, and bad ones that point the same way as a good one of their query.
+def drop_irrelevant_alike(queries: Queries, cosine: float = 0.99) -> Queries:
+    """Drop all-zero documents, and irrelevant ones that point the same way as a relevant one of their query.
 
     >>> queries = Queries.from_arrays([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], [1, 0, 0], group=[3])
-    >>> drop_bad_alike(queries).X.tolist()
+    >>> drop_irrelevant_alike(queries).X.tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    X, good = np.asarray(queries.X), queries.grades >= 1
+    X, relevant = np.asarray(queries.X), queries.grades >= 1
     norms = np.linalg.norm(X, axis=1)
     units = X / np.maximum(norms, 1e-300)[:, None]
     keep = norms > 0
     for start, end in pairwise(queries.offsets.tolist()):
-        own, own_good = units[start:end], good[start:end]
-        alike = (own @ own[own_good].T > cosine).any(axis=1)
-        keep[start:end] &= own_good | ~alike
+        vectors, is_relevant = units[start:end], relevant[start:end]
+        alike = (vectors @ vectors[is_relevant].T > cosine).any(axis=1)
+        keep[start:end] &= is_relevant | ~alike
     return documents(queries, keep)
 
 
@@ -125,10 +125,8 @@ def documents(queries: Queries, keep: BoolArray) -> Queries:
 
 
 def fold(data: Path, name: str, cleaning: str, number: int, most: int | None = None) -> Fold:
-    """Give a fold of the publisher, prepared."""
-    own = prepared(data, name, cleaning, most)
-    at = [own[(number - 1 + step) % len(FOLDS)] for step in range(len(FOLDS))]
-    return Fold(Queries.concatenate(at[:3]), at[3], at[4])
+    """Return a fold of the publisher, prepared."""
+    return arranged(prepared(data, name, cleaning, most), number)
 
 
 def pack(values: Iterable[float]) -> str:

@@ -13,7 +13,7 @@ from experiments.letor import SETS
 from experiments.verdicts import in_all, largest
 from marginrank.plots import new_figure
 
-#: Most good documents of a query, for queries like those of a search for few pages.
+#: Largest number of relevant documents of a query.
 FEW: Final = (1, 2, 5)
 #: A loss has left w = 0 when the objective is below this share of that at 0, and adapts when it is below the next.
 LEFT: Final = 0.999
@@ -30,12 +30,12 @@ _SECTION: Final = "Chakrabarti et al. (2008), §4.2"
 
 def _data(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The sets that were trained on, and whether they were cleaned."""
-    found = [name.split("/") for name in results if name.startswith("path/")]
-    return list(dict.fromkeys((parts[1], parts[2]) for parts in found))
+    names = [name.split("/") for name in results if name.startswith("path/")]
+    return list(dict.fromkeys((parts[1], parts[2]) for parts in names))
 
 
 def left_at(path: Mapping[str, Sequence[float]]) -> float | None:
-    """Give the smallest C at which a loss has left w = 0; None where it never does.
+    """Return the smallest C at which a loss has left w = 0; None where it never does.
 
     >>> left_at({"C": [1.0, 10.0], "ratio": [1.0, 0.97]})
     10.0
@@ -44,20 +44,20 @@ def left_at(path: Mapping[str, Sequence[float]]) -> float | None:
 
 
 def tables(results: Mapping[str, Any]) -> list[Table]:
-    """Health at the largest C, the slope at 0, few good documents, and the scale of φpo."""
-    found = [_health_table(results, *data) for data in _data(results)]
+    """Health at the largest C, the slope at 0, few relevant documents, and the scale of φpo."""
+    shown = [_health_table(results, *data) for data in _data(results)]
     for name in dict.fromkeys(name for name, _ in _data(results)):
         few = results[f"few/{name}"]
         rows = [(method, *ratios.values()) for method, ratios in few.items()]
         columns = ("loss", *(f"at most {cap}" for cap in FEW), "all")
-        caption = f"Objective over objective at 0 by good documents kept: {title(name, 'cleaned')}"
-        found.append(Table(caption, columns, rows))
+        caption = f"Objective over objective at 0 by relevant documents kept: {title(name, 'cleaned')}"
+        shown.append(Table(caption, columns, rows))
     rows = [
-        (SETS[name].title, method, *(float(unpack(found[label][m]).mean()) for m in MEASURES for label in WAYS))
-        for name, method, found in _scales(results)
+        (SETS[name].title, method, *(float(unpack(by_way[label][m]).mean()) for m in MEASURES for label in WAYS))
+        for name, method, by_way in _scales(results)
     ]
     columns = ("set", "loss", *(f"{measure}, {label}" for measure in MEASURES for label in WAYS))
-    return [*found, Table("Test accuracy with φpo as a mean and as a sum over pairs (cleaned)", columns, rows)]
+    return [*shown, Table("Test accuracy with φpo as a mean and as a sum over pairs (cleaned)", columns, rows)]
 
 
 def _health_table(results: Mapping[str, Any], name: str, cleaning: str) -> Table:
@@ -85,8 +85,8 @@ def _spelled(C: float | None) -> str:
 
 
 def _scales(results: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
-    found = [(name.split("/"), result) for name, result in results.items() if name.startswith("scale/")]
-    return [(parts[1], parts[2], result) for parts, result in found]
+    tasks = [(name.split("/"), result) for name, result in results.items() if name.startswith("scale/")]
+    return [(parts[1], parts[2], result) for parts, result in tasks]
 
 
 def pictures(results: Mapping[str, Any]) -> list[Picture]:
@@ -136,20 +136,22 @@ def _leaving(C: float | None) -> str:
 
 def _with_few(results: Mapping[str, Any], method: str) -> str:
     few = {
-        name.split("/")[1]: own[method] for name, own in results.items() if name.startswith("few/") and method in own
+        name.split("/")[1]: by_method[method]
+        for name, by_method in results.items()
+        if name.startswith("few/") and method in by_method
     }
     reached = ", ".join(f"{SETS[name].title} {ratios[str(FEW[0])]:.4f}" for name, ratios in few.items())
-    return f"; with one good document per query: {reached}" if reached else ""
+    return f"; with one relevant document per query: {reached}" if reached else ""
 
 
-def _custom(results: Mapping[str, Any], own: str, other: str, feature_map: str) -> Finding:
+def _custom(results: Mapping[str, Any], method: str, other: str, feature_map: str) -> Finding:
     pairs = {
-        data: [results["path/{}/{}/{}".format(*data, method)]["ratio"][-1] for method in (own, other)]
+        data: [results["path/{}/{}/{}".format(*data, method)]["ratio"][-1] for method in (method, other)]
         for data in _data(results)
     }
     reached = "; ".join(f"{title(*data)} {pair[0]:.4f} and {pair[1]:.4f}" for data, pair in pairs.items())
     return Finding(
-        f"A map made for its measure is easier to train than φpo: {feature_map} for {own}",
+        f"A feature map designed for its measure is easier to train than φpo: {feature_map} for {method}",
         _SECTION,
         in_all([pair[0] < pair[1] for pair in pairs.values()]),
         f"objective over objective at 0 with {feature_map} and with φpo: {reached}",
@@ -169,7 +171,7 @@ def _scale_finding(results: Mapping[str, Any]) -> Finding:
         way: [unpack(by[way]["MAP"]).mean() / unpack(by["mean"]["MAP"]).mean() for _, _, by in scales]
         for way in WAYS[1:]
     }
-    ranges = ", ".join(f"{min(own):.3f} to {max(own):.3f} ({way})" for way, own in shares.items())
+    ranges = ", ".join(f"{min(ratios):.3f} to {max(ratios):.3f} ({way})" for way, ratios in shares.items())
     return Finding(
         "Without the scale 1/(n⁺n⁻) of φpo there is almost zero accuracy",
         "Chakrabarti et al. (2008), §3.1.1",

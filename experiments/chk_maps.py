@@ -34,19 +34,19 @@ def _line(
     most: int | None,
 ) -> dict[str, Any]:
     """Train for MRR@k and test by it, for every k: values of all test queries, and the largest ‖w‖ of the folds."""
-    found: dict[str, str] = {}
+    packed: dict[str, str] = {}
     norms: dict[str, float] = {}
     for k in cuts:
-        own_values: list[float] = []
-        own_norms = []
+        by_query: list[float] = []
+        fold_norms = []
         for number in folds:
-            own = fold(data, name, "cleaned", number, most)
+            split = fold(data, name, "cleaned", number, most)
             model = ranker(mrr_loss(MAPS[feature_map], k), bound=bound)
-            best = choose(model, own, Cs=Cs, criterion=f"rr@{k}").ranker
-            own_values += values(own.test, best.predict(own.test), [f"rr@{k}"])[f"rr@{k}"]
-            own_norms.append(float(np.linalg.norm(best.coef_)))
-        found[str(k)], norms[str(k)] = pack(own_values), float(f"{max(own_norms):.6g}")
-    return {"values": found, "norm": norms}
+            best = choose(model, split, Cs=Cs, criterion=f"rr@{k}").ranker
+            by_query += values(split.test, best.predict(split.test), [f"rr@{k}"])[f"rr@{k}"]
+            fold_norms.append(float(np.linalg.norm(best.coef_)))
+        packed[str(k)], norms[str(k)] = pack(by_query), float(f"{max(fold_norms):.6g}")
+    return {"values": packed, "norm": norms}
 
 
 def _plan(size: Size) -> list[Task]:
@@ -68,20 +68,20 @@ def _plan(size: Size) -> list[Task]:
 
 def _lines(results: Mapping[str, Any], part: str) -> dict[tuple[str, str, str], dict[int, Any]]:
     """Put the two halves of each line together: by set, map and bound, one entry per k."""
-    found: dict[tuple[str, str, str], dict[int, Any]] = {}
+    lines: dict[tuple[str, str, str], dict[int, Any]] = {}
     for task, result in results.items():
         name, feature_map, bound, _ = task.split("/")
-        line = found.setdefault((name, feature_map, bound), {})
+        line = lines.setdefault((name, feature_map, bound), {})
         line.update({int(k): value for k, value in result[part].items()})
-    return found
+    return lines
 
 
 def _table(lines: Mapping[tuple[str, str, str], Mapping[int, FloatArray]], name: str) -> Table:
-    own = {key: line for key, line in lines.items() if key[0] == name}
-    cuts = next(iter(own.values()))
+    of_set = {key: line for key, line in lines.items() if key[0] == name}
+    cuts = next(iter(of_set.values()))
     rows: list[tuple[Cell, ...]] = [
         (f"{feature_map}, {bound}", *(float(by_query.mean()) for by_query in line.values()))
-        for (_, feature_map, bound), line in own.items()
+        for (_, feature_map, bound), line in of_set.items()
     ]
     return Table(f"Test MRR@k, trained for MRR@k: {title(name, 'cleaned')}", ("map", *(f"k = {k}" for k in cuts)), rows)
 
@@ -112,13 +112,13 @@ def _finding(
     names = list(dict.fromkeys(key[0] for key in lines))
     pairs, counts = {}, []
     for name in names:
-        own, other = (lines[name, feature_map, bound] for feature_map in MAPS)
+        custom, other = (lines[name, feature_map, bound] for feature_map in MAPS)
         pairs[f"{title(name, 'cleaned')}, mean over k"] = tuple(
-            np.mean(list(one.values()), axis=0) for one in (own, other)
+            np.mean(list(one.values()), axis=0) for one in (custom, other)
         )
-        better = sum(float(own[k].mean() - other[k].mean()) > 0 for k in own)
+        better = sum(float(custom[k].mean() - other[k].mean()) > 0 for k in custom)
         still = sum(norm < 1e-6 for norm in norms[name, "φmrr", bound].values())
-        counts.append(f"{title(name, 'cleaned')}: better for {better} of {len(own)} k, φmrr at w = 0 for {still}")
+        counts.append(f"{title(name, 'cleaned')}: better for {better} of {len(custom)} k, φmrr at w = 0 for {still}")
     rows = differences({f"φmrr − φpo, {label}": (a, b) for label, (a, b) in pairs.items()})
     return Finding(
         f"φmrr is consistently better than φpo for MRR, by a large gain ({bound})",
@@ -138,14 +138,14 @@ def _report(results: Mapping[str, Any]) -> Report:
         [_picture(lines)],
         [_finding(lines, norms, bound) for bound in BOUNDS],
         (
-            "The paper has OHSUMED, TD2003 and TD2004; the latter two are not public, and MQ2008 stands in. It prints "
-            "no numbers for the figure, which shows k up to 9 on one axis and 10 values.",
+            "The paper uses OHSUMED, TD2003 and TD2004; the latter two are not public, and MQ2008 is used instead. The "
+            "figure has no numbers; its axis ends at k = 9 and it shows 10 values.",
             "C is one of seven values from 0.01 to 10000, chosen by MRR@k on the validation queries.",
-            "With the hinge, φmrr compares the bad documents with the worst good one. Where queries have many good "
-            "documents, that is least at w = 0, and the ranking is random. The tight bound takes away the best score "
-            "of any ranking in place of that of the ideal one, and learns; its regulariser is ½‖w − w0‖² with w0 a "
-            "RankSVM, which φpo has as well.",
-            "Tests are Wilcoxon's, two-tailed, on the mean over k of each query, adjusted after Holm over the sets.",
+            "With the hinge, φmrr compares the irrelevant documents with the worst relevant one. If queries have many "
+            "relevant documents, this is minimal at w = 0 and the ranking is random. The tight bound subtracts the "
+            "best score of any ranking instead of that of the ideal one, and learns; its regulariser is ½‖w − w0‖² "
+            "with w0 a RankSVM, for φpo as well.",
+            "Tests are on the mean over k of each query.",
         ),
     )
 
@@ -155,7 +155,7 @@ EXPERIMENT: Final = Experiment(
     "A feature map for reciprocal rank",
     "Chakrabarti et al. (2008), §4.3 with Figure 7",
     "A ranker is trained for MRR@k for each k from 1 to 10 and tested by the same measure, once with φmrr, which sees "
-    "only the first good document of a ranking, and once with φpo, which sees all pairs.",
+    "only the first relevant document of a ranking, and once with φpo, which sees all pairs.",
     FOLDERS,
     _plan,
     _report,

@@ -37,7 +37,7 @@ FITTED: Final = (
 
 
 def ndcg_cost(grades: FloatArray) -> FloatArray:
-    """What each document takes from the loss at each rank: −D(r)·z/DCG* for NDCG@10 of binary grades, §3.5.
+    """Return how much each document reduces the loss at each rank: −D(r)·z/DCG* for NDCG@10 of binary grades, §3.5.
 
     >>> ndcg_cost(np.array([0.0, 1.0])).tolist()
     [[-0.0, -0.0], [-1.0, -1.0]]
@@ -54,13 +54,13 @@ ARGMAX: Final[Mapping[str, Loss]] = {
 }
 
 
-def made_up(n_queries: int, n_documents: int, n_good: int, n_features: int = 25) -> Queries:
-    """Make queries whose good documents are those that a linear ranker with a little noise puts first."""
+def generated(n_queries: int, n_documents: int, n_relevant: int, n_features: int = 25) -> Queries:
+    """Make queries whose relevant documents are those that a linear ranker with a little noise puts first."""
     rng = np.random.default_rng(0)
     X = rng.random((n_queries * n_documents, n_features))
     scores = X @ rng.standard_normal(n_features) + 0.1 * rng.standard_normal(len(X))
     places = np.argsort(np.argsort(-scores.reshape(n_queries, n_documents), axis=1), axis=1)
-    return Queries.from_arrays(X, (places < n_good).ravel().astype(float), group=[n_documents] * n_queries)
+    return Queries.from_arrays(X, (places < n_relevant).ravel().astype(float), group=[n_documents] * n_queries)
 
 
 def split(loss: Loss, queries: Queries, *, C: float, max_iter: int) -> dict[str, float]:
@@ -81,14 +81,14 @@ def split(loss: Loss, queries: Queries, *, C: float, max_iter: int) -> dict[str,
 
 def _growth(data: Path, *, shape: Sequence[int], repeat: int) -> dict[str, dict[str, float]]:  # noqa: ARG001
     """Split the time of SVMndcg and of DORM on queries of one shape; the quickest of several runs counts."""
-    queries = made_up(*shape)
-    found = {}
+    queries = generated(*shape)
+    times = {}
     for name, loss in ARGMAX.items():
         # An assignment of a thousand documents takes a while: a few evaluations show its time.
         slow = name == "DORM by assignment"
         runs = [split(loss, queries, C=100.0, max_iter=3 if slow else 30) for _ in range(1 if slow else repeat)]
-        found[name] = min(runs, key=lambda run: run["argmax"] + run["solver"])
-    return found
+        times[name] = min(runs, key=lambda run: run["argmax"] + run["solver"])
+    return times
 
 
 def _fits(
@@ -96,11 +96,11 @@ def _fits(
 ) -> dict[str, float]:
     """Seconds to train each method on all queries of a set, the quickest of several runs."""
     queries = Queries.concatenate(prepared(data, name, "cleaned", most))
-    found = {}
+    seconds = {}
     for method in methods:
         model = ranker(method).set_params(C=C)
-        found[method] = float(f"{min(_seconds(model.fit, queries) for _ in range(repeat)):.4g}")
-    return found
+        seconds[method] = float(f"{min(_seconds(model.fit, queries) for _ in range(repeat)):.4g}")
+    return seconds
 
 
 def _seconds(work: Callable[[Queries], object], queries: Queries) -> float:
@@ -131,23 +131,21 @@ def _report(results: Mapping[str, Any]) -> Report:
         pictures(results),
         findings(results),
         (
-            "Times are of the processor, on one thread, and are given as ratios within one task, whose parts run one "
-            "after the other. The quickest of five runs counts, of training as a whole of three, and of the "
-            "assignment the only one. An argmax is one evaluation of the risk: scores, most violated rankings and "
-            "gradient of all queries.",
-            "The number of violated rankings is constant for one slack in all, and for the few parts that the solver "
-            "has here; with a slack for each query, as in eq. (1) of the paper, it is not.",
-            "TD2003 and TD2004 are not public. Made-up queries of the shapes of the three sets stand in, a fifth of "
-            "them, with good documents that a linear ranker nearly finds: there no hinge collapses, and solvers have "
-            "work to do.",
+            "Times are processor times on one thread, given as ratios within one task, whose parts run one after the "
+            "other: the minimum of five runs, of three for complete trainings, and a single run for the assignment. An "
+            "argmax is one evaluation of the risk: scores, most violated rankings and gradient of all queries.",
+            "The number of violated rankings is constant with a single slack, and with the few parts that the solver "
+            "uses here; with a slack for each query, as in eq. (1) of the paper, it is not.",
+            "TD2003 and TD2004 are not public. Generated queries with the shapes of the three sets are used instead, a "
+            "fifth as many, with relevant documents that a linear ranker nearly finds: no hinge collapses there.",
             "DORM has the sparse decay of §4.4, 1/√(r + 1) down to rank 30. 'By assignment' solves the n × n problem "
-            "of §3.5 by the Jonker–Volgenant method of SciPy; the row DORM merges the grades in score order, which is "
-            "exact, too, and what StructuredLoss does. SVMndcg has the exact argmax in place of the printed one.",
-            "McRank is 30 rounds of scikit-learn's trees with 10 leaves where the paper has WEKA's REPTree. It is "
-            "compared on the cleaned sets, at C = 10. Where a hinge is least at w = 0, training ends after a few "
-            "evaluations and a look at a larger C, which says little about time; the tight bound stands beside it.",
-            "The paper gives no times of SVMcombo; shared and separate slacks are compared here because the former "
-            "evaluate the same losses for fewer slacks.",
+            "of §3.5 by the Jonker–Volgenant method of SciPy; the row DORM merges the grades in score order, as "
+            "StructuredLoss does, which is exact as well. SVMndcg uses the exact argmax instead of the printed one.",
+            "McRank is 30 rounds of scikit-learn's trees with 10 leaves; the paper uses WEKA's REPTree. It is "
+            "compared on the cleaned sets at C = 10. Where a hinge is minimal at w = 0, training ends after a few "
+            "evaluations, which says little about time; the tight bound is shown beside it.",
+            "The paper gives no times of SVMcombo. Shared and separate slacks are compared here because shared slacks "
+            "evaluate the same losses for fewer constraints.",
         ),
     )
 

@@ -31,11 +31,11 @@ _LINEAR: Final = 1.2
 
 def _grown(results: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Results of one kind by what varies."""
-    return {name.split("/")[1]: found for name, found in results.items() if name.startswith(f"{kind}/")}
+    return {name.split("/")[1]: result for name, result in results.items() if name.startswith(f"{kind}/")}
 
 
-def _whole(found: Mapping[str, float]) -> float:
-    return found["argmax"] + found["solver"]
+def _whole(times: Mapping[str, float]) -> float:
+    return times["argmax"] + times["solver"]
 
 
 def tables(results: Mapping[str, Any]) -> list[Table]:
@@ -51,9 +51,9 @@ def tables(results: Mapping[str, Any]) -> list[Table]:
 def _split_table(grown: Mapping[str, Any], caption: str, first: str) -> Table:
     """Times of an evaluation as multiples of the argmax of SVMndcg in the same row."""
     rows = []
-    for name, found in grown.items():
-        unit = found["SVMndcg"]["argmax"]
-        cells = [own[part] / unit for own in found.values() for part in ("argmax", "solver")]
+    for name, times in grown.items():
+        unit = times["SVMndcg"]["argmax"]
+        cells = [of_method[part] / unit for of_method in times.values() for part in ("argmax", "solver")]
         rows.append((name, *cells))
     methods = next(iter(grown.values()))
     columns = (first, *(f"{method}, {part}" for method in methods for part in ("argmax", "solver")))
@@ -62,11 +62,13 @@ def _split_table(grown: Mapping[str, Any], caption: str, first: str) -> Table:
 
 def _fit_table(grown: Mapping[str, Mapping[str, float]]) -> Table:
     """Times of training as multiples of SVMndcg's, ours and the paper's."""
-    ours = {SETS[name].title: found for name, found in grown.items()}
-    theirs = {f"{name} (paper)": found for name, found in PAPER_FITS.items()}
+    ours = {SETS[name].title: seconds for name, seconds in grown.items()}
+    theirs = {f"{name} (paper)": seconds for name, seconds in PAPER_FITS.items()}
     rows = []
     for method in next(iter(grown.values())):
-        cells = [(found[method] / found["NDCG"] if method in found else None) for found in (ours | theirs).values()]
+        cells = [
+            (seconds[method] / seconds["NDCG"] if method in seconds else None) for seconds in (ours | theirs).values()
+        ]
         rows.append((method, *cells))
     return Table("Time of training, SVMndcg = 1", ("trained for", *ours, *theirs), rows)
 
@@ -121,23 +123,23 @@ def findings(results: Mapping[str, Any]) -> list[Finding]:
 
 def _dorm(results: Mapping[str, Any], row: str) -> Finding:
     letor, grown = _grown(results, "letor"), _grown(results, "documents")
-    ratios = {name: found[row]["argmax"] / found["SVMndcg"]["argmax"] for name, found in letor.items()}
+    ratios = {name: times[row]["argmax"] / times["SVMndcg"]["argmax"] for name, times in letor.items()}
     sizes = [float(size) for size in grown]
-    (own, _), (other, _) = (
+    (power, _), (base_power, _) = (
         growth(sizes, [one[method]["argmax"] for one in grown.values()]) for method in (row, "SVMndcg")
     )
     shown = ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
     return Finding(
         f"{row} takes substantially longer than SVMndcg and grows more steeply with the documents",
         "Chakrabarti et al. (2008), §4.4 and Figure 8",
-        in_all([*(ratio > _SUBSTANTIAL for ratio in ratios.values()), own > other]),
+        in_all([*(ratio > _SUBSTANTIAL for ratio in ratios.values()), power > base_power]),
         f"argmax of {row} over that of SVMndcg: {shown} (paper, TD2004, in all: {PAPER_DORM:.1f}); "
-        f"time grows as documents to the power {own:.2f}, SVMndcg {other:.2f}",
+        f"time grows as documents to the power {power:.2f}, SVMndcg {base_power:.2f}",
     )
 
 
 def _solver_share(results: Mapping[str, Any], method: str) -> Finding:
-    shares = {name: found[method]["solver"] / _whole(found[method]) for name, found in _grown(results, "letor").items()}
+    shares = {name: times[method]["solver"] / _whole(times[method]) for name, times in _grown(results, "letor").items()}
     return Finding(
         f"The quadratic program takes a very small part of the time of {method}",
         "Chakrabarti et al. (2008), §4.4 and Figure 8",
@@ -166,9 +168,11 @@ def _linear(results: Mapping[str, Any]) -> Finding:
 
 
 def _mcrank(results: Mapping[str, Any], method: str) -> Finding:
-    ratios = {SETS[name].title: found["McRank"] / found[method] for name, found in _grown(results, "sets").items()}
+    ratios = {
+        SETS[name].title: seconds["McRank"] / seconds[method] for name, seconds in _grown(results, "sets").items()
+    }
     base = method.removesuffix(" tight")
-    paper = ", ".join(f"{name} {found['McRank'] / found[base]:.0f}" for name, found in PAPER_FITS.items())
+    paper = ", ".join(f"{name} {seconds['McRank'] / seconds[base]:.0f}" for name, seconds in PAPER_FITS.items())
     return Finding(
         f"McRank can take two orders of magnitude more time than a structured learner ({method})",
         "Chakrabarti et al. (2008), §4.6 and Figure 10",

@@ -1,4 +1,4 @@
-"""What the experiments of Chapelle, Le and Smola (2007) share: data, the loss, how models are chosen, paired tests."""
+"""Shared by the experiments of Chapelle, Le and Smola (2007): data, the loss, how models are chosen, paired tests."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CS: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 PROFILES: Final[Mapping[str, str]] = {"truncated": "max(k+1−r, 0)", "sqrt": "1/√r", "discount": "D(r)"}
 #: What the notes of these experiments say.
 DATA_NOTE: Final = (
-    "The two web search sets are private. MQ2008 (784 queries, 46 features, 3 grades) takes their place. OHSUMED is "
+    "The two web search sets are private; MQ2008 (784 queries, 46 features, 3 grades) is used instead. OHSUMED is "
     "that of LETOR 2.0, with the 25 features and the folds of the paper."
 )
 SCALING_NOTE: Final = (
-    "The features of OHSUMED are raw, and the paper does not say how it scales them. Here each feature has mean 0 and "
-    "standard deviation 1 inside each query, on both sets. A regression then needs no intercept."
+    "The features of OHSUMED are raw, and the paper does not say how it scales them. Here features are standardised "
+    "within each query, on both sets; a regression then needs no intercept."
 )
 MODEL_NOTE: Final = (
     "C is chosen from 10⁻² to 10⁴, a power of ten apart, by NDCG@10 on the validation queries; λ of the paper is the "
@@ -42,12 +42,12 @@ MODEL_NOTE: Final = (
 
 
 def scaled_fold(data: Path, name: str, number: int, most: int | None = None) -> Fold:
-    """Give a fold of the publisher, with features of mean 0 and standard deviation 1 in each query."""
+    """Return a fold of the publisher, with features of mean 0 and standard deviation 1 in each query."""
     return Fold(*(QueryStandardize().fit_transform(part) for part in fold(data, name, number, most)))
 
 
 def ndcg_loss(k: int = 10, shape: str = "truncated") -> StructuredLoss:
-    """Give the hinge of eq. (12): NDCG@k, and φdorm with the profile A(r) = max(k + 1 − r, 0) of §2 or another."""
+    """Return the hinge of eq. (12): NDCG@k, and φdorm with the profile A(r) = max(k + 1 − r, 0) of §2 or another."""
     return StructuredLoss(f"ndcg@{k}", f"dorm(shape={shape})")
 
 
@@ -57,14 +57,14 @@ def regression(data: Fold, criterion: str = "ndcg@10", Cs: Sequence[float] = CS)
 
 
 def tight(start: Ranker, k: int = 10, shape: str = "truncated") -> Ranker:
-    """Give an untrained ranker for the bound of eq. (14), which begins at the weights of another and stays near."""
+    """Return an untrained ranker for the bound of eq. (14), which begins at the weights of another and stays near."""
     return ranker(ndcg_loss(k, shape), bound="tight", start=start.coef_)
 
 
 def rounded(numbers: npt.ArrayLike) -> list[float]:
-    """Give numbers with five digits after the point, without those that are NaN."""
-    own = np.asarray(numbers, dtype=np.float64)
-    return [round(value, 5) for value in own[~np.isnan(own)].tolist()]
+    """Return numbers with five digits after the point, without those that are NaN."""
+    array = np.asarray(numbers, dtype=np.float64)
+    return [round(value, 5) for value in array[~np.isnan(array)].tolist()]
 
 
 def measured(scores: Mapping[int, FloatArray], data: Fold, name: str) -> dict[str, Any]:
@@ -73,8 +73,10 @@ def measured(scores: Mapping[int, FloatArray], data: Fold, name: str) -> dict[st
     ``values`` has the mean of NDCG@1 to NDCG@10 by query, a tenth of the sum of §5.1, for queries with a relevant
     document. ``plain`` and ``official`` are means over queries by cutoff, of eq. (1) and of the publisher's script.
     """
-    plain = [values(data.test, own, [f"ndcg@{k}"])[f"ndcg@{k}"] for k, own in scores.items()]
-    official = [values(data.test, own, [f"ndcg@{k}"], SETS[name].policy)[f"ndcg@{k}"] for k, own in scores.items()]
+    plain = [values(data.test, of_cutoff, [f"ndcg@{k}"])[f"ndcg@{k}"] for k, of_cutoff in scores.items()]
+    official = [
+        values(data.test, of_cutoff, [f"ndcg@{k}"], SETS[name].policy)[f"ndcg@{k}"] for k, of_cutoff in scores.items()
+    ]
     return {
         "values": {"ndcg": rounded(np.mean(plain, axis=0)), "ndcg@10": rounded(plain[-1])},
         "plain": rounded(np.nanmean(plain, axis=1)),

@@ -1,4 +1,4 @@
-"""The hinge of NDCG that is least at w = 0, and the bound that is not: Chapelle, Le and Smola (2007), §4 and Fig. 1."""
+"""A hinge of NDCG that is minimal at w = 0, and a bound that is not: Chapelle, Le and Smola (2007), §4 and Fig. 1."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HINGE_CS: Final = (*CS, 100000.0, 1000000.0)
 
 
 def _path(data: Path, *, name: str, shape: str, number: int, most: int | None, Cs: Sequence[float]) -> dict[str, Any]:
-    """What the hinge of a feature map comes to, against weights 0, for every C."""
+    """Minimise the hinge of a feature map for every C, and compare it with its value at w = 0."""
     loss = StructuredLoss("ndcg@10", "po") if shape == "po" else ndcg_loss(shape=shape)
     risk = RankingRisk(LinearScorer(scaled_fold(data, name, number, most).train), loss, n_jobs=1)
     at_zero, _ = risk(np.zeros(risk.n_parameters))
@@ -53,15 +53,15 @@ def _path(data: Path, *, name: str, shape: str, number: int, most: int | None, C
 
 
 def bounds_of(queries: Queries, scores: FloatArray) -> dict[str, FloatArray]:
-    """Give both bounds and the loss of each query that carries an order, and how the rankings of Fig. 1 compare.
+    """Return both bounds and the loss of each query with several grades, and how the rankings of Fig. 1 compare.
 
     With y the ideal ranking, ŷ the one by score and ỹ that of the bounds' maximum: ``above`` and ``worst above`` are
     w·Ψ(ŷ) − w·Ψ(y) and w·Ψ(ỹ) − w·Ψ(y), ``worst loss`` is Δ(ỹ). The slope of the hinge is a(ỹ) − a(y) and that of
     the tight bound a(ỹ) − a(ŷ), which tell all of them.
 
     >>> queries = Queries.from_arrays([[0.0], [0.0]], [0, 1], group=[2])
-    >>> found = bounds_of(queries, np.array([0.1, 0.0]))     # profile 10, 9, ...: ŷ and ỹ are the wrong order
-    >>> {name: own.round(4).tolist() for name, own in found.items() if name != "loss"}
+    >>> bounds = bounds_of(queries, np.array([0.1, 0.0]))     # profile 10, 9, ...: ŷ and ỹ are the wrong order
+    >>> {name: by_query.round(4).tolist() for name, by_query in bounds.items() if name != "loss"}
     {'hinge': [0.4691], 'tight': [0.3691], 'worst loss': [0.3691], 'above': [0.1], 'worst above': [0.1]}
     """
     loss = ndcg_loss()
@@ -69,7 +69,7 @@ def bounds_of(queries: Queries, scores: FloatArray) -> dict[str, FloatArray]:
     (xi, slope), (tight_xi, tight_slope) = hinge(scores), tight_bound(scores)
     worst = np.add.reduceat(slope * scores, queries.offsets[:-1])
     from_predicted = np.add.reduceat(tight_slope * scores, queries.offsets[:-1])
-    found = {
+    bounds = {
         "hinge": xi,
         "tight": tight_xi,
         "loss": 1.0 - np.asarray(values(queries, scores, ["ndcg@10"])["ndcg@10"]),
@@ -77,28 +77,28 @@ def bounds_of(queries: Queries, scores: FloatArray) -> dict[str, FloatArray]:
         "above": worst - from_predicted,
         "worst above": worst,
     }
-    return {name: own[hinge.active] for name, own in found.items()}
+    return {name: by_query[hinge.active] for name, by_query in bounds.items()}
 
 
 def _along(data: Path, *, name: str, number: int, most: int | None, Cs: Sequence[float]) -> dict[str, Any]:
     """Means of both bounds and of the loss at multiples of a RankSVM's weights."""
-    own = scaled_fold(data, name, number, most)
-    scores = _ranksvm_scores(own, Cs)
-    found = [bounds_of(own.train, length * scores) for length in LENGTHS]
+    split = scaled_fold(data, name, number, most)
+    scores = _ranksvm_scores(split, Cs)
+    bounds = [bounds_of(split.train, length * scores) for length in LENGTHS]
     return {
-        "at zero": float(bounds_of(own.train, 0.0 * scores)["tight"].mean()),
-        **{kind: rounded([one[kind].mean() for one in found]) for kind in ("hinge", "tight", "loss")},
-        "least of hinge − tight": min(float((one["hinge"] - one["tight"]).min()) for one in found),
-        "least of tight − loss": min(float((one["tight"] - one["loss"]).min()) for one in found),
+        "at zero": float(bounds_of(split.train, 0.0 * scores)["tight"].mean()),
+        **{kind: rounded([one[kind].mean() for one in bounds]) for kind in ("hinge", "tight", "loss")},
+        "least of hinge − tight": min(float((one["hinge"] - one["tight"]).min()) for one in bounds),
+        "least of tight − loss": min(float((one["tight"] - one["loss"]).min()) for one in bounds),
     }
 
 
 def _figure(data: Path, *, name: str, number: int, most: int | None, Cs: Sequence[float]) -> dict[str, list[float]]:
     """Fig. 1 with the training queries at the weights of a RankSVM, and the loss of a random order of each."""
-    own = scaled_fold(data, name, number, most)
-    found = bounds_of(own.train, _ranksvm_scores(own, Cs))
-    shuffled = bounds_of(own.train, np.zeros(own.train.n_documents))["loss"]
-    kept = {kind: rounded(found[kind]) for kind in ("loss", "above", "worst loss", "worst above")}
+    split = scaled_fold(data, name, number, most)
+    bounds = bounds_of(split.train, _ranksvm_scores(split, Cs))
+    shuffled = bounds_of(split.train, np.zeros(split.train.n_documents))["loss"]
+    kept = {kind: rounded(bounds[kind]) for kind in ("loss", "above", "worst loss", "worst above")}
     return {**kept, "random loss": rounded(shuffled)}
 
 
@@ -108,10 +108,10 @@ def _ranksvm_scores(data: Fold, Cs: Sequence[float]) -> FloatArray:
 
 def _test(data: Path, *, name: str, number: int, most: int | None, Cs: Sequence[float], bound: str) -> dict[str, Any]:
     """NDCG on the test queries of what a bound leads to."""
-    own = scaled_fold(data, name, number, most)
-    untrained = ranker(ndcg_loss(), bound="hinge") if bound == "hinge" else tight(regression(own, Cs=Cs))
-    model = choose(untrained, own, Cs=Cs, criterion="ndcg@10").ranker
-    return measured(dict.fromkeys(CUTS, model.predict(own.test)), own, name)
+    split = scaled_fold(data, name, number, most)
+    untrained = ranker(ndcg_loss(), bound="hinge") if bound == "hinge" else tight(regression(split, Cs=Cs))
+    model = choose(untrained, split, Cs=Cs, criterion="ndcg@10").ranker
+    return measured(dict.fromkeys(CUTS, model.predict(split.test)), split, name)
 
 
 def _plan(size: Size) -> list[Task]:
@@ -136,7 +136,7 @@ def _plan(size: Size) -> list[Task]:
 
 EXPERIMENT: Final = Experiment(
     "cls-collapse",
-    "The hinge of NDCG that is least at w = 0, and a bound that is not",
+    "A hinge of NDCG that is minimal at w = 0, and a bound that is not",
     f"{PAPER}, §4 and Fig. 1",
     "The hinge of eq. (12) is minimised for larger and larger C, with the gap as a certificate, and compared with its "
     "value at w = 0. Then both bounds, the hinge and that of eq. (14), and the loss 1 − NDCG@10 are followed along "

@@ -1,4 +1,4 @@
-"""What `cls_collapse` shows: where the hinge is least, both bounds along a direction, and Fig. 1 with real queries."""
+"""Tables, plots and findings of `cls_collapse`: where the hinge is minimal, both bounds, and Fig. 1 on real queries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUNDING: Final = 1e-9
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """Give tables, pictures and findings."""
+    """Return tables, pictures and findings."""
     return Report(
         [_paths_table(results), _along_table(results), _test_table(results)],
         [
@@ -74,11 +74,11 @@ def _paths_table(results: Mapping[str, Any]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name in NAMES:
         for shape, text in MAPS.items():
-            own = _paths(results, name, shape)
-            if own:
-                Cs = own[0]["Cs"]
-                least = [min(one[key][-1] for one in own) for key in ("objective", "lower bound")]
-                largest = max(max(one["norm"]) for one in own)
+            paths = _paths(results, name, shape)
+            if paths:
+                Cs = paths[0]["Cs"]
+                least = [min(one[key][-1] for one in paths) for key in ("objective", "lower bound")]
+                largest = max(max(one["norm"]) for one in paths)
                 rows.append((SETS[name].title, text, f"{Cs[0]:g} to {Cs[-1]:g}", *least, largest))
     columns = ("set", "feature map", "C", "objective / at 0", "lower bound / at 0", "largest ‖w‖")
     return Table(
@@ -144,23 +144,23 @@ def _trains_finding(results: Mapping[str, Any]) -> Finding:
 
 
 def _story_finding(results: Mapping[str, Any]) -> Finding:
-    own = {kind: np.asarray(queries) for kind, queries in results["figure 1"].items()}
-    share = float(np.mean((own["worst above"] > 0) & (own["loss"] < own["random loss"])))
+    queries = {kind: np.asarray(queries) for kind, queries in results["figure 1"].items()}
+    share = float(np.mean((queries["worst above"] > 0) & (queries["loss"] < queries["random loss"])))
     return Finding(
         "The prediction ŷ can be good while a bad ranking ỹ has a larger output than the ideal one, so that the hinge "
         "is large.",
         f"{PAPER}, Fig. 1",
         exact(share > 0.5),
         f"true for {share:.0%} of the training queries of OHSUMED, fold 1, at w_RankSVM, if good means better than a "
-        f"random order (more than half counts); mean loss {own['loss'].mean():.3f} of ŷ, "
-        f"{own['worst loss'].mean():.3f} of ỹ, "
-        f"{own['random loss'].mean():.3f} of a random order",
+        f"random order (more than half counts); mean loss {queries['loss'].mean():.3f} of ŷ, "
+        f"{queries['worst loss'].mean():.3f} of ỹ, "
+        f"{queries['random loss'].mean():.3f} of a random order",
     )
 
 
 def _order_finding(results: Mapping[str, Any]) -> Finding:
-    own = [one for key, one in results.items() if "/along/" in key]
-    least = [min(one[key] for one in own) for key in ("least of hinge − tight", "least of tight − loss")]
+    along = [one for key, one in results.items() if "/along/" in key]
+    least = [min(one[key] for one in along) for key in ("least of hinge − tight", "least of tight − loss")]
     return Finding(
         "The bound of eq. (14) is never above the hinge, and never below the loss.",
         f"{PAPER}, §4",
@@ -195,13 +195,13 @@ def _draw_along(results: Mapping[str, Any]) -> Any:
     figure = new_figure(10.0, 4.0)
     axes = figure.subplots(1, len(NAMES), sharey=True)
     labels = ("hinge, eq. (12)", "tight bound, eq. (14)", "loss, 1 − NDCG@10")
-    for own, name in zip(axes, NAMES, strict=True):
+    for panel, name in zip(axes, NAMES, strict=True):
         for kind, label, style in zip(KINDS, labels, ("-", "-", "--"), strict=True):
-            own.plot(LENGTHS, fold_average(results, f"{name}/along", kind), style, label=label)
+            panel.plot(LENGTHS, fold_average(results, f"{name}/along", kind), style, label=label)
         at_zero = float(fold_average(results, f"{name}/along", "at zero"))
-        own.axhline(at_zero, color="gray", linewidth=0.8, linestyle=":", label="both bounds at w = 0")
-        own.set(xscale="log", xlabel="t, for w = t·w_RankSVM", title=SETS[name].title, ylim=(0.2, 2.0))
-        own.grid(alpha=0.3)
+        panel.axhline(at_zero, color="gray", linewidth=0.8, linestyle=":", label="both bounds at w = 0")
+        panel.set(xscale="log", xlabel="t, for w = t·w_RankSVM", title=SETS[name].title, ylim=(0.2, 2.0))
+        panel.grid(alpha=0.3)
     axes[0].set_ylabel("mean over training queries")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure

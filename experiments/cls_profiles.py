@@ -36,10 +36,10 @@ OTHERS: Final = ("sqrt", "discount", VALIDATED)
 
 def _fold(data: Path, *, name: str, shape: str, number: int, most: int | None, Cs: Sequence[float]) -> dict[str, Any]:
     """NDCG on the test queries, and NDCG@10 on the validation queries, under the tight bound with a profile."""
-    own = scaled_fold(data, name, number, most)
-    found = choose(tight(regression(own, Cs=Cs), shape=shape), own, Cs=Cs, criterion="ndcg@10")
-    scores = found.ranker.predict(own.test)
-    return {**measured(dict.fromkeys(CUTS, scores), own, name), "valid": round(found.best.mean, 5)}
+    split = scaled_fold(data, name, number, most)
+    chosen = choose(tight(regression(split, Cs=Cs), shape=shape), split, Cs=Cs, criterion="ndcg@10")
+    scores = chosen.ranker.predict(split.test)
+    return {**measured(dict.fromkeys(CUTS, scores), split, name), "valid": round(chosen.best.mean, 5)}
 
 
 def _plan(size: Size) -> list[Task]:

@@ -1,8 +1,8 @@
-"""What the experiments of Le and Smola (2008) share: training along a path of C, tests of a claim, and curves."""
+"""Shared by the experiments of Le and Smola (2008): training along a path of C, tests of a claim, and curves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,8 +22,8 @@ CS: Final = (0.1, 1.0, 10.0, 100.0, 1000.0)
 SHARES: Final = (0.1, 0.3, 0.5, 0.7, 1.0)
 #: What all notes of these experiments say.
 WEB_NOTE: Final = (
-    "The web data of the paper is private. MQ2008 (784 queries) and OHSUMED (106 queries), with the folds of their "
-    "publisher, take its place. They have 3 grades and 46 and 45 features instead of 5 and 367. Training queries are "
+    "The web data of the paper is private. MQ2008 (784 queries) and OHSUMED (106 queries) are used instead, with the "
+    "folds of their publisher. They have 3 grades and 46 and 45 features instead of 5 and 367. Training queries are "
     "those with documents of different grades."
 )
 BOUND_NOTE: Final = (
@@ -47,7 +47,7 @@ def share_labels(results: Mapping[str, Any], prefix: str) -> list[str]:
 
 
 def first_share(queries: Queries, share: float, seed: int) -> Queries:
-    """Take a share of the queries that carry an order, in a random order of them: smaller shares lie in larger ones.
+    """Draw a share of the queries with several grades at random, so that smaller shares lie in larger ones.
 
     >>> queries = Queries.from_arrays(np.ones((6, 1)), [1, 0, 0, 0, 1, 0], group=[2, 2, 2])
     >>> len(first_share(queries, 1.0, seed=0)), len(first_share(queries, 0.5, seed=0))
@@ -59,8 +59,17 @@ def first_share(queries: Queries, share: float, seed: int) -> Queries:
     return queries[np.sort(useful[: max(1, round(share * len(useful)))])]
 
 
+def paths(
+    untrained: Ranker, train: Queries, shares: Sequence[float], Cs: Sequence[float], seed: int
+) -> Iterator[tuple[int, list[Ranker]]]:
+    """Train for every C on growing shares of the queries; yield the number of queries and the rankers."""
+    for share in shares:
+        queries = first_share(train, share, seed)
+        yield len(queries), untrained.fit_path(queries, Cs=Cs)
+
+
 def best(models: Sequence[Ranker], valid: Queries, measure: str) -> Ranker:
-    """Give the first of the rankers with the highest mean on validation queries."""
+    """Return the first of the rankers with the highest mean on validation queries."""
     return max(models, key=lambda model: judged(model, valid, measure).mean())
 
 
@@ -82,11 +91,11 @@ def curves(
     """Draw a panel for each set with a line for each method, and the legend beside them."""
     figure = new_figure(4.2 * len(panels) + 1.8, 3.6)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for own, (title, lines) in zip(axes, panels.items(), strict=True):
+    for panel, (title, lines) in zip(axes, panels.items(), strict=True):
         for number, (label, (x, y)) in enumerate(lines.items()):
-            own.plot(x, y, marker="osv^Dx*P"[number % 8], linestyle=("-", "--")[number // 8 % 2], label=label)
-        own.set(xlabel=xlabel, title=title)
-        own.grid(alpha=0.3)
+            panel.plot(x, y, marker="osv^Dx*P"[number % 8], linestyle=("-", "--")[number // 8 % 2], label=label)
+        panel.set(xlabel=xlabel, title=title)
+        panel.grid(alpha=0.3)
     axes[0].set_ylabel(ylabel)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
     return figure

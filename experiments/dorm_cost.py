@@ -1,4 +1,4 @@
-"""What training costs: Le and Smola (2008), Fig. 7 and Table 2."""
+"""The cost of training: Le and Smola (2008), Fig. 7 and Table 2."""
 
 from __future__ import annotations
 
@@ -59,22 +59,22 @@ def _measure(risk: LinearRisk, solver: str, C: float, repeats: int) -> dict[str,
     runs: list[tuple[float, float]] = []
     while len(runs) < repeats and sum(total for total, _ in runs) < _SECONDS:
         began = time.perf_counter()
-        found = SOLVERS[solver](risk, C, TOLERANCE)
-        runs.append((time.perf_counter() - began, found.programs))
+        timed = SOLVERS[solver](risk, C, TOLERANCE)
+        runs.append((time.perf_counter() - began, timed.programs))
     total, programs = min(runs)
     return {
         "seconds": round(total, 5),
         "program": round(programs / total, 4),
-        "planes": found.planes,
-        "holders": found.queries,
-        "iterations": found.solution.n_iter,
-        "share": round(found.solution.primal / (C * float(risk(np.zeros(risk.n_parameters))[0])), 5),
-        "reason": found.solution.reason,
+        "planes": timed.planes,
+        "holders": timed.queries,
+        "iterations": timed.solution.n_iter,
+        "share": round(timed.solution.primal / (C * float(risk(np.zeros(risk.n_parameters))[0])), 5),
+        "reason": timed.solution.reason,
     }
 
 
 def _training(data: Path, name: str, most: int | None) -> Queries:
-    """Queries that carry an order: the training queries of fold 1, or four fifths of Covertype, standardised."""
+    """Return queries with several grades: the training queries of fold 1, or four fifths of Covertype, standardised."""
     if name == "covertype":
         dealt = deal(data, name, "class", most)
         return cast("Queries", Standardize().fit_transform(dealt[: len(dealt) * 4 // 5]))
@@ -126,8 +126,8 @@ def _sets(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _shown(results: Mapping[str, Any], name: str, method: str, solver: str) -> dict[str, Any]:
-    found: dict[str, Any] = results[f"{name}/{method}/{solver}"]["costs"][f"{SHOWN:g}"]
-    return found
+    costs: dict[str, Any] = results[f"{name}/{method}/{solver}"]["costs"][f"{SHOWN:g}"]
+    return costs
 
 
 def _total(results: Mapping[str, Any], name: str, solver: str, method: str) -> float:
@@ -180,8 +180,8 @@ def _sparser(results: Mapping[str, Any], name: str) -> Finding:
 
 def _faster(results: Mapping[str, Any], name: str, solver: str) -> Finding:
     others = ("Prec@10", "ROCArea", "ranking SVM")
-    own = _total(results, name, solver, OWN)
-    ratios = {method: _total(results, name, solver, method) / own for method in others}
+    seconds = _total(results, name, solver, OWN)
+    ratios = {method: _total(results, name, solver, method) / seconds for method in others}
     return Finding(
         f"DORM for NDCG@10 trains faster than Prec@10, ROCArea and the ranking SVM ({SETS[name]}, {solver}).",
         f"{PAPER}, Fig. 7",
@@ -191,13 +191,13 @@ def _faster(results: Mapping[str, Any], name: str, solver: str) -> Finding:
 
 
 def _quick(results: Mapping[str, Any]) -> Finding:
-    found = results["prediction"]
-    thousand = 1000 * found["seconds"] / found["queries"]
+    timed = results["prediction"]
+    thousand = 1000 * timed["seconds"] / timed["queries"]
     return Finding(
         "Prediction takes less than half a second for 1000 queries.",
         f"{PAPER}, §6.5",
         exact(thousand < 0.5),
-        f"{found['queries']} queries with {found['documents']} documents in {1000 * found['seconds']:.1f} ms on one "
+        f"{timed['queries']} queries with {timed['documents']} documents in {1000 * timed['seconds']:.1f} ms on one "
         f"core, {1000 * thousand:.1f} ms for 1000",
     )
 
@@ -212,7 +212,7 @@ def _report(results: Mapping[str, Any]) -> Report:
         notes=[
             "The web data of the paper is private. MQ2008 has the training queries of fold 1 with documents of "
             "different grades; Covertype has 400 queries of 100 documents, with the class as the grade, standardised.",
-            "Where the objective stays at its value for weights 0, the hinge teaches nothing on that set, and what it "
+            "Where the objective stays at its value for weights 0, the hinge learns nothing on that set, and what it "
             "costs says little; see dorm-curve.",
             f"Solvers stop at a gap of {TOLERANCE:g} of the objective, on one thread. The n-slack solver is Algorithm "
             "1 of Yue et al. (2007), which is Algorithm 1 of the paper with its missing term; a support vector is a "

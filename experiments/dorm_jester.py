@@ -26,7 +26,7 @@ DORM_CS: Final = (3.0, 10.0, 30.0, 100.0, 300.0)
 OTHER_CS: Final = (300.0, 1000.0, 3000.0, 10000.0)
 #: Untrained ranker, features, and values of C, none for methods without.
 METHODS: Final[Mapping[str, tuple[Ranker, View, Sequence[float]]]] = {
-    "PRank": (ranker("prank"), "own", ()),
+    "PRank": (ranker("prank"), "separate", ()),
     "JRank": (ranker("prank"), "joint", ()),
     "GPR": (ranker("gp-regression"), "pair", ()),
     "regression": (ranker("regression"), "joint", OTHER_CS),
@@ -50,8 +50,8 @@ def _panel(data: Path, users: int) -> Panel:
 
 
 def _values(judged: Any, scores: FloatArray) -> FloatArray:
-    found = evaluate(judged, scores, list(MEASURES), n_jobs=1)
-    return np.asarray(np.nan_to_num([found[measure] for measure in MEASURES]))
+    evaluation = evaluate(judged, scores, list(MEASURES), n_jobs=1)
+    return np.asarray(np.nan_to_num([evaluation[measure] for measure in MEASURES]))
 
 
 def _chosen_C(data: Path, method: str, n: int, users: int) -> float:
@@ -59,35 +59,35 @@ def _chosen_C(data: Path, method: str, n: int, users: int) -> float:
     untrained, view, Cs = METHODS[method]
     if len(Cs) < 2:
         return 1.0
-    own = _panel(data, users)
-    known, unknown = split(own.valid, n, seed=1000)
-    models = untrained.fit_path(queries(own.valid, known, own.items, view, known), Cs=Cs)
-    judged = queries(own.valid, unknown, own.items, view, known)
+    users_drawn = _panel(data, users)
+    known, unknown = split(users_drawn.valid, n, seed=1000)
+    models = untrained.fit_path(queries(users_drawn.valid, known, users_drawn.items, view, known), Cs=Cs)
+    judged = queries(users_drawn.valid, unknown, users_drawn.items, view, known)
     return float(best(models, judged, ERU if method == "DORM for ERU" else "ndcg@10").C)
 
 
 def _method(data: Path, *, method: str, n: int, users: int, trials: int) -> dict[str, Any]:
     """Means of the users over trials, and of the trials over users, for each measure."""
     untrained, view, _ = METHODS[method]
-    own, C = _panel(data, users), _chosen_C(data, method, n, users)
-    found = []
+    users_drawn, C = _panel(data, users), _chosen_C(data, method, n, users)
+    by_trial = []
     for trial in range(trials):
-        known, unknown = split(own.test, n, seed=trial)
-        (trained,) = untrained.fit_path(queries(own.test, known, own.items, view, known), Cs=[C])
-        judged = queries(own.test, unknown, own.items, view, known)
-        found.append(_values(judged, trained.predict(judged)))
-    return _means(np.array(found), C)
+        known, unknown = split(users_drawn.test, n, seed=trial)
+        (trained,) = untrained.fit_path(queries(users_drawn.test, known, users_drawn.items, view, known), Cs=[C])
+        judged = queries(users_drawn.test, unknown, users_drawn.items, view, known)
+        by_trial.append(_values(judged, trained.predict(judged)))
+    return _means(np.array(by_trial), C)
 
 
 def _mean_of_others(data: Path, *, n: int, users: int, trials: int) -> dict[str, Any]:
     """Items in the order of their mean rating by the users who describe them, which takes no rating of the user."""
-    own = _panel(data, users)
-    found = []
+    users_drawn = _panel(data, users)
+    by_trial = []
     for trial in range(trials):
-        known, unknown = split(own.test, n, seed=trial)
-        judged = queries(own.test, unknown, own.items, "own", known)
-        found.append(_values(judged, own.items[np.concatenate(unknown), 1]))
-    return _means(np.array(found), None)
+        known, unknown = split(users_drawn.test, n, seed=trial)
+        judged = queries(users_drawn.test, unknown, users_drawn.items, "separate", known)
+        by_trial.append(_values(judged, users_drawn.items[np.concatenate(unknown), 1]))
+    return _means(np.array(by_trial), None)
 
 
 def _means(values: FloatArray, C: float | None) -> dict[str, Any]:
@@ -129,10 +129,14 @@ def _table(results: Mapping[str, Any], n: int) -> Table:
     return Table(f"From {n} ratings of each user, in per cent; ± is a standard error over trials", columns, rows)
 
 
-def _claim(results: Mapping[str, Any], n: int, own: str, measure: str, others: Sequence[str], source: str) -> Finding:
-    values = {method: np.asarray(results[f"{n}/{method}"]["users"][measure]) for method in (own, *others)}
-    verdict, evidence = advantage(values, own)
-    claim = f"{own} has a higher {MEASURES[measure]} than {' and '.join(others)}, from {n} ratings of a user."
+def _claim(
+    results: Mapping[str, Any], n: int, method_claimed: str, measure: str, others: Sequence[str], source: str
+) -> Finding:
+    values = {method: np.asarray(results[f"{n}/{method}"]["users"][measure]) for method in (method_claimed, *others)}
+    verdict, evidence = advantage(values, method_claimed)
+    claim = (
+        f"{method_claimed} has a higher {MEASURES[measure]} than {' and '.join(others)}, from {n} ratings of a user."
+    )
     return Finding(claim, f"{PAPER}, {source}", verdict, evidence)
 
 
@@ -147,7 +151,7 @@ def _report(results: Mapping[str, Any]) -> Report:
         [_table(results, n) for n in _counts(results)],
         findings=findings,
         notes=[
-            "EachMovie was withdrawn; Jester takes its place. Its 100 jokes, rated from −10 to 10, get six grades of "
+            "EachMovie was withdrawn; Jester is used instead. Its 100 jokes, rated from −10 to 10, get six grades of "
             "equal width, as EachMovie has. Users who rated all jokes take part: 100 to test, 100 others to "
             "choose C by, and 2,000 further ones who describe the jokes. Every trial deals the ratings of the test "
             "users anew; there are 10 trials, as in Table 4; Table 3 has 100.",

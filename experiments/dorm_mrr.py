@@ -18,8 +18,8 @@ from experiments.dorm import (
     advantage,
     best,
     curves,
-    first_share,
     judged,
+    paths,
     settings,
     share_labels,
 )
@@ -58,20 +58,18 @@ def _fold(
     data: Path, *, name: str, method: str, fold: int, most: int | None, shares: Sequence[float], Cs: Sequence[float]
 ) -> dict[str, Any]:
     """Both measures of the test queries, each with the C that the validation queries prefer by it."""
-    own = letor.fold(data, name, fold, most)
+    split = letor.fold(data, name, fold, most)
     counts, means = [], []
     values: dict[str, FloatArray] = {}
-    for share in shares:
-        train = first_share(own.train, share, seed=fold)
-        models = METHODS[method].fit_path(train, Cs=Cs)
-        values = {measure: judged(best(models, own.valid, measure), own.test, measure) for measure in MEASURES}
-        counts.append(len(train))
+    for count, models in paths(METHODS[method], split.train, shares, Cs, seed=fold):
+        values = {measure: judged(best(models, split.valid, measure), split.test, measure) for measure in MEASURES}
+        counts.append(count)
         means.append([round(float(values[measure].mean()), 6) for measure in MEASURES])
     return {
         "shares": list(shares),
         "queries": counts,
         "means": means,
-        "values": {measure: found.round(4).tolist() for measure, found in values.items()},
+        "values": {measure: by_query.round(4).tolist() for measure, by_query in values.items()},
     }
 
 
@@ -99,28 +97,28 @@ def _table(results: Mapping[str, Any], name: str) -> Table:
 
 
 def _claim(
-    results: Mapping[str, Any], name: str, measure: str, own: str, others: Sequence[str], claim: str, source: str
+    results: Mapping[str, Any], name: str, measure: str, method: str, others: Sequence[str], claim: str, source: str
 ) -> Finding:
-    values = {method: letor.pooled(results, f"{name}/{method}", measure) for method in (own, *others)}
-    verdict, evidence = advantage(values, own)
-    return Finding(f"{claim} ({own} on {letor.SETS[name].title}).", f"{PAPER}, {source}", verdict, evidence)
+    values = {method: letor.pooled(results, f"{name}/{method}", measure) for method in (method, *others)}
+    verdict, evidence = advantage(values, method)
+    return Finding(f"{claim} ({method} on {letor.SETS[name].title}).", f"{PAPER}, {source}", verdict, evidence)
 
 
-def _fails(results: Mapping[str, Any], name: str, own: str) -> Finding:
+def _fails(results: Mapping[str, Any], name: str, trained_for_wta: str) -> Finding:
     """Test whether training for WTA itself is worse in WTA than the best method for another measure."""
-    values = {method: letor.pooled(results, f"{name}/{method}", "wta") for method in (own, *OTHERS)}
+    values = {method: letor.pooled(results, f"{name}/{method}", "wta") for method in (trained_for_wta, *OTHERS)}
     top = max(OTHERS, key=lambda method: values[method].mean())
-    verdict, evidence = advantage({top: values[top], own: values[own]}, top)
-    claim = f"Training for WTA itself leads to bad performance in WTA ({own} on {letor.SETS[name].title})."
+    verdict, evidence = advantage({top: values[top], trained_for_wta: values[trained_for_wta]}, top)
+    claim = f"Training for WTA itself leads to bad performance in WTA ({trained_for_wta} on {letor.SETS[name].title})."
     return Finding(claim, f"{PAPER}, §6.4 and Fig. 6", verdict, evidence)
 
 
 def _findings(results: Mapping[str, Any], name: str) -> list[Finding]:
     findings = []
     for end in BOUNDS:
-        own, ndcg, wta = f"DORM for MRR{end}", f"DORM for NDCG{end}", f"DORM for WTA{end}"
+        mrr, ndcg, wta = f"DORM for MRR{end}", f"DORM for NDCG{end}", f"DORM for WTA{end}"
         claim = "DORM for MRR has a higher MRR than all others, with DORM for NDCG among them"
-        findings.append(_claim(results, name, "rr", own, (*OTHERS, ndcg), claim, "§6.4 and Fig. 5"))
+        findings.append(_claim(results, name, "rr", mrr, (*OTHERS, ndcg), claim, "§6.4 and Fig. 5"))
         findings.append(_fails(results, name, wta))
         claim = "mWTA has a higher WTA than DORM for WTA"
         findings.append(_claim(results, name, "wta", f"mWTA{end}", (wta,), claim, "Fig. 6"))
@@ -160,7 +158,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "As in the paper, c_i is 1/(i + 1) for DORM and 1/√(i + 1) for mWTA and WTA, here with ranks from 0. Its "
             "rule for the cutoffs of mWTA leaves the case of exactly two grades among the first three open; here it "
             "counts as more than one, and the cutoff is 3.",
-            "Prec@3 is trained under the tight bound where its hinge is least at weights 0. SVMmrr, which the paper "
+            "Prec@3 is trained under the tight bound where its hinge is minimal at w = 0. SVMmrr, which the paper "
             "does not have, is trained under its hinge.",
         ],
     )

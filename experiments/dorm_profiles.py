@@ -17,8 +17,8 @@ from experiments.dorm import (
     WEB_NOTE,
     best,
     curves,
-    first_share,
     judged,
+    paths,
     settings,
     share_labels,
 )
@@ -58,17 +58,16 @@ def _fold(
     Cs: Sequence[float],
 ) -> dict[str, Any]:
     """NDCG@10 of the test queries for shares of the training queries."""
-    own = letor.fold(data, name, fold, most)
+    split = letor.fold(data, name, fold, most)
     untrained = ranker(StructuredLoss("ndcg@10", PROFILES[profile]), bound=bound)
     counts, means, norms = [], [], []
-    for share in shares:
-        train = first_share(own.train, share, seed=fold)
-        chosen = best(untrained.fit_path(train, Cs=Cs), own.valid, "ndcg@10")
-        found = judged(chosen, own.test, "ndcg@10")
-        counts.append(len(train))
-        means.append(round(float(found.mean()), 6))
+    for count, models in paths(untrained, split.train, shares, Cs, seed=fold):
+        chosen = best(models, split.valid, "ndcg@10")
+        by_query = judged(chosen, split.test, "ndcg@10")
+        counts.append(count)
+        means.append(round(float(by_query.mean()), 6))
         norms.append(float(f"{np.linalg.norm(chosen.coef_):.4g}"))
-    values = {"all": found.tolist()} if bound == "tight" else {}
+    values = {"all": by_query.tolist()} if bound == "tight" else {}
     return {"shares": list(shares), "queries": counts, "means": means, "norms": norms, "values": values}
 
 
@@ -111,7 +110,7 @@ def spread(results: Mapping[str, Any], name: str, bound: str) -> FloatArray:
 
 
 def _collapse(results: Mapping[str, Any], name: str) -> Finding:
-    """Whether the hinge learns anything, for any profile."""
+    """Test whether the hinge learns anything, for every profile."""
     norms = {
         profile: float(letor.fold_average(results, f"{name}/{profile}/hinge", "norms")[-1]) for profile in PROFILES
     }
@@ -130,7 +129,7 @@ def _collapse(results: Mapping[str, Any], name: str) -> Finding:
 
 
 def _minor(results: Mapping[str, Any], name: str) -> Finding:
-    """Whether differences between profiles stay below what the paper has between methods, under the tight bound."""
+    """Test whether profiles differ less than the methods of the paper do, under the tight bound."""
     values = {profile: letor.pooled(results, f"{name}/{profile}/tight", "all") for profile in PROFILES}
     rows = differences({profile: (of, values[USUAL]) for profile, of in values.items() if profile != USUAL})
     inside = sum(row.interval[0] >= -GAIN and row.interval[1] <= GAIN for row in rows)
@@ -146,7 +145,7 @@ def _minor(results: Mapping[str, Any], name: str) -> Finding:
 
 
 def _shrinks(results: Mapping[str, Any], name: str) -> Finding:
-    """Whether the difference between profiles falls with the number of queries, under the tight bound."""
+    """Test whether the difference between profiles falls with the number of queries, under the tight bound."""
     queries = letor.fold_average(results, f"{name}/{USUAL}/tight", "queries")
     spreads = spread(results, name, "tight")
     numbers = ", ".join(f"{one:.4f} with {n:.0f}" for one, n in zip(spreads, queries, strict=True))
@@ -180,7 +179,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             BOUND_NOTE,
             "Ranks i start at 0. 1/log log(i + 2) is not defined there, as log log 2 is below 0; with i + 3 it is.",
             f"C is chosen among {', '.join(f'{C:g}' for C in CS)} by NDCG@10 of the validation queries. With all "
-            "weights 0 any order counts, which is the level of the hinge where it teaches nothing.",
+            "weights 0 any order counts, which is the level of the hinge where it learns nothing.",
         ],
     )
 

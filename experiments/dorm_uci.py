@@ -66,15 +66,15 @@ def _method(
     """NDCG@10 of every query, each ranked by a model that was trained and chosen without it."""
     queries = deal(data, name, definition, most)
     part = np.arange(len(queries)) % folds
-    found, chosen_Cs = np.empty(len(queries)), []
+    values, chosen_Cs = np.empty(len(queries)), []
     name_or_loss, bound = METHODS[method]
     untrained = ranker(name_or_loss, bound=bound, scaling="standard")
     for number in range(folds):
         chosen = tune(untrained, queries[part != number], folds=inner, Cs=Cs, criterion="ndcg@10", n_jobs=1)
         test = queries[part == number]
-        found[part == number] = evaluate(test, chosen.ranker.predict(test), "ndcg@10", n_jobs=1)["ndcg@10"]
+        values[part == number] = evaluate(test, chosen.ranker.predict(test), "ndcg@10", n_jobs=1)["ndcg@10"]
         chosen_Cs.append(float(chosen.best.parameters["C"]))
-    return {"values": found.round(5).tolist(), "C": chosen_Cs}
+    return {"values": values.round(5).tolist(), "C": chosen_Cs}
 
 
 def _random(data: Path, *, name: str, definition: Definition, most: int | None) -> float:
@@ -90,9 +90,9 @@ def _methods(definition: str) -> list[str]:
 
 def _plan(size: Size) -> list[Task]:
     tasks = []
-    for name, own in SETS.items() if size == "full" else [("page-blocks", SETS["page-blocks"])]:
+    for name, uci_set in SETS.items() if size == "full" else [("page-blocks", SETS["page-blocks"])]:
         # Covertype has ten times the queries of the others, so two parts are enough to choose C.
-        how = {"folds": 5, "inner": 2 if own.n_queries > 50 else 3, "Cs": list(CS)}
+        how = {"folds": 5, "inner": 2 if uci_set.n_queries > 50 else 3, "Cs": list(CS)}
         if size == "miniature":
             how = {"folds": 2, "inner": 2, "Cs": [1.0]}
         for definition in TITLES:
@@ -105,7 +105,7 @@ def _plan(size: Size) -> list[Task]:
 
 def _sets(results: Mapping[str, Any]) -> dict[str, str]:
     """Names and titles of the sets that there are results of."""
-    return {name: own.title for name, own in SETS.items() if f"{name}/class/any order" in results}
+    return {name: uci_set.title for name, uci_set in SETS.items() if f"{name}/class/any order" in results}
 
 
 def _values(results: Mapping[str, Any], name: str, definition: str) -> dict[str, FloatArray]:
@@ -122,7 +122,7 @@ def _table(results: Mapping[str, Any], definition: Definition) -> Table:
         values = _values(results, name, definition)
         others = [method for method in values if method != OWN]
         tests = dict(zip(others, against(values, OWN, others), strict=True))
-        rows.append((title, "any order", f"{100 * results[f'{name}/{definition}/any order']:.1f}", *[None] * 4))
+        rows.append((title, "random order", f"{100 * results[f'{name}/{definition}/any order']:.1f}", *[None] * 4))
         for method, column in values.items():
             spread = column.std(ddof=1) / np.sqrt(len(column))
             row = tests.get(method)
@@ -172,17 +172,17 @@ def _poor(results: Mapping[str, Any]) -> Finding:
 
 def _level(results: Mapping[str, Any]) -> str:
     """The level of chance beside what the paper prints for methods that see two grades."""
-    told = [
+    levels = [
         f"{100 * results[f'{name}/class/any order']:.1f} on {title}, where the paper has "
         f"{PRINTED[name]['ROCArea']} for ROCArea and {PRINTED[name]['Prec@10']} for Prec@10"
         for name, title in _sets(results).items()
     ]
-    return f"Any order has {'; '.join(told)}."
+    return f"A random order has {'; '.join(levels)}."
 
 
 def _distance(results: Mapping[str, Any]) -> str:
     """How far our numbers are from those of the paper, under each reading."""
-    told = []
+    distances = []
     for definition, svm in READINGS:
         gaps = []
         for name in _sets(results):
@@ -190,8 +190,8 @@ def _distance(results: Mapping[str, Any]) -> str:
             ours = {method: values[svm if method == "SVM" else method].mean() for method in PRINTED[name]}
             gaps += [abs(100 * ours[method] - float(text.split()[0])) for method, text in PRINTED[name].items()]
         close = sum(gap < 5 for gap in gaps)
-        told.append(f"{np.mean(gaps):.1f} points ({TITLES[definition]}; {svm}; {close} of {len(gaps)} below 5)")
-    return f"The mean distance to the numbers of the paper is {', '.join(told)}."
+        distances.append(f"{np.mean(gaps):.1f} points ({TITLES[definition]}; {svm}; {close} of {len(gaps)} below 5)")
+    return f"The mean distance to the numbers of the paper is {', '.join(distances)}."
 
 
 def _report(results: Mapping[str, Any]) -> Report:
@@ -202,7 +202,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "The paper does not say how classes become relevance. Shown are two definitions: the class as the grade, "
             "counted from 0 (so that 9 is the best digit, 5 the best block and 7 the best cover), and the class of the "
             "highest number as the only relevant one.",
-            "ROCArea, SVM and Prec@10 know only relevant and not, which is above grade 0 and not. Where the class is "
+            "ROCArea, SVM and Prec@10 distinguish only grade 0 from higher grades. Where the class is "
             "the grade, all classes but one are relevant to them, and nothing tells them which have the highest gains. "
             f"{_level(results)}",
             "The paper does not say which SVM is in its table: one class per grade, as in its §6.3 (“SVM”), or "

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from marginrank.data.queries import Queries
 from marginrank.typing import FloatArray, IntArray
 
-#: What a document is described by: ``joint`` and ``own`` are of the joint kernel, ``pair`` puts user and item together.
-View: TypeAlias = Literal["joint", "own", "pair"]
+#: Features of a document: ``joint`` and ``separate`` are of the joint kernel, ``pair`` has user and item together.
+View: TypeAlias = Literal["joint", "separate", "pair"]
 LEVELS: Final = 6
 _NOT_RATED: Final = 99.0
 
@@ -85,9 +85,9 @@ def queries(
 ) -> Queries:
     """Make a query of the chosen items of each user.
 
-    With φ the features of an item, ``own`` gives every user columns of their own, in which φ stands, and ``joint`` puts
-    φ itself before them. Products of such rows are (1 + [same user])·φ·φ' for ``joint`` and [same user]·φ·φ' for
-    ``own``. ``pair`` is φ beside what the user's known ratings say about it: their ridge regression on φ.
+    With φ the features of an item, ``separate`` has a block of columns for each user, with φ in that of the user, and
+    ``joint`` puts φ itself before them. Products of such rows are (1 + [same user])·φ·φ' for ``joint`` and
+    [same user]·φ·φ' for ``separate``. ``pair`` is φ beside the ridge regression of the user's known ratings on φ.
     """
     rows = features[np.concatenate(chosen)]
     user = np.repeat(np.arange(len(chosen)), [len(items) for items in chosen])
@@ -100,13 +100,13 @@ def _blocks(rows: FloatArray, user: IntArray, view: View) -> sp.csr_array:
     n, width = rows.shape
     columns = user[:, None] * width + np.arange(width)
     places = np.repeat(np.arange(n), width), columns.ravel()
-    own = sp.csr_array((rows.ravel(), places), shape=(n, width * (int(user.max()) + 1)))
-    return own if view == "own" else sp.csr_array(sp.hstack([sp.csr_array(rows), own], format="csr"))
+    separate = sp.csr_array((rows.ravel(), places), shape=(n, width * (int(user.max()) + 1)))
+    return separate if view == "separate" else sp.csr_array(sp.hstack([sp.csr_array(rows), separate], format="csr"))
 
 
 def _tastes(ratings: FloatArray, known: list[IntArray], features: FloatArray) -> FloatArray:
-    found = []
+    tastes = []
     for row, items in zip(ratings, known, strict=True):
         X, y = features[items], levels(row[items])
-        found.append(np.linalg.solve(X.T @ X + np.eye(X.shape[1]), X.T @ (y - y.mean())))
-    return np.array(found)
+        tastes.append(np.linalg.solve(X.T @ X + np.eye(X.shape[1]), X.T @ (y - y.mean())))
+    return np.array(tastes)

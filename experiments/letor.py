@@ -50,17 +50,24 @@ class Fold(NamedTuple):
 @cache
 def parts(data: Path, name: str, most: int | None = None) -> tuple[Queries, ...]:
     """Read the five parts of a set; ``most`` keeps so many queries of each, those with several grades first."""
-    own = SETS[name]
+    letor_set = SETS[name]
     read = [
-        read_letor(data / own.folder / f"{own.prefix}{n}.txt.xz", dtype="float64", missing=own.missing) for n in FOLDS
+        read_letor(
+            data / letor_set.folder / f"{letor_set.prefix}{n}.txt.xz", dtype="float64", missing=letor_set.missing
+        )
+        for n in FOLDS
     ]
     return tuple(read if most is None else [_varied(part, most) for part in read])
 
 
 def fold(data: Path, name: str, number: int, most: int | None = None) -> Fold:
-    """Give a fold of the publisher: three parts to train on, the next to choose by, and the last to test on."""
-    own = parts(data, name, most)
-    at = [own[(number - 1 + step) % len(FOLDS)] for step in range(len(FOLDS))]
+    """Return a fold of the publisher."""
+    return arranged(parts(data, name, most), number)
+
+
+def arranged(five: Sequence[Queries], number: int) -> Fold:
+    """Arrange five parts as a fold of the publisher: three to train on, the next to choose by, the last to test on."""
+    at = [five[(number - 1 + step) % len(FOLDS)] for step in range(len(FOLDS))]
     return Fold(Queries.concatenate(at[:3]), at[3], at[4])
 
 
@@ -79,19 +86,19 @@ def choose(
 def values(
     queries: Queries, scores: FloatArray, measures: Sequence[str], policy: str = "standard"
 ) -> dict[str, list[float]]:
-    """Give the value of every query by measure, NaN where the policy leaves it out."""
-    found = evaluate(queries, scores, measures, policy=policy, n_jobs=1)
-    return {measure: found[measure].tolist() for measure in measures}
+    """Return the value of every query by measure, NaN where the policy leaves it out."""
+    evaluation = evaluate(queries, scores, measures, policy=policy, n_jobs=1)
+    return {measure: evaluation[measure].tolist() for measure in measures}
 
 
 def pooled(results: Mapping[str, Any], prefix: str, measure: str) -> FloatArray:
     """Put the values of the folds of one method end to end: results named ``PREFIX/fold N`` with ``values``."""
-    own = [
+    folds = [
         results[f"{prefix}/fold {number}"]["values"][measure]
         for number in FOLDS
         if f"{prefix}/fold {number}" in results
     ]
-    return np.concatenate([np.asarray(part, dtype=np.float64) for part in own])
+    return np.concatenate([np.asarray(part, dtype=np.float64) for part in folds])
 
 
 def fold_average(results: Mapping[str, Any], prefix: str, key: str) -> FloatArray:

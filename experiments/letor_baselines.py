@@ -1,4 +1,4 @@
-"""Known methods on LETOR beside what its publisher found: a check of training and evaluation as a whole."""
+"""Known methods on LETOR and the published results: a check of training and evaluation as a whole."""
 
 from __future__ import annotations
 
@@ -41,39 +41,39 @@ def _folds(
     rounds: int | None,
     most: int | None,
 ) -> dict[str, Any]:
-    """What a method reached on the five folds, C or the number of rounds chosen by the validation queries.
+    """Train a method on the five folds, with C or the number of rounds chosen by the validation queries.
 
     ``options`` are those of the ranker; ``validation`` off takes the last round.
     """
-    found = [_one(fold(data, name, number, most), name, preset, dict(options), Cs, rounds) for number in FOLDS]
-    best = [max(tried, key=lambda one: one.valid) for tried in found]
+    by_fold = [_one(fold(data, name, number, most), name, preset, dict(options), Cs, rounds) for number in FOLDS]
+    best = [max(tried, key=lambda one: one.valid) for tried in by_fold]
     by_query = {measure: np.concatenate([one.test[measure] for one in best]) for measure in MEASURES}
     return {
         "ap": np.round(by_query["ap"], 5).tolist(),
         "means": {measure: [round(float(np.mean(one.test[measure])), 6) for one in best] for measure in MEASURES},
         "errors": {measure: round(_standard_error(column), 6) for measure, column in by_query.items()},
         "chosen": [one.C for one in best],
-        "tested": [[round(float(np.mean(one.test["ap"])), 6) for one in tried] for tried in found],
+        "tested": [[round(float(np.mean(one.test["ap"])), 6) for one in tried] for tried in by_fold],
     }
 
 
 def _one(
-    own: Fold, name: str, preset: str, options: dict[str, Any], Cs: Sequence[float], rounds: int | None
+    split: Fold, name: str, preset: str, options: dict[str, Any], Cs: Sequence[float], rounds: int | None
 ) -> list[Tried]:
     """Train on one fold, for every C or once."""
     validated = options.pop("validation", True)
     options.setdefault("scaling", SCALING.get(name))
     policy = SETS[name].policy
     if rounds is None:
-        rankers = ranker(preset, **options).fit_path(own.train, Cs=Cs)
+        rankers = ranker(preset, **options).fit_path(split.train, Cs=Cs)
     else:
         boosted = ranker(f"{preset}@{rounds}", patience=rounds, **options)
-        rankers = [boosted.fit(own.train, validation=own.valid if validated else None)]
+        rankers = [boosted.fit(split.train, validation=split.valid if validated else None)]
     return [
         Tried(
             None if rounds else one.C,
-            float(np.mean(values(own.valid, one.predict(own.valid), ["ap"], policy)["ap"])),
-            values(own.test, one.predict(own.test), MEASURES, policy),
+            float(np.mean(values(split.valid, one.predict(split.valid), ["ap"], policy)["ap"])),
+            values(split.test, one.predict(split.test), MEASURES, policy),
         )
         for one in rankers
     ]
@@ -84,7 +84,7 @@ def _standard_error(column: FloatArray) -> float:
 
 
 def _published(data: Path) -> dict[str, Any]:
-    """What the publisher's tables say."""
+    """Return the published tables."""
     return published(data)
 
 
@@ -122,12 +122,12 @@ def _task(name: str, label: str, preset: str, options: Mapping[str, Any], full: 
 
 EXPERIMENT: Final = Experiment(
     "letor-baselines",
-    "Known methods beside the publisher's numbers",
+    "Known methods and their published results",
     "the baselines published with LETOR 2.0, 3.0 and 4.0",
     "RankSVM, RankBoost and others are trained on the five folds of OHSUMED and MQ2008 and judged by the rules of the "
     "official scripts. C, or the number of rounds, is the one with the best MAP on the validation queries. Beside them "
-    "stand the numbers that the publisher of the data found with its own programs. A last table says how far choices "
-    "that the publisher does not report move the result.",
+    "are the results of the publisher of the data. The last table shows the effect of choices that the publisher does "
+    "not report.",
     ("letor2-ohsumed", "letor3-ohsumed", "letor4-mq2008"),
     _plan,
     report,

@@ -51,8 +51,8 @@ def report(results: Mapping[str, Any]) -> Report:
     pairs = [(name, method) for name in names for method in METHODS if f"{name}/{method}" in results]
     shown = [_means(results, tables, pairs)]
     for name in names:
-        own = [method for given, method in pairs if given == name]
-        shown += [_by_cut(results, tables, name, own, "ndcg"), _by_cut(results, tables, name, own, "p")]
+        methods = [method for given, method in pairs if given == name]
+        shown += [_by_cut(results, tables, name, methods, "ndcg"), _by_cut(results, tables, name, methods, "p")]
     shown.append(_choices(results, names))
     compared = [pair for pair in pairs if pair[1] != "svmmap" and mean_of(tables, *pair, "ap") is not None]
     findings = [_map_finding(results, tables, *pair) for pair in compared]
@@ -60,7 +60,7 @@ def report(results: Mapping[str, Any]) -> Report:
     return Report(shown, [_picture(results, tables, compared)], findings, _NOTES)
 
 
-def fold_difference(own: Sequence[float], other: Sequence[float]) -> float | None:
+def fold_difference(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
     """Standard error of the mean difference over folds; None unless both know theirs.
 
     >>> fold_difference([0.5, 0.3], [0.4, 0.4])         # differences 0.1 and -0.1: s.d. √2 / 10, over √2
@@ -68,9 +68,9 @@ def fold_difference(own: Sequence[float], other: Sequence[float]) -> float | Non
     >>> fold_difference([0.5, 0.3], [0.4]) is None
     True
     """
-    if len(own) != len(other) or len(own) < 2:
+    if len(ours) != len(theirs) or len(ours) < 2:
         return None
-    differences = np.subtract(own, other)
+    differences = np.subtract(ours, theirs)
     return round(float(np.std(differences, ddof=1) / np.sqrt(len(differences))), 6)
 
 
@@ -115,22 +115,22 @@ def _by_cut(
 
 def _choices(results: Mapping[str, Any], names: Sequence[str]) -> Table:
     rows = [(SETS[name].title, title, f"{change:+.4f}") for name in names for title, change in _changes(results, name)]
-    return Table("What other choices move", ("set", "choice", "MAP moves by"), rows)
+    return Table("Effect of other choices", ("set", "choice", "change of MAP"), rows)
 
 
 def _changes(results: Mapping[str, Any], name: str, preset: str | None = None) -> list[tuple[str, float]]:
-    """What each choice, made otherwise, adds to MAP."""
-    found = []
+    """Return the change of MAP for each other choice."""
+    changes = []
     for method in [method for method in METHODS if preset in (None, method) and f"{name}/{method}" in results]:
         tested = np.array(results[f"{name}/{method}"]["tested"])
         if tested.shape[1] > 1:
             change = float(tested.mean(axis=0).max()) - _mean(results, f"{name}/{method}")
-            found.append((f"{METHODS[method]}: the one C that is best on the test queries", change))
+            changes.append((f"{METHODS[method]}: the one C that is best on the test queries", change))
     for label, variant in VARIANTS.items():
         if preset in (None, variant.preset) and f"{name}/{label}" in results:
             change = _mean(results, f"{name}/{label}") - _mean(results, f"{name}/{variant.preset}")
-            found.append((f"{METHODS[variant.preset]}: {variant.title}", change))
-    return found
+            changes.append((f"{METHODS[variant.preset]}: {variant.title}", change))
+    return changes
 
 
 def _map_finding(results: Mapping[str, Any], tables: Mapping[str, Any], name: str, method: str) -> Finding:
@@ -179,7 +179,7 @@ def _ndcg_finding(results: Mapping[str, Any], tables: Mapping[str, Any], name: s
 
 
 def _elsewhere(results: Mapping[str, Any], name: str, method: str, measure: str) -> str:
-    """Say what the other choices for a method give."""
+    """Spell out the means of the other choices for a method."""
     tasks = [f"{name}/{label}" for label, variant in VARIANTS.items() if variant.preset == method]
     means = [_mean(results, task, measure) for task in tasks if task in results]
     return f"; other choices give {', '.join(f'{mean:.4f}' for mean in means)}" if means else ""

@@ -24,19 +24,19 @@ _LETOR3: Final = {
 
 
 def published(data: Path) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """Give, by set, method and measure, the values of the folds, or one mean where folds are not known.
+    """Return, by set, method and measure, the values of the folds, or one mean where folds are not known.
 
     Sets whose tables do not lie beside the data are left out, but for LETOR 3.0, whose numbers are written down here.
     """
-    found = {"ohsumed": {method: {name: [value] for name, value in of.items()} for method, of in _LETOR3.items()}}
+    tables = {"ohsumed": {method: {name: [value] for name, value in of.items()} for method, of in _LETOR3.items()}}
     sheets = data / "letor2-ohsumed" / "ReferenceAlgs_OHSUMED.ods"
     if sheets.exists():
-        found["ohsumed2"] = {method: fold_values(read_sheet(sheets, name)) for method, name in _SHEETS.items()}
+        tables["ohsumed2"] = {method: fold_values(read_sheet(sheets, name)) for method, name in _SHEETS.items()}
     texts = {method: data / "letor4-baselines" / f"{name}.MQ2008.txt" for method, name in _TEXTS.items()}
     if all(path.exists() for path in texts.values()):
         lines = {method: path.read_text(encoding="utf-8").splitlines() for method, path in texts.items()}
-        found["mq2008"] = {method: fold_values([line.split("\t") for line in of]) for method, of in lines.items()}
-    return found
+        tables["mq2008"] = {method: fold_values([line.split("\t") for line in of]) for method, of in lines.items()}
+    return tables
 
 
 def fold_values(rows: Iterable[Sequence[str]]) -> dict[str, list[float]]:
@@ -46,7 +46,7 @@ def fold_values(rows: Iterable[Sequence[str]]) -> dict[str, list[float]]:
     >>> fold_values([*test, ["Performance on the training set"], ["1", "0,9", "0,9"]])
     {'ndcg@1': [0.5], 'ap': [0.25]}
     """
-    found: dict[str, list[float]] = {}
+    folds: dict[str, list[float]] = {}
     names: list[str] = []
     blocks = 0
     for row in rows:
@@ -56,11 +56,11 @@ def fold_values(rows: Iterable[Sequence[str]]) -> dict[str, list[float]]:
             break
         if first in ("Para", "Folds", "Trials"):
             names = [_measure(cell) for cell in cells if cell]
-            found.update({name: [] for name in names})
+            folds.update({name: [] for name in names})
         elif names and re.match(r"(Fold)?[0-9]", first):
             for name, cell in zip(names, cells, strict=False):
-                found[name].append(float(cell.replace(",", ".")))
-    return found
+                folds[name].append(float(cell.replace(",", ".")))
+    return folds
 
 
 def read_sheet(path: Path, name: str) -> list[list[str]]:
@@ -89,6 +89,6 @@ def _measure(heading: str) -> str:
 
 
 def mean_of(tables: Mapping[str, Any], name: str, method: str, measure: str) -> float | None:
-    """Give the mean over the folds of a published value; None where there is none."""
+    """Return the mean over the folds of a published value; None where there is none."""
     values = tables.get(name, {}).get(method, {}).get(measure)
     return None if not values else float(sum(values) / len(values))

@@ -53,7 +53,7 @@ _SCALES: Final = (1.0, 10.0, 100.0)
 
 @dataclass(frozen=True, eq=False)
 class _Constants:
-    """What the bounds need of all queries of a set, by method."""
+    """Constants of the bounds, over all queries of a set, by method."""
 
     population: Population
     lipschitz: Mapping[str, float]
@@ -63,7 +63,7 @@ class _Constants:
 
 @cache
 def _all_queries(data: Path, name: str, most: int | None) -> Queries:
-    """Queries with relevant and irrelevant documents: the others carry no order for some method."""
+    """Queries with relevant and irrelevant documents: the others have a single grade for some method."""
     queries = Queries.concatenate(parts(data, name, most))
     return queries[LOSSES["svmmap"].prepare(queries).active]
 
@@ -80,7 +80,7 @@ def _constants(data: Path, name: str, most: int | None) -> _Constants:
 
 
 def sizes(n_queries: int, first: int) -> list[int]:
-    """Give numbers of training queries: doubled from the first on, and four fifths of all at the end.
+    """Return numbers of training queries: doubled from the first on, and four fifths of all at the end.
 
     >>> sizes(105, 10)
     [10, 20, 40, 84]
@@ -132,35 +132,35 @@ def _target(queries: Queries, method: str, w: FloatArray) -> FloatArray:
 
 
 def _bounds(train: Queries, method: str, solution: Solution, constants: _Constants) -> dict[str, float]:
-    """What each bound adds to the empirical risk; for those of the paper the logarithm."""
+    """Return what each bound adds to the empirical risk; for those of the paper the logarithm."""
     loss, w, C, gap = LOSSES[method], solution.theta, solution.C, max(solution.gap, 0.0)
     G, zero = constants.lipschitz[method], constants.at_zero[method]
     B = norm_bound(C, zero, G) + sqrt(2.0 * gap)
     stable = stability_bound(train, loss, w, C, gap=gap, delta=DELTA, lipschitz=G, at_zero=zero)
     uniform = argmax_bound(train, loss, w, B=B, delta=DELTA, reach=constants.reach[method], at_zero=zero)
-    found = {"mean gap": stable.complexity, "stability": stable.excess, "argmax": uniform.excess}
+    excess = {"mean gap": stable.complexity, "stability": stable.excess, "argmax": uniform.excess}
     shared: dict[str, Any] = {"delta": DELTA, "population": constants.population}
     if method == "svmmap":
         forms = corollary_3(train, w, B=B, **shared)
-        found["theorem 4"] = theorem_4(train, w, B=B, **shared).repaired.log10_excess
+        excess["theorem 4"] = theorem_4(train, w, B=B, **shared).repaired.log10_excess
     elif method == "svmauc":
         # Under φpo a pair counts 2(s_i − s_j): the hinge of Corollary 2 at twice the weights.
         forms = corollary_2(train, 2.0 * w, B=2.0 * B, per="pair", **shared)
     else:
         forms = corollary_1(train, w, B=B, per="pair", **shared)
-    return found | {"printed": forms.printed.log10_excess, "repaired": forms.repaired.log10_excess}
+    return excess | {"printed": forms.printed.log10_excess, "repaired": forms.repaired.log10_excess}
 
 
 def _dominance(data: Path, *, name: str, Cs: Sequence[float], most: int | None) -> dict[str, int]:
     """Count queries with more wrong pairs than the printed and the repaired hinge say, for weights of any length."""
     queries = _all_queries(data, name, most)
     weights = [solution.theta for solution in _minimise(queries, PositionHinge(normalize="pairs"), Cs)]
-    found = {"tried": len(queries) * len(weights) * len(_SCALES), "levels": 0, "bound": 0}
+    counts = {"tried": len(queries) * len(weights) * len(_SCALES), "levels": 0, "bound": 0}
     for w in [scale * w for w in weights for scale in _SCALES]:
         wrong, scores = zero_one_loss(queries, w), queries.X @ w
         for hinge in (PositionHinge(m="levels"), PositionHinge(m="bound")):
-            found[hinge.m] += int(np.sum(wrong > hinge.prepare(queries)(scores)[0] + 1e-9))
-    return found
+            counts[hinge.m] += int(np.sum(wrong > hinge.prepare(queries)(scores)[0] + 1e-9))
+    return counts
 
 
 def _plan(size: Size) -> list[Task]:

@@ -1,4 +1,4 @@
-"""What the experiment ``rdb`` shows: gaps and bounds side by side, and what holds."""
+"""Tables, plots and findings on risk bounds: Riezler and De Bona (2009)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NOTES: Final = (
 
 
 class Cell(NamedTuple):
-    """What the splits of one setting share."""
+    """One setting: all that its splits have in common."""
 
     name: str
     method: str
@@ -97,7 +97,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def findings(cells: Mapping[Cell, Summary], results: Mapping[str, Any]) -> list[Finding]:
-    """What the summaries say about the bounds, and the results about what dominates."""
+    """Test the bounds on the summaries, and which hinge dominates on the results."""
     return [
         _stability_holds(cells),
         _mean_gap_holds(cells),
@@ -112,9 +112,9 @@ def findings(cells: Mapping[Cell, Summary], results: Mapping[str, Any]) -> list[
 def summaries(results: Mapping[str, Any]) -> dict[Cell, Summary]:
     """Put the splits of each setting together, in the order of tables."""
     rows: dict[Cell, list[Mapping[str, Any]]] = {}
-    for task, found in results.items():
+    for task, rows_of_task in results.items():
         name, _, kind = task.partition("/")
-        for row in found if kind.startswith("split") else ():
+        for row in rows_of_task if kind.startswith("split") else ():
             rows.setdefault(Cell(name, row["method"], row["C"], row["n"]), []).append(row)
     methods = list(PRINTED_IN)
     ordered = sorted(rows, key=lambda cell: (cell.name, methods.index(cell.method), cell.C, cell.n))
@@ -169,9 +169,9 @@ def _by_C(cells: Mapping[Cell, Summary], name: str) -> Table:
 
 
 def _line(cells: Mapping[Cell, Summary], name: str, method: str, C: float) -> tuple[FloatArray, list[Summary]]:
-    """Numbers of training queries and what was found for each."""
-    own = [cell for cell in cells if cell[:3] == (name, method, C)]
-    return np.array([cell.n for cell in own], dtype=np.float64), [cells[cell] for cell in own]
+    """Return numbers of training queries with their summaries."""
+    line = [cell for cell in cells if cell[:3] == (name, method, C)]
+    return np.array([cell.n for cell in line], dtype=np.float64), [cells[cell] for cell in line]
 
 
 def _draw_gaps(cells: Mapping[Cell, Summary], names: Sequence[str]) -> Any:
@@ -186,14 +186,14 @@ def _draw_gaps(cells: Mapping[Cell, Summary], names: Sequence[str]) -> Any:
     return figure
 
 
-def _draw_panel(axes: Any, n: FloatArray, found: Sequence[Summary], *, pairwise: bool) -> None:
-    means = np.array([one.mean for one in found])
-    spread = np.abs(np.array([[one.low, one.high] for one in found]).T - means)
+def _draw_panel(axes: Any, n: FloatArray, selected: Sequence[Summary], *, pairwise: bool) -> None:
+    means = np.array([one.mean for one in selected])
+    spread = np.abs(np.array([[one.low, one.high] for one in selected]).T - means)
     axes.errorbar(n, means, spread, fmt="o", color="black", capsize=3, label="measured gap")
     for kind, label, style in _LINES:
-        axes.plot(n, [one.bounds[kind] for one in found], style, label=label)
+        axes.plot(n, [one.bounds[kind] for one in selected], style, label=label)
     if pairwise:
-        axes.plot(n, [10 ** one.bounds["repaired"] for one in found], "-.", label="paper, repaired")
+        axes.plot(n, [10 ** one.bounds["repaired"] for one in selected], "-.", label="paper, repaired")
     axes.axhline(1.0, color="grey", linewidth=0.8)
     axes.set_yscale("log")
     _set_queries(axes, n)
@@ -203,9 +203,9 @@ def _draw_rankings(cells: Mapping[Cell, Summary], names: Sequence[str]) -> Any:
     figure = new_figure(6.4, 3.6)
     axes = figure.subplots()
     for name in names:
-        n, found = _line(cells, name, "svmmap", SHOWN_C)
+        n, selected = _line(cells, name, "svmmap", SHOWN_C)
         for kind, label in (("repaired", "Corollary 3"), ("theorem 4", "Theorem 4")):
-            axes.plot(n, [one.bounds[kind] for one in found], "o-", label=f"{label}, {SETS[name].title}")
+            axes.plot(n, [one.bounds[kind] for one in selected], "o-", label=f"{label}, {SETS[name].title}")
     _set_queries(axes, max((_line(cells, name, "svmmap", SHOWN_C)[0] for name in names), key=len))
     axes.set(ylim=(0, None), ylabel="log10 of the bound")
     axes.legend(frameon=False, fontsize="small")
@@ -223,14 +223,15 @@ def _stability_holds(cells: Mapping[Cell, Summary]) -> Finding:
     broken = max(one.broken("stability") for one in cells.values())
     ratios = {cell: float(one.raw.max() / one.bounds["stability"]) for cell, one in cells.items()}
     closest = max(ratios, key=ratios.__getitem__)
-    own = [one for cell, one in cells.items() if cell.method != "position-hinge"]
-    useful = sum(one.bounds["stability"] < 1.0 for one in own)
+    selected = [one for cell, one in cells.items() if cell.method != "position-hinge"]
+    useful = sum(one.bounds["stability"] < 1.0 for one in selected)
     return Finding(
         f"Risk less empirical risk stays below the bound by stability in {1 - DELTA:.0%} of samples or more.",
         "Bousquet and Elisseeff (2002), with the constants of structured hinges",
         exact(broken <= DELTA),
         f"above it in {broken:.0%} of the splits at most; the largest gap is {ratios[closest]:.0%} of the bound "
-        f"({closest}); the bound is below 1, the largest loss, in {useful} of {len(own)} settings of svmmap and svmauc",
+        f"({closest}); the bound is below 1, the largest loss, in {useful} of {len(selected)} settings of svmmap and "
+        "svmauc",
     )
 
 
@@ -249,10 +250,10 @@ def _mean_gap_holds(cells: Mapping[Cell, Summary]) -> Finding:
 
 
 def _argmax_is_tighter(cells: Mapping[Cell, Summary]) -> Finding:
-    own = [one for cell, one in cells.items() if cell.method == "svmmap"]
-    broken = max(one.broken("argmax") for one in own)
-    smaller = all(np.log10(one.bounds["argmax"]) < one.bounds["repaired"] for one in own)
-    values, least = [one.bounds["argmax"] for one in own], min(one.bounds["repaired"] for one in own)
+    selected = [one for cell, one in cells.items() if cell.method == "svmmap"]
+    broken = max(one.broken("argmax") for one in selected)
+    smaller = all(np.log10(one.bounds["argmax"]) < one.bounds["repaired"] for one in selected)
+    values, least = [one.bounds["argmax"] for one in selected], min(one.bounds["repaired"] for one in selected)
     return Finding(
         "Tighter bounds may be given for learners that take the largest hinge.",
         f"{_PAPER}, section 5",
@@ -278,50 +279,51 @@ def _falls(cells: Mapping[Cell, Summary]) -> Finding:
     )
 
 
-def _change(n: FloatArray, found: Sequence[Summary]) -> tuple[float, float, float]:
+def _change(n: FloatArray, line: Sequence[Summary]) -> tuple[float, float, float]:
     """Mean change of √n·gap from the fewest to the most queries, and the ends of its interval over splits.
 
     >>> few = Summary(np.zeros(2), np.array([0.5, 0.5]), 0.5, 0, 0, 0, {})
     >>> _change(np.array([4.0, 16.0]), [few, few._replace(gaps=np.array([0.125, 0.125]))])     # 4·⅛ − 2·½
     (-0.5, -0.5, -0.5)
     """
-    change = np.sqrt(n[-1]) * found[-1].gaps - np.sqrt(n[0]) * found[0].gaps
+    change = np.sqrt(n[-1]) * line[-1].gaps - np.sqrt(n[0]) * line[0].gaps
     return float(change.mean()), *bca_interval(change, 0.95, _RESAMPLES, 0)
 
 
 def _pairs_hold(cells: Mapping[Cell, Summary]) -> Finding:
-    own = [one for cell, one in cells.items() if cell.method != "svmmap"]
-    broken = max(float(np.mean(one.raw > 10 ** one.bounds["repaired"])) for one in own)
-    useful = sum(one.bounds["repaired"] < 0 for one in own)
+    selected = [one for cell, one in cells.items() if cell.method != "svmmap"]
+    broken = max(float(np.mean(one.raw > 10 ** one.bounds["repaired"])) for one in selected)
+    useful = sum(one.bounds["repaired"] < 0 for one in selected)
     return Finding(
         f"Corollaries 1 and 2, per pair and with repaired constants, hold in {1 - DELTA:.0%} of samples or more.",
         f"{_PAPER}, Corollaries 1 and 2",
         exact(broken <= DELTA),
         f"the gap is above the bound in {broken:.0%} of the splits at most; the smallest bound on it is "
-        f"{10 ** min(one.bounds['repaired'] for one in own):.3g}, and {useful} of {len(own)} are below 1",
+        f"{10 ** min(one.bounds['repaired'] for one in selected):.3g}, and {useful} of {len(selected)} are below 1",
     )
 
 
 def _rankings_say_something(cells: Mapping[Cell, Summary]) -> Finding:
-    own = [one.bounds for cell, one in cells.items() if cell.method == "svmmap"]
-    average, every = (min(bounds[kind] for bounds in own) for kind in ("repaired", "theorem 4"))
+    selected = [one.bounds for cell, one in cells.items() if cell.method == "svmmap"]
+    average, every = (min(bounds[kind] for bounds in selected) for kind in ("repaired", "theorem 4"))
     return Finding(
         "Corollary 3 and Theorem 4 bound the loss of average precision below 1, its largest value.",
         f"{_PAPER}, Corollary 3 and Theorem 4",
         exact(average < 0),
-        f"they add at least 10^{average:,.0f} and 10^{every:,.0f} to the empirical risk, in all {len(own)} settings",
+        f"they add at least 10^{average:,.0f} and 10^{every:,.0f} to the empirical risk, in all {len(selected)} "
+        "settings",
     )
 
 
 def _dominates(results: Mapping[str, Any]) -> Finding:
-    found = {name.partition("/")[0]: one for name, one in results.items() if name.endswith("/dominance")}
+    counts = {name.partition("/")[0]: one for name, one in results.items() if name.endswith("/dominance")}
     shown = "; ".join(
         f"{SETS[name].title} {one['levels']} times in {one['tried']:,}, with the repaired margins {one['bound']} times"
-        for name, one in found.items()
+        for name, one in counts.items()
     )
     return Finding(
         "The pairwise hinge is at least the number of pairs in the wrong order.",
         f"{_PAPER}, section 3",
-        exact(not any(one["levels"] for one in found.values())),
+        exact(not any(one["levels"] for one in counts.values())),
         f"queries and weights for which it is smaller: {shown}",
     )

@@ -188,13 +188,13 @@ def _key(task: Task, files: Sequence[tuple[str, int]]) -> str:
 @cache
 def _sources(name: str) -> list[str]:
     """The text of a module, and of the modules of its package that it imports, and that those import."""
-    package, found, waiting = name.rpartition(".")[0], {}, [name]
+    package, texts, waiting = name.rpartition(".")[0], {}, [name]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = inspect.getsource(sys.modules.get(name) or import_module(name))
-            waiting += _imported(found[name], package) if package else []
-    return [found[name] for name in sorted(found)]
+        if name not in texts:
+            texts[name] = inspect.getsource(sys.modules.get(name) or import_module(name))
+            waiting += _imported(texts[name], package) if package else []
+    return [texts[name] for name in sorted(texts)]
 
 
 def _imported(source: str, package: str) -> list[str]:
@@ -203,19 +203,19 @@ def _imported(source: str, package: str) -> list[str]:
     >>> _imported("from a import b; from a.c import d; import numpy", "a")
     ['a.b', 'a.c']
     """
-    found: list[str] = []
+    modules: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module == package:
-            found += [f"{package}.{alias.name}" for alias in node.names]
+            modules += [f"{package}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}."):
-            found.append(str(node.module))
-    return found
+            modules.append(str(node.module))
+    return modules
 
 
 def _files(experiment: Experiment, data: Path) -> list[tuple[str, int]]:
     """Names and sizes of the files an experiment may read."""
-    found = [path for folder in experiment.data for path in sorted((data / folder).rglob("*")) if path.is_file()]
-    return [(str(path.relative_to(data)), path.stat().st_size) for path in found]
+    paths = [path for folder in experiment.data for path in sorted((data / folder).rglob("*")) if path.is_file()]
+    return [(str(path.relative_to(data)), path.stat().st_size) for path in paths]
 
 
 def _slug(name: str) -> str:
@@ -224,7 +224,7 @@ def _slug(name: str) -> str:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """What is started here runs linear algebra on one thread, as there are as many processes as cores."""
+    """Start processes whose linear algebra uses one thread, as there are as many processes as cores."""
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
     try:

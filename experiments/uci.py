@@ -64,10 +64,10 @@ def deal(data: Path, name: str, definition: Definition, most: int | None = None)
 @cache
 def _rows(data: Path, name: str, most: int | None) -> tuple[FloatArray, IntArray]:
     """Features and classes of the rows that are dealt; only these are parsed."""
-    own = SETS[name]
-    texts = [lzma.decompress((data / file).read_bytes()).decode() for file in own.files]
-    lines = [line for text in texts for line in text.splitlines()[own.header :]]
-    n_queries = min(own.n_queries if most is None else most, len(lines) // DOCUMENTS)
+    uci_set = SETS[name]
+    texts = [lzma.decompress((data / file).read_bytes()).decode() for file in uci_set.files]
+    lines = [line for text in texts for line in text.splitlines()[uci_set.header :]]
+    n_queries = min(uci_set.n_queries if most is None else most, len(lines) // DOCUMENTS)
     dealt = np.random.default_rng(0).permutation(len(lines))[: n_queries * DOCUMENTS]
-    table = np.loadtxt([lines[row] for row in dealt], delimiter=own.separator)
+    table = np.loadtxt([lines[row] for row in dealt], delimiter=uci_set.separator)
     return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)

@@ -83,17 +83,17 @@ def _write(experiment: Experiment, results: Mapping[str, Any], facts: Mapping[st
 
 def write_findings(experiments: Sequence[Experiment], out: Path) -> Path:
     """Write ``findings.md``: claims and verdicts of all experiments whose results lie in a folder."""
-    found = {one: _findings_of(out / f"{one.name}.json") for one in experiments}
+    by_experiment = {one: _findings_of(out / f"{one.name}.json") for one in experiments}
     sections = []
-    for experiment, findings in found.items():
+    for experiment, findings in by_experiment.items():
         if findings:
             sections += [f"## {experiment.title}", f"[{experiment.source}]({experiment.name}.md)", _findings(findings)]
-    everything = [one for findings in found.values() for one in findings]
+    everything = [one for findings in by_experiment.values() for one in findings]
     hold, not_, open_ = _counts(everything).values()
     counts = f"{hold} hold, {not_} do not, {open_} are undecided"
-    introduction = f"{len(everything)} claims of the papers were put to the test: {counts}. Numbers stand beside each."
+    introduction = f"{len(everything)} claims of the papers were tested: {counts}. [How verdicts are found](index.md)."
     place = out / "findings.md"
-    _text(place, "\n\n".join(["# What holds", introduction, *sections]) + "\n")
+    _text(place, "\n\n".join(["# Which claims hold", introduction, *sections]) + "\n")
     return place
 
 
@@ -115,26 +115,26 @@ def _counts(findings: Sequence[Finding]) -> dict[str, int]:
 
 
 def _page(experiment: Experiment, report: Report, facts: Mapping[str, str]) -> str:
-    blocks = [f"# {experiment.title}", f"Rebuilt: {experiment.source}.", experiment.about.strip()]
+    blocks = [f"# {experiment.title}", f"Reproduces {experiment.source}.", experiment.about.strip()]
     if facts["size"] == "miniature":
-        blocks.append("**A miniature: a run through everything on a few queries, whose numbers mean nothing.**")
+        blocks.append("**A miniature, run on a few queries: its numbers mean nothing.**")
     if report.findings:
-        blocks += ["## What holds", _findings(report.findings)]
+        blocks += ["## Findings", _findings(report.findings)]
     if report.tables:
         blocks += ["## Tables", *(table.markdown() for table in report.tables)]
     if report.pictures:
-        blocks.append("## Pictures")
+        blocks.append("## Plots")
         for picture in report.pictures:
             blocks.append(f"![{picture.caption}]({experiment.name}-{picture.name}.svg)\n\n{picture.caption}")
     if report.notes:
-        blocks += ["## What differs from the paper", "\n".join(f"- {note}" for note in report.notes)]
-    blocks += ["## How this was made", f"```console\n$ {facts['command']}\n```"]
+        blocks += ["## Differences from the paper", "\n".join(f"- {note}" for note in report.notes)]
+    blocks += ["## How to reproduce this", f"```console\n$ {facts['command']}\n```"]
     blocks.append("\n".join(f"- {name}: {text}" for name, text in facts.items() if name not in ("command", "size")))
     return "\n\n".join(blocks) + "\n"
 
 
 def _findings(findings: Sequence[Finding]) -> str:
-    lines = ["| claim | where | here | numbers |", "| :--- | :--- | :--- | :--- |"]
+    lines = ["| claim | source | verdict | evidence |", "| :--- | :--- | :--- | :--- |"]
     for one in findings:
         cells = (one.claim, one.source, f"**{one.verdict}**", one.evidence)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")

@@ -58,7 +58,7 @@ def _ranked(queries: Queries) -> Queries:
 
 @cache
 def pool(data: Path, name: str, most: int | None) -> Queries:
-    """Give the queries with a relevant document: all, or a random sample."""
+    """Return the queries with a relevant document: all, or a random sample."""
     queries = Queries.concatenate(parts(data, "mq2008-agg", most))
     counted = queries[_average_precision(queries, np.zeros(queries.n_documents)) > 0]
     if name == "all" or len(counted) <= SAMPLE:
@@ -67,7 +67,7 @@ def pool(data: Path, name: str, most: int | None) -> Queries:
 
 
 def best_first(queries: Queries) -> list[int]:
-    """Give the systems by their mean average precision on all queries, the best first."""
+    """Return the systems by their mean average precision on all queries, the best first."""
     return [int(system) for system in np.argsort(-BestRun(ranks=True).fit(queries).means_, kind="stable")]
 
 
@@ -90,16 +90,16 @@ def _learned(
 
 
 def _unlearned(data: Path, *, sample: str, systems: str, n_trials: int, most: int | None) -> dict[str, Any]:
-    """The same for single systems and for fusions without weights."""
+    """The same for single systems and for unsupervised fusions."""
     whole = pool(data, sample, most)
     queries = _with_systems(whole, systems)
     methods = {"combmnz": FixedFusion("combmnz", ranks=True), "rrf": FixedFusion("rrf", ranks=True)}
     methods[CHOSEN] = BestRun(ranks=True)
-    found: dict[str, Any] = {name: _trial_values(queries, method, n_trials) for name, method in methods.items()}
+    by_method: dict[str, Any] = {name: _trial_values(queries, method, n_trials) for name, method in methods.items()}
     for name, system in zip(SINGLES, best_first(whole), strict=False):
         one = whole.with_features(whole.dense()[:, [system]])
-        found[name] = {**_trial_values(one, BestRun(ranks=True), n_trials), "system": system + 1}
-    return found
+        by_method[name] = {**_trial_values(one, BestRun(ranks=True), n_trials), "system": system + 1}
+    return by_method
 
 
 def _trial_values(queries: Queries, method: Any, n_trials: int) -> dict[str, list[float]]:
@@ -135,7 +135,7 @@ EXPERIMENT: Final = Experiment(
     "and tests on the others; 50 trials have every query in each role equally often, give or take one. Features say "
     "which of up to 50 thresholds minus the rank in a system exceeds, and whether the system returned the document at "
     "all. SVMs that optimise average precision, ROC-Area and accuracy are compared with each other, with the best "
-    "single systems and with fusions that learn nothing.",
+    "single systems and with unsupervised fusions.",
     ("letor4-mq2008-agg",),
     _plan,
     report,

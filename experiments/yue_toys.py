@@ -22,7 +22,7 @@ PRINTED: Final = {
 
 
 def best_accuracy(relevant: Sequence[int]) -> float:
-    """Give the share of documents on the right side of the best threshold, top documents first.
+    """Return the share of documents on the right side of the best threshold, top documents first.
 
     >>> best_accuracy([1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0])       # one above the threshold: 1 + 6 of 11 are right
     0.6363636363636364
@@ -45,12 +45,12 @@ def _plan(size: Size) -> list[Task]:  # noqa: ARG001
 
 def _report(results: Mapping[str, Any]) -> Report:
     tables, findings = [], []
-    for other, found in results.items():
-        rows = [(name, *found[name], *PRINTED[other][name]) for name in ("h1", "h2")]
+    for other, toy in results.items():
+        rows = [(name, *toy[name], *PRINTED[other][name]) for name in ("h1", "h2")]
         tables.append(
             Table(f"MAP against {other}", ("hypothesis", "MAP", other, "MAP (paper)", f"{other} (paper)"), rows)
         )
-        (map_1, other_1), (map_2, other_2) = found["h1"], found["h2"]
+        (map_1, other_1), (map_2, other_2) = toy["h1"], toy["h2"]
         findings.append(
             Finding(
                 f"The hypothesis with the better {other} can have the worse MAP.",
@@ -66,8 +66,8 @@ EXPERIMENT: Final = Experiment(
     "yue-toys",
     "MAP against ROC-Area and accuracy on toy rankings",
     "Yue et al. (2007), Tables 1 to 4",
-    "Two hypotheses rank the documents of one query in opposite orders. Whoever trains for ROC-Area or for accuracy "
-    "takes the one with the lower average precision.",
+    "Two hypotheses rank the documents of one query in opposite orders. Training for ROC-Area or for "
+    "accuracy prefers the one with the lower average precision.",
     (),
     _plan,
     _report,

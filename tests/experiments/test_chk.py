@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from experiments.chk import MEASURES, differences, pack, unpack
-from experiments.chk_claims import LINEUPS, PAPER, Matrix, claims
-from experiments.chk_health import UnscaledPartialOrder, few_good
-from experiments.chk_time import ARGMAX, made_up, split
+from experiments.chk_health import UnscaledPartialOrder, few_relevant
+from experiments.chk_matrix_report import LINEUPS, PAPER, Matrix, _claims
+from experiments.chk_time import ARGMAX, generated, split
 from experiments.timing import TimedRisk
 from marginrank.losses.structured import StructuredLoss
 from marginrank.risk import RankingRisk
@@ -16,7 +16,7 @@ from marginrank.scorers.linear import LinearScorer
 
 
 def test_assignment_and_merge_bound_the_same_loss():
-    queries = made_up(4, 40, 6)
+    queries = generated(4, 40, 6)
     scores = np.random.default_rng(1).normal(size=queries.n_documents)
     by_merge, by_assignment = (
         ARGMAX[name].bounded("tight").prepare(queries)(scores)[0] for name in ("DORM", "DORM by assignment")
@@ -33,9 +33,9 @@ def test_without_its_scale_the_map_is_a_sum_over_pairs():
     assert summed != pytest.approx(StructuredLoss("ap")(grades, scores)[0])
 
 
-def test_few_good_documents_are_the_first_of_each_query():
-    queries = made_up(3, 10, 4)
-    kept = few_good(queries, 2)
+def test_few_relevant_documents_are_the_first_of_each_query():
+    queries = generated(3, 10, 4)
+    kept = few_relevant(queries, 2)
     assert kept.lengths.tolist() == [8, 8, 8]
     assert [kept.grades[a:b].sum() for a, b in zip(kept.offsets, kept.offsets[1:], strict=False)] == [2, 2, 2]
     first = np.flatnonzero(queries.grades[:10])[:2]
@@ -44,7 +44,7 @@ def test_few_good_documents_are_the_first_of_each_query():
 
 def test_seconds_inside_the_risk_are_counted():
     now = iter([1.0, 1.5, 7.0, 7.25])
-    queries = made_up(2, 10, 2)
+    queries = generated(2, 10, 2)
     risk = RankingRisk(LinearScorer(queries), ARGMAX["SVMndcg"], 1)
     timed, theta = TimedRisk(risk, lambda: next(now)), np.ones(queries.n_features)
     assert timed(theta)[0] == risk(theta)[0]
@@ -53,7 +53,7 @@ def test_seconds_inside_the_risk_are_counted():
 
 
 def test_split_asks_no_more_often_than_it_may():
-    found = split(ARGMAX["SVMndcg"], made_up(3, 20, 3), C=10.0, max_iter=2)
+    found = split(ARGMAX["SVMndcg"], generated(3, 20, 3), C=10.0, max_iter=2)
     assert found["evaluations"] <= 5
     assert found["argmax"] > 0
     assert found["solver"] > 0
@@ -86,13 +86,13 @@ def _matrix(best):
 
 @pytest.mark.parametrize(("best", "verdict"), [("MRR", "does not hold"), ("AUC", "holds")])
 def test_a_row_that_leads_refutes_that_it_is_never_best(best, verdict):
-    found = {one.claim: one.verdict for one in claims(_matrix(best))}
+    found = {one.claim: one.verdict for one in _claims(_matrix(best))}
     assert found["Training for MRR is never best for test MRR (hinge)"] == verdict
 
 
 @pytest.mark.parametrize(("best", "verdict"), [("COMBO shared", "does not hold"), ("COMBO", "holds")])
 def test_slacks_are_compared_row_by_row(best, verdict):
-    found = {one.claim: one.verdict for one in claims(_matrix(best))}
+    found = {one.claim: one.verdict for one in _claims(_matrix(best))}
     assert found["SVMcombo is better with separate slacks than with shared ones (COMBO)"] == verdict
 
 

@@ -58,7 +58,7 @@ def test_products_of_documents_are_the_joint_kernel(data):
     known, _ = split(own.test, 10, seed=0)
     user, phi = np.repeat(np.arange(3), 10), own.items[np.concatenate(known)]
     same, product = user[:, None] == user, phi @ phi.T
-    for view, factor in (("joint", 1 + same), ("own", same)):
+    for view, factor in (("joint", 1 + same), ("separate", same)):
         X = queries(own.test, known, own.items, view, known).dense()
         np.testing.assert_allclose(X @ X.T, factor * product, atol=1e-12)
 
