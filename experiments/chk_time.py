@@ -21,7 +21,7 @@ from marginrank.losses.feature_maps import Positional
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import LinearScorer
+from marginrank.scorers.linear import PreparedLinear
 from marginrank.solvers.bundle import Bundle
 from marginrank.typing import FloatArray
 
@@ -65,12 +65,12 @@ def generated(n_queries: int, n_documents: int, n_relevant: int, n_features: int
 
 def split(loss: Loss, queries: Queries, *, C: float, max_iter: int) -> dict[str, float]:
     """Train, and give the seconds for the argmax of all queries and for everything else, for one evaluation."""
-    risk = TimedRisk(RankingRisk(LinearScorer(queries), loss, 1), time.process_time)
+    risk = TimedRisk(RankingRisk(PreparedLinear(queries), loss, 1), time.process_time)
     with threadpool_limits(1, "blas"):
         risk.parts(np.zeros(queries.n_features))  # compiles what is not compiled yet
         risk.seconds, risk.calls = 0.0, 0
         began = time.process_time()
-        Bundle(tol=1e-3, max_iter=max_iter).minimize(risk.parts, queries.n_features, C)
+        Bundle(tol=1e-3, max_iter=max_iter).minimize(risk, C)
         total = time.process_time() - began
     return {
         "argmax": float(f"{risk.seconds / risk.calls:.4g}"),

@@ -29,7 +29,7 @@ from experiments.rankers import ranker
 from marginrank.data.queries import Queries
 from marginrank.losses.structured import StructuredLoss
 from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import LinearScorer
+from marginrank.scorers.linear import PreparedLinear
 from marginrank.solvers.bundle import Bundle
 from marginrank.typing import FloatArray
 
@@ -40,10 +40,10 @@ HINGE_CS: Final = (*CS, 100000.0, 1000000.0)
 def _path(data: Path, *, name: str, shape: str, number: int, most: int | None, Cs: Sequence[float]) -> dict[str, Any]:
     """Minimise the hinge of a feature map for every C, and compare it with its value at w = 0."""
     loss = StructuredLoss("ndcg@10", "po") if shape == "po" else ndcg_loss(shape=shape)
-    risk = RankingRisk(LinearScorer(scaled_fold(data, name, number, most).train), loss, n_jobs=1)
+    risk = RankingRisk(PreparedLinear(scaled_fold(data, name, number, most).train), loss, n_jobs=1)
     at_zero, _ = risk(np.zeros(risk.n_parameters))
     with threadpool_limits(1, "blas"):
-        path = Bundle(tol=1e-4).path(risk.parts, risk.n_parameters, Cs)
+        path = Bundle(tol=1e-4).path(risk, Cs)
     return {
         "Cs": Cs,
         "objective": rounded([one.primal / (one.C * at_zero) for one in path]),

@@ -30,7 +30,7 @@ from experiments.letor_published import mean_of, published
 from experiments.rankers import ranker
 from experiments.verdicts import Difference, beats, exact, reaches, unanimous
 from marginrank.plots import new_figure
-from marginrank.ranker import Ranker, Scaling
+from marginrank.ranker import Ranker
 
 OURS: Final = "tight"
 EACH: Final = "tight, each k"
@@ -47,7 +47,7 @@ DRAWN: Final = ("ranksvm", "rankboost")
 #: Rounds of RankBoost, one of which the validation queries choose.
 ROUNDS: Final = (30, 100, 300)
 #: RankBoost with features in [0, 1] in each query if the validation queries say so, or with those of the other methods.
-BOOSTED: Final[Mapping[str, Sequence[Scaling | None]]] = {"rankboost": (None, "query-minmax"), ALIKE: (None,)}
+BOOSTED: Final[Mapping[str, Sequence[str | None]]] = {"rankboost": (None, "query-minmax"), ALIKE: (None,)}
 
 
 def _trained(method: str, data: Fold, Cs: Sequence[float]) -> Ranker:

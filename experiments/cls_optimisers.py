@@ -21,7 +21,7 @@ from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.plots import new_figure
 from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import LinearScorer
+from marginrank.scorers.linear import PreparedLinear
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.frank_wolfe import FrankWolfe
 from marginrank.solvers.n_slack import NSlack
@@ -71,11 +71,9 @@ class Run(NamedTuple):
 
 
 def _solve(risk: TimedRisk, solver: str, C: float, limit: float) -> Run:
-    """Minimise from 0; only the bundle takes the risk in parts."""
-    asked, risk.seconds = risk.parts if solver == "bundle" else risk, 0.0
-    solution: Solution = SOLVERS[solver](tol=min(GAPS), max_iter=100000, time_limit=limit).minimize(
-        asked, risk.n_parameters, C
-    )
+    """Minimise from 0."""
+    risk.seconds = 0.0
+    solution: Solution = SOLVERS[solver](tol=min(GAPS), max_iter=100000, time_limit=limit).minimize(risk, C)
     return Run(solution, risk.seconds / max(solution.trace[-1].seconds, 1e-9))
 
 
@@ -109,7 +107,7 @@ def _timing(
     """Seconds and passes of a solver until its certificate is good enough, the median of a few runs."""
     train = scaled_fold(data, name, 1, most).train
     with threadpool_limits(1, "blas"):
-        risk = TimedRisk(RankingRisk(LinearScorer(train), LOSSES[loss], n_jobs=1))
+        risk = TimedRisk(RankingRisk(PreparedLinear(train), LOSSES[loss], n_jobs=1))
         at_zero, _ = risk(np.zeros(risk.n_parameters))
         _solve(risk, solver, C, 1e-3)  # so that nothing is compiled while time is taken
         solved = [_solve(risk, solver, C, limit)]

@@ -23,7 +23,8 @@ from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.preparation.standardize import Standardize
-from marginrank.scorers.linear import LinearRisk, linear_scores
+from marginrank.risk import RankingRisk
+from marginrank.scorers.linear import linear_scores
 
 SETS: Final = {"mq2008": "MQ2008", "covertype": "Covertype"}
 CS: Final = (0.1, 1.0, 10.0)
@@ -54,7 +55,7 @@ PRINTED: Final[Mapping[str, tuple[int, int, str]]] = {
 }
 
 
-def _measure(risk: LinearRisk, solver: str, C: float, repeats: int) -> dict[str, Any]:
+def _measure(risk: RankingRisk, solver: str, C: float, repeats: int) -> dict[str, Any]:
     """Train, again where it is quick, and count; the fastest time is kept."""
     runs: list[tuple[float, float]] = []
     while len(runs) < repeats and sum(total for total, _ in runs) < _SECONDS:
@@ -87,8 +88,8 @@ def _method(
     """Costs for each C, after a short run that compiles what has to be."""
     queries, loss = _training(data, name, most), METHODS[method]
     with threadpool_limits(1, "blas"):
-        SOLVERS[solver](LinearRisk(queries[:2], loss, n_jobs=1), 1.0, TOLERANCE)
-        risk = LinearRisk(queries, loss, n_jobs=1)
+        SOLVERS[solver](RankingRisk.of(queries[:2], loss, n_jobs=1), 1.0, TOLERANCE)
+        risk = RankingRisk.of(queries, loss, n_jobs=1)
         return {"queries": len(queries), "costs": {f"{C:g}": _measure(risk, solver, C, repeats) for C in Cs}}
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from marginrank.losses.base import Bound, Loss
-from marginrank.ranker import Ranker, Scaling
+from marginrank.methods.presets import parse_preset
+from marginrank.methods.tight import Tight
+from marginrank.ranker import Ranker
+from marginrank.scorers.additive import Additive
+from marginrank.solvers.auto import Auto
 from marginrank.typing import FloatArray
 
 #: Training stops at this gap, as a share of the objective, unless an experiment needs a smaller one.
@@ -18,7 +22,7 @@ def ranker(
     bound: Bound | None = None,
     C: float = 1.0,
     tol: float = TOLERANCE,
-    scaling: Scaling | None = None,
+    scaling: str | None = None,
     start: FloatArray | None = None,
     bins: int | None = None,
     **options: Any,
@@ -36,11 +40,19 @@ def ranker(
         options: Other parameters of `Ranker`.
 
     >>> ranker("ranksvm", C=10.0).C, ranker("svmmap", bins=16).scorer
-    (10.0, 'additive')
+    (10.0, Additive(bins=16, spacing='quantile', shape='steps', monotone=None))
     """
-    learned: dict[str, Any] = {"preset": method} if isinstance(method, str) else {"loss": method}
     if bins is not None:
-        learned |= {"scorer": "additive", "bins": bins, "spacing": "quantile"}
+        options["scorer"] = Additive(bins=bins, spacing="quantile")
+    preset = isinstance(method, str) and parse_preset(method)
+    if not preset or preset.loss is not None:
+        options["solver"] = Auto(tol=tol)
     return Ranker(
-        **learned, bound=bound, C=C, tol=tol, scaling=scaling, start=start, random_state=0, n_jobs=1, **options
+        method,
+        bound=bound if start is None else Tight(start=start),
+        C=C,
+        scaling=scaling,
+        random_state=0,
+        n_jobs=1,
+        **options,
     )

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from experiments.base import Experiment, Size, Task
-from marginrank.atomic import atomic_write
+from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
 from marginrank.threads import thread_count
 from marginrank.version import __version__
@@ -162,8 +162,8 @@ def _run(task: Task, data: Path, place: Path) -> str | None:
         if os.environ.get("MARGINRANK_TRACEBACK", "0") not in ("", "0"):
             raise
         return f"{type(error).__name__}: {error}"
-    with atomic_write(place) as file:
-        file.write(text.encode())
+    with atomic_path(place) as unfinished:
+        unfinished.write_bytes(text.encode())
     return None
 
 

@@ -13,6 +13,7 @@ from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.n_slack import NSlack, WorkingSets
 from marginrank.solvers.planes import PlaneModel
+from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
@@ -20,7 +21,7 @@ from marginrank.typing import FloatArray
 _ACTIVE: Final = 1e-6
 
 
-class TimedRisk:
+class TimedRisk(Problem):
     """A risk that adds up the seconds spent in it, and counts how often it was evaluated.
 
     Args:
@@ -29,7 +30,8 @@ class TimedRisk:
     """
 
     def __init__(self, risk: RankingRisk, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.n_blocks, self.n_parameters = risk.n_blocks, risk.n_parameters
+        self.n_blocks, self.n_parameters, self.offers = risk.n_blocks, risk.n_parameters, risk.offers
+        self.convex, self.exact = risk.convex, risk.exact
         self.seconds, self.calls = 0.0, 0
         self._risk, self._clock = risk, clock
 
@@ -104,7 +106,7 @@ class _TimedPlanes(PlaneModel):
 def n_slack(risk: RankingRisk, C: float, tol: float) -> TimedSolution:
     """Minimise by cutting planes with a slack for every query."""
     solver = _TimedNSlack(tol=tol)
-    solution = solver.minimize(risk, risk.n_parameters, C)
+    solution = solver.minimize(risk, C)
     (sets,) = solver.last
     active = np.where(sets._known, sets._alpha[sets._places], 0.0) > _ACTIVE * C
     return TimedSolution(solution, sum(solver.programs), int(active.sum()), int(active.any(axis=1).sum()))
@@ -113,7 +115,7 @@ def n_slack(risk: RankingRisk, C: float, tol: float) -> TimedSolution:
 def bundle(risk: RankingRisk, C: float, tol: float) -> TimedSolution:
     """Minimise by the bundle method, whose planes are of parts of the risk."""
     model = _TimedPlanes(risk.n_parameters)
-    solution = Bundle(tol=tol).minimize(risk.parts, risk.n_parameters, C, model=model)
+    solution = Bundle(tol=tol).refine(risk, C, model)
     return TimedSolution(solution, sum(model.programs), model.n_active, None)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, get_args
 from experiments.base import Experiment, Finding, Report, Size
 from experiments.running import Kept
 from experiments.verdicts import Verdict
-from marginrank.atomic import atomic_write
+from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
 from marginrank.version import __version__
 from marginrank.words import plain
@@ -145,8 +145,8 @@ def _draw(figure: Any, place: Path) -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
     # The same numbers give the same file: no date, and no random names of shapes. Text stays text, which is shorter.
-    with mpl.rc_context({"svg.hashsalt": place.stem, "svg.fonttype": "none"}), atomic_write(place) as file:
-        figure.savefig(file, format="svg", metadata={"Date": None})
+    with mpl.rc_context({"svg.hashsalt": place.stem, "svg.fonttype": "none"}), atomic_path(place) as unfinished:
+        figure.savefig(unfinished, format="svg", metadata={"Date": None})
 
 
 def _json(document: Mapping[str, Any]) -> str:
@@ -166,5 +166,5 @@ def _compact(value: Any) -> str:
 
 
 def _text(place: Path, text: str) -> None:
-    with atomic_write(place) as file:
-        file.write(text.encode())
+    with atomic_path(place) as unfinished:
+        unfinished.write_bytes(text.encode())
