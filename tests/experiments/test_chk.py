@@ -12,7 +12,7 @@ from experiments.chk_time import ARGMAX, generated, split
 from experiments.timing import TimedRisk
 from marginrank.losses.structured import StructuredLoss
 from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import LinearScorer
+from marginrank.scorers.linear import PreparedLinear
 
 
 def test_assignment_and_merge_bound_the_same_loss():
@@ -45,7 +45,7 @@ def test_few_relevant_documents_are_the_first_of_each_query():
 def test_seconds_inside_the_risk_are_counted():
     now = iter([1.0, 1.5, 7.0, 7.25])
     queries = generated(2, 10, 2)
-    risk = RankingRisk(LinearScorer(queries), ARGMAX["SVMndcg"], 1)
+    risk = RankingRisk(PreparedLinear(queries), ARGMAX["SVMndcg"], 1)
     timed, theta = TimedRisk(risk, lambda: next(now)), np.ones(queries.n_features)
     assert timed(theta)[0] == risk(theta)[0]
     np.testing.assert_array_equal(timed.parts(theta)[0], risk.parts(theta)[0])

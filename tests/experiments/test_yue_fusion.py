@@ -8,6 +8,7 @@ import pytest
 from experiments import yue_fusion, yue_fusion_report
 from marginrank.data.queries import Queries
 from marginrank.fusion import Fusion
+from marginrank.scorers import Additive
 
 
 @pytest.fixture
@@ -32,7 +33,13 @@ def test_the_model_is_that_of_a_fusion_with_thresholds(runs):
     train, valid, test = runs[:10], runs[10:15], runs[15:]
     own = yue_fusion.BinnedSVM("svmmap").fit(train, valid).predict(test)
     fusion = Fusion(
-        "score", preset="svmmap", scorer="additive", bins=51, nonnegative=False, ranks=True, Cs=yue_fusion.CS, n_jobs=1
+        "score",
+        preset="svmmap",
+        scorer=Additive(bins=51, spacing="quantile"),
+        nonnegative=False,
+        ranks=True,
+        Cs=yue_fusion.CS,
+        n_jobs=1,
     )
     np.testing.assert_allclose(own, fusion.fit(train, valid).predict(test))
 
