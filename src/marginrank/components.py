@@ -151,6 +151,13 @@ def to_spec(value: Any) -> Any:  # noqa: PLR0911
     raise TypeError(f"a {type(value).__name__} cannot be written to a file")
 
 
+def _load_families() -> None:
+    """Load every module of the folders that hold components, so that all their classes are registered."""
+    for base in list(Component.registry.values()):
+        if "family" in vars(base) and base.__module__.startswith(__name__.rpartition(".")[0]):
+            members(base)
+
+
 def from_spec(spec: Any) -> Any:
     """Make what `to_spec` described, of registered classes alone.
 
@@ -166,6 +173,8 @@ def from_spec(spec: Any) -> Any:
         return float(spec["value"])
     if kind == "mapping":
         return {from_spec(key): from_spec(entry) for key, entry in spec["items"]}
+    if kind not in Component.registry:
+        _load_families()
     if kind not in Component.registry:
         raise LookupError(f"{kind} is not a class of this package; import the module that defines it before loading")
     return Component.registry[kind](**{name: from_spec(entry) for name, entry in spec.items() if name != _KIND})

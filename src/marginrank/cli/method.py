@@ -84,8 +84,11 @@ class Method:
         ),
     ] = None
     scorer: Annotated[
-        Literal["linear", "additive"],
-        typer.Option(help="Weights, or one curve per feature.", rich_help_panel=_SCORER),
+        str,
+        typer.Option(
+            help="linear (weights) or additive (one curve per feature), with options such as 'additive(bins=64)'.",
+            rich_help_panel=_SCORER,
+        ),
     ] = "linear"
     bins: Annotated[
         int | None, typer.Option(help="Maximum bins per feature.", show_default="255", rich_help_panel=_SCORER)
@@ -158,9 +161,9 @@ class Method:
             raise Misuse("give --preset or --measure, not both")
         if self.feature_map is not None and self.measure is None:
             raise Misuse("--feature-map goes with --measure; a preset has its own")
-        if self.scorer == "linear":
+        if self.scorer != "additive":
             self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
-        else:
+        if self.scorer != "linear":
             self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
         if self.bound in ("hinge", "auto"):
             self._refuse(_OF_TIGHT, "goes with --bound tight")
@@ -206,12 +209,15 @@ class Method:
 
     def _scorer(self, names: Sequence[str] | None) -> Any:
         from marginrank.scorers.additive import Additive  # noqa: PLC0415
+        from marginrank.scorers.base import parse_scorer  # noqa: PLC0415
         from marginrank.scorers.linear import Linear  # noqa: PLC0415
 
         if self.scorer == "additive":
             given = {name: getattr(self, name) for name in ("bins", "spacing", "shape")}
             chosen = {name: value for name, value in given.items() if value is not None}
             return Additive(**chosen, monotone=_directions(self.monotone, names))
+        if self.scorer != "linear":
+            return parse_scorer(self.scorer)
         features = tuple(_feature(word, names) for word in self.nonnegative_feature)
         return Linear(nonnegative=self.nonnegative or features or False)
 
