@@ -206,7 +206,8 @@ class Baseline(BaseRanker):
             reason = "interrupted"
         if kept is None:
             raise DataError(f"{self} found nothing to learn in these queries; look at them with `marginrank inspect`")
-        return kept, Solution(kept.theta, C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
+        theta = np.asarray(kept.theta, dtype=np.float64)
+        return kept, Solution(theta, C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
 
     def _judge(
         self, step: Step, stage: Stage, stopping: tuple[EarlyStopping, Queries] | None, callback: Callback | None
