@@ -239,7 +239,10 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         queries = as_queries(X, y, qid, group, None, allow_nan=True)
         mix = parse_mix(self.measure_)
-        means = evaluate(queries, self.predict(queries), [str(m) for _, m in mix], n_jobs=self.n_jobs).mean
+        scores = self.predict(X, qid=qid, group=group)
+        if not isinstance(X, Queries):
+            scores = queries.from_source_rows(scores)
+        means = evaluate(queries, scores, [str(m) for _, m in mix], n_jobs=self.n_jobs).mean
         total = sum(weight for weight, _ in mix)
         return float(sum(weight * means[str(measure)] for weight, measure in mix) / total)
 
@@ -346,6 +349,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             dtype=[np.float64, np.float32],
             order="C",
             ensure_all_finite="allow-nan" if self._takes_nan else True,
+            ensure_min_samples=2,
             y_numeric=True,
         )
         return Queries.from_arrays(
@@ -357,6 +361,11 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             feature_names=getattr(self, "feature_names_in_", None),
             allow_nan=self._takes_nan,
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
 
     def _features(self, X: Queries | npt.ArrayLike) -> Queries | Features:
         if isinstance(X, Queries):

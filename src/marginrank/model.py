@@ -109,6 +109,8 @@ class Model:
     selection: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        if self.theta.dtype != np.float64:
+            raise ValueError(f"parameters are of type {self.theta.dtype}, not float64")
         if self.theta.shape != (self.form.n_parameters,):
             raise ValueError(f"{self.theta.shape} parameters for a form of {self.form.n_parameters}")
         if not np.isfinite(self.theta).all():
@@ -323,8 +325,8 @@ def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> S
         if not isinstance(figure, int | float) or isinstance(figure, bool):
             raise ValueError(f"{name} is {figure!r}, which is no number")
     theta, trace = arrays["theta"], arrays["trace"]
-    if theta.dtype != np.float64 or trace.dtype != np.float64 or trace.ndim != 2 or not len(trace):
-        raise ValueError(f"theta is of type {theta.dtype}, and the trace of shape {trace.shape} and type {trace.dtype}")
+    if trace.dtype != np.float64 or trace.ndim != 2 or not len(trace):
+        raise ValueError(f"the trace has shape {trace.shape} and type {trace.dtype}")
     steps = tuple(Step(*row) for row in trace.tolist())
     C, primal, dual, risk = (float(figure) for figure in figures.values())
     return Solution(theta, C, primal, dual, risk, described["stopped"], steps)

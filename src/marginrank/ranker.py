@@ -302,7 +302,6 @@ class Ranker(BaseRanker):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         if not isinstance(self.scorer, NotInFile):
             scorer = parse_scorer(self.scorer)
             tags.input_tags.sparse = scorer.takes_sparse

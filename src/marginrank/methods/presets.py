@@ -192,6 +192,8 @@ def parse_preset(name: str) -> Method:
     if cut and preset.cut is None:
         raise ValueError(f"preset {base!r} has no cutoff; leave out {cut.group()!r}")
     k = int(cut["k"]) if cut else preset.cut or 0
+    if cut and k < 1:
+        raise ValueError(f"{name!r} has {k} after the @; give at least 1")
     return Method(preset.make(k), spelled, preset.bound)
 
 

@@ -159,10 +159,13 @@ def test_budgets_and_interrupts_give_the_rounds_so_far(judged):
     assert (three.solution_.reason, three.n_iter_) == ("callback", 4)
 
 
-def test_rounds_are_checked():
+def test_rounds_are_checked(judged):
     for name in ("rankboost@0", "mcrank@0", "lambdarank@0", "prank@0"):
-        with pytest.raises(ValueError, match="give at least 1"):
+        with pytest.raises(ValueError, match=f"'{name}' has 0 after the @; give at least 1"):
             parse_preset(name)
+        baseline = parse_preset(name.replace("@0", "@3")).baseline
+        with pytest.raises(ValueError, match=r"0 (rounds|epochs); give at least 1"):
+            baseline.set_params(**{"epochs" if "epochs" in baseline.get_params() else "rounds": 0}).fit(judged())
     with pytest.raises(ValueError, match="preset 'svmacc' has no cutoff; leave out '@3'"):
         parse_preset("svmacc@3")
     with pytest.raises(DataError, match="100 different grades; a class for each is for at most 64"):

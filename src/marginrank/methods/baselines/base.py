@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -115,8 +115,13 @@ class Baseline(BaseRanker):
     def _path_of_C(self) -> bool:
         return self.takes_C
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse, tags.input_tags.allow_nan = self.takes_sparse, self._takes_nan
+        return tags
+
     def check(self, queries: Queries) -> None:
-        """Refuse queries that the method cannot learn from."""
+        """Refuse queries that the method cannot learn from, and parameters that make no sense."""
         if queries.is_sparse and not self.takes_sparse:
             raise DataError(f"{type(self).__name__} takes no sparse X; pass X.toarray()")
         if queries.query_weights is not None and not self.takes_weights:
@@ -200,7 +205,8 @@ class Baseline(BaseRanker):
             reason = "interrupted"
         if kept is None:
             raise DataError(f"{self} found nothing to learn in these queries; look at them with `marginrank inspect`")
-        return kept, Solution(kept.theta, C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
+        theta = np.asarray(kept.theta, dtype=np.float64)
+        return kept, Solution(theta, C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
 
     def _judge(
         self, step: Step, stage: Stage, stopping: tuple[EarlyStopping, Queries] | None, callback: Callback | None

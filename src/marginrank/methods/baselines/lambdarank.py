@@ -41,7 +41,9 @@ class LambdaRank(Baseline):
     leaves: int = 31
     shrinkage: float = 0.1
 
-    def __post_init__(self) -> None:
+    def check(self, queries: Queries) -> None:
+        """Refuse fewer rounds than one."""
+        super().check(queries)
         if self.rounds < 1:
             raise ValueError(f"{self.rounds} rounds; give at least 1")
 

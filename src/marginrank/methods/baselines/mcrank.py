@@ -36,7 +36,9 @@ class McRank(Baseline):
     leaves: int = 10
     shrinkage: float = 0.1
 
-    def __post_init__(self) -> None:
+    def check(self, queries: Queries) -> None:
+        """Refuse fewer rounds than one."""
+        super().check(queries)
         if self.rounds < 1:
             raise ValueError(f"{self.rounds} rounds; give at least 1")
 

@@ -32,7 +32,9 @@ class PRank(LinearBaseline):
 
     epochs: int = 30
 
-    def __post_init__(self) -> None:
+    def check(self, queries: Queries) -> None:
+        """Refuse fewer epochs than one."""
+        super().check(queries)
         if self.epochs < 1:
             raise ValueError(f"{self.epochs} epochs; give at least 1")
 

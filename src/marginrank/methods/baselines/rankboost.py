@@ -45,7 +45,9 @@ class RankBoost(Baseline):
     rounds: int = 300
     bins: int = MOST_BINS
 
-    def __post_init__(self) -> None:
+    def check(self, queries: Queries) -> None:
+        """Refuse fewer rounds than one."""
+        super().check(queries)
         if self.rounds < 1:
             raise ValueError(f"{self.rounds} rounds; give at least 1")
 

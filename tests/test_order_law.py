@@ -1,0 +1,196 @@
+"""A law over all presets: rows in another order give the same model, the same values and the same rankings."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from marginrank import Queries, Ranker, evaluate, from_frame
+from marginrank.cli.app import app
+from marginrank.methods import CollapseWarning, all_presets
+from marginrank.solvers import Auto
+
+NAMES = ["bm25", "clicks", "age"]
+SHORT = {
+    "svmprec": "svmprec@3", "dorm-p": "dorm-p@3", "rankboost": "rankboost@10", "mcrank": "mcrank@3",
+    "lambdarank": "lambdarank@5", "prank": "prank@3", "jrank": "jrank@3",
+}  # fmt: skip
+#: y* breaks ties inside a grade by the order of the rows here.
+BY_ROWS = {"dorm-ndcg", "dorm-mrr", "dorm-p", "dorm-eru", "mwta", "chapelle-ndcg"}
+
+
+def presets():
+    missing = importlib.util.find_spec("lightgbm") is None
+    for name in all_presets():
+        marks = []
+        if name in BY_ROWS:
+            marks.append(pytest.mark.xfail(reason="y* of φdorm does not go by document_keys yet", strict=True))
+        if name == "lambdarank":
+            marks.append(pytest.mark.skipif(missing, reason="LightGBM is an extra"))
+        yield pytest.param(name, marks=marks)
+
+
+def table():
+    """Twelve queries of seven documents, whose spreads differ; queries are not sorted by id."""
+    rng = np.random.default_rng(3)
+    X = (rng.standard_normal((84, 3)) * [1.0, 10.0, 0.1]).round(4)
+    grades = np.digitize(X @ [1.0, 0.05, -5.0] + 0.5 * rng.standard_normal(84), [0.5, 1.5])
+    qid = [f"q{(7 * (row // 7)) % 12:02d}" for row in range(84)]
+    ids = [f"{query}-{row}" for row, query in enumerate(qid)]
+    return pd.DataFrame({"qid": qid, "grade": grades, "document_id": ids}).join(pd.DataFrame(X, columns=NAMES))
+
+
+def within_queries(frame, rng):
+    """Queries where they were, their rows shuffled."""
+    return pd.concat([part.sample(frac=1, random_state=rng) for _, part in frame.groupby("qid", sort=False)])
+
+
+def whole_queries(frame, rng):
+    """Rows of each query as they were, queries shuffled."""
+    parts = [part for _, part in frame.groupby("qid", sort=False)]
+    return pd.concat([parts[number] for number in rng.permutation(len(parts))])
+
+
+def across_queries(frame, rng):
+    """All rows shuffled."""
+    return frame.sample(frac=1, random_state=rng)
+
+
+ORDERS = {
+    order.__name__: order(table(), np.random.RandomState(seed))
+    for seed, order in enumerate((within_queries, whole_queries, across_queries))
+}
+
+
+class Outcome:
+    """What a preset makes of rows in some order: parameters, values by query, and documents by query."""
+
+    def __init__(self, ranker, queries):
+        self.coef = ranker.coef_
+        judged = evaluate(queries, ranker.predict(queries), ["ndcg@5", "ap"])
+        self.values = {
+            query: (judged["ndcg@5"][at], judged["ap"][at]) for at, query in enumerate(judged.query_ids.tolist())
+        }
+        scores = dict(zip(queries.document_ids.tolist(), ranker.predict(queries).tolist(), strict=True))
+        ranked = ranker.rank(queries, ids=True)
+        self.ranked = {
+            query: places([(scores[document], document) for document in own.tolist()])
+            for query, own in zip(queries.query_ids.tolist(), ranked, strict=True)
+        }
+        assert len(self.ranked) == 12
+
+    def check_against(self, other):
+        assert self.coef == pytest.approx(other.coef, abs=1e-6 * np.abs(other.coef).max())
+        assert self.ranked == other.ranked
+        assert self.values.keys() == other.values.keys()
+        for query, values in self.values.items():
+            assert values == pytest.approx(other.values[query], abs=1e-12, nan_ok=True)
+
+
+def places(ranking):
+    """Documents best first, those of equal score together: curves and trees tie, and ties stay as they are given."""
+    return [{document for _, document in own} for _, own in groupby(ranking, key=itemgetter(0))]
+
+
+def as_queries(frame):
+    X, ids = frame[NAMES].to_numpy(), frame["document_id"].to_numpy(str)
+    return Queries.from_arrays(X, frame["grade"], qid=frame["qid"].to_numpy(str), document_ids=ids, feature_names=NAMES)
+
+
+def by_arrays(ranker, frame):
+    return ranker.fit(frame[NAMES], frame["grade"], qid=frame["qid"])
+
+
+def by_queries(ranker, frame):
+    return ranker.fit(as_queries(frame))
+
+
+def by_frame(ranker, frame):
+    return ranker.fit(from_frame(frame.reset_index(drop=True)))
+
+
+def ranker_for(preset):
+    solver = {"solver": Auto(tol=1e-9)} if all_presets()[preset].kind == "loss" else {}
+    return Ranker(SHORT.get(preset, preset), C=2.0, **solver)
+
+
+@pytest.fixture(autouse=True)
+def collapses():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        yield
+
+
+@pytest.mark.parametrize("preset", list(presets()))
+def test_the_order_of_rows_changes_nothing(preset):
+    frame = table()
+    sorted_rows = Outcome(by_queries(ranker_for(preset), frame), as_queries(frame))
+    assert len({tuple(values) for values in sorted_rows.values.values()}) > 1
+    for way, order in zip((by_arrays, by_queries, by_frame), ORDERS, strict=True):
+        shuffled = ORDERS[order]
+        Outcome(way(ranker_for(preset), shuffled), as_queries(shuffled)).check_against(sorted_rows)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("way", [by_arrays, by_queries, by_frame])
+@pytest.mark.parametrize("preset", ["svmmap", "prank"])
+def test_every_way_in_has_no_order(preset, way, order):
+    frame = table()
+    sorted_rows = Outcome(by_queries(ranker_for(preset), frame), as_queries(frame))
+    Outcome(way(ranker_for(preset), ORDERS[order]), as_queries(ORDERS[order])).check_against(sorted_rows)
+
+
+def test_baselines_see_the_same_rows_to_the_last_bit():
+    """Means of shuffled rows differ in the last digit, and a digest of scaled features would sort them at random."""
+    for scaling in ("standard", "query-standard", "query-minmax", "query-percentile", None):
+        fits = [Ranker("prank@5", scaling=scaling).fit(as_queries(own)) for own in (table(), *ORDERS.values())]
+        assert all(np.array_equal(fits[0].coef_, other.coef_) for other in fits[1:])
+
+
+def write_letor(path, frame):
+    rows = zip(frame["grade"], frame["qid"], frame[NAMES].to_numpy().tolist(), frame["document_id"], strict=True)
+    lines = [
+        f"{grade} qid:{qid} {' '.join(f'{at}:{value!r}' for at, value in enumerate(own, 1))} #docid = {document}\n"
+        for grade, qid, own, document in rows
+    ]
+    path.write_text("".join(lines))
+
+
+@pytest.mark.parametrize("preset", list(presets()))
+def test_the_order_of_lines_changes_nothing_on_the_command_line(preset, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    reading = ("--regroup", "--dtype", "float64", "--json")
+    options = ["--preset", SHORT.get(preset, preset)]
+    if all_presets()[preset].kind == "loss":
+        options += ["--tol", "1e-9"]
+    if Ranker(preset)._path_of_C:
+        options += ["-C", "2"]
+    outcomes = []
+    for name, frame in (("sorted", table()), ("shuffled", ORDERS["across_queries"])):
+        write_letor(tmp_path / f"{name}.txt", frame)
+        run("train", f"{name}.txt", *options, "-o", f"{name}.safetensors", *reading)
+        ranking = run("rank", f"{name}.safetensors", f"{name}.txt", "--k", 7, *reading)["ranking"]
+        documents = {}
+        for row in ranking:
+            documents.setdefault(row["query"], []).append((row["score"], row["document"]))
+        measured = run("evaluate", f"{name}.txt", f"{name}.safetensors", "--per-query", "-m", "ndcg@5", *reading)
+        ranked = {query: places(own) for query, own in documents.items()}
+        outcomes.append((ranked, measured["systems"][name]["per_query"]["ndcg@5"]))
+    (ranked, values), (ranked_shuffled, values_shuffled) = outcomes
+    assert len(ranked) == 12
+    assert ranked_shuffled == ranked
+    assert values_shuffled == pytest.approx(values, abs=1e-12)

@@ -1,0 +1,200 @@
+"""Rankers among scikit-learn's tools: its checks, parameters of parts, searches, pipelines and folds."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from marginrank import Queries, Ranker, evaluate
+from marginrank.losses import StructuredLoss
+from marginrank.methods import Tight
+from marginrank.methods.baselines.perceptron import PRank
+from marginrank.methods.baselines.rankboost import RankBoost
+from marginrank.preparation import QueryMinMax
+from marginrank.scorers import Additive, Linear
+from marginrank.solvers import Auto, Bundle
+
+
+def judged(n_queries=30, n_documents=8, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_queries * n_documents, 4))
+    hidden = X[:, 0] - 0.5 * X[:, 1] + 0.7 * rng.standard_normal(len(X))
+    return X, np.digitize(hidden, [0.5, 1.5]).astype(float), np.repeat(np.arange(n_queries), n_documents)
+
+
+class OneQuery:
+    """All rows as one query where none are named, which scikit-learn's checks take for granted."""
+
+    def fit(self, X, y=None, qid=None):
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        return super().fit(X, y, qid=np.zeros(n, dtype=int) if qid is None else qid)
+
+    def score(self, X, y, qid=None):
+        return super().score(X, y, qid=np.zeros(len(X), dtype=int) if qid is None else qid)
+
+
+class OneQueryRanker(OneQuery, Ranker):
+    """A `Ranker` of one query."""
+
+
+class OneQueryBoost(OneQuery, RankBoost):
+    """RankBoost of one query."""
+
+
+class OneQueryPerceptron(OneQuery, PRank):
+    """PRank of one query."""
+
+
+@parametrize_with_checks(
+    [
+        OneQueryRanker("ranksvm", solver=Auto(tol=1e-3)),
+        OneQueryRanker("ranksvm", scorer=Additive(bins=16), solver=Auto(tol=1e-3)),
+        OneQueryBoost(5),
+        OneQueryPerceptron(3),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_number_of_parameters():
+    assert len(inspect.signature(Ranker).parameters) <= 14
+
+
+def test_parameters_of_parts_are_read_and_set():
+    ranker = Ranker("svmmap", scorer=Additive(bins=16), solver=Bundle(tol=1e-6), bound=Tight(anneal=2))
+    deep, flat = ranker.get_params(deep=True), ranker.get_params(deep=False)
+    assert (deep["scorer__bins"], deep["solver__tol"], deep["bound__anneal"]) == (16, 1e-6, 2)
+    assert set(flat) == set(inspect.signature(Ranker).parameters)
+    assert ranker.set_params(scorer__bins=64, solver__tol=1e-2, C=3.0) is ranker
+    assert (ranker.scorer, ranker.solver, ranker.C) == (Additive(bins=64), Bundle(tol=1e-2), 3.0)
+    # A part and a parameter of it at once: the part first, whatever the order.
+    ranker.set_params(scorer__bins=8, scorer=Additive(spacing="even"))
+    assert ranker.scorer == Additive(bins=8, spacing="even")
+    # Spellings become objects.
+    spelled = Ranker(scorer="additive(bins=32)", solver="bundle").set_params(scorer__spacing="even", solver__max_iter=7)
+    assert (spelled.scorer, spelled.solver) == (Additive(bins=32, spacing="even"), Bundle(max_iter=7))
+    assert Ranker(bound="tight").set_params(bound__anneal=3).bound == Tight(anneal=3)
+    for name in ("scorer__depth", "solver__depth", "bound__depth", "loss__depth"):
+        with pytest.raises(ValueError, match="has no parameter 'depth'"):
+            Ranker("svmmap").set_params(**{name: 1})
+    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+        Ranker("svmmap").set_params(depth=1)
+
+
+def test_setting_a_parameter_of_a_loss_keeps_the_rest_of_the_preset():
+    ranker = Ranker("chapelle-ndcg@5").set_params(loss__feature_map="dorm(shape=log)")
+    assert (ranker.method, ranker.loss) == (None, StructuredLoss("ndcg@5", "dorm(shape=log)"))
+    assert ranker.bound == Tight(start="regression")
+    assert ranker.criterion == "ndcg@5"
+    assert Ranker(measure="ap").set_params(loss__measure="auc").loss == StructuredLoss("auc")
+    kept = Ranker("chapelle-ndcg", bound="hinge").set_params(loss__measure="ndcg@3")
+    assert kept.bound == "hinge"
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        Ranker("svmmap", scorer=Linear(nonnegative=[0]), solver=Bundle(tol=1e-6)),
+        Ranker(StructuredLoss("ap"), bound=Tight(start=np.ones(4))),
+        RankBoost(7, n_jobs=1),
+    ],
+)
+def test_clones_have_the_same_parameters_and_no_model(ranker):
+    X, y, qid = judged()
+    ranker.fit(X, y, qid=qid)
+    copy = clone(ranker)
+    assert not hasattr(copy, "model_")
+    assert repr(copy.get_params(deep=False)) == repr(ranker.get_params(deep=False))
+    with pytest.raises(AttributeError, match="is not fitted yet; call fit first"):
+        _ = copy.coef_
+    assert np.array_equal(copy.fit(X, y, qid=qid).coef_, ranker.coef_)
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def by_qid(estimator):
+    return estimator.set_fit_request(qid=True).set_score_request(qid=True)
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize(
+    ("ranker", "grid"),
+    [
+        (Ranker("svmauc", scorer=Additive()), {"C": [0.1, 10.0], "scorer__bins": [2, 16]}),
+        (Ranker("svmauc", solver="bundle"), {"solver__tol": [0.5, 1e-4], "scaling": [None, "standard"]}),
+        (Ranker("dorm-ndcg@3", bound="hinge"), {"loss__feature_map": ["dorm", "dorm(shape=log)"], "C": [1.0]}),
+        (RankBoost(), {"rounds": [1, 10]}),
+    ],
+    ids=["scorer", "solver", "loss", "baseline"],
+)
+def test_grid_searches_reach_parameters_of_parts(ranker, grid):
+    X, y, qid = judged()
+    folds = GroupKFold(3)
+    search = GridSearchCV(by_qid(ranker), grid, cv=folds, error_score="raise")
+    search.fit(X, y, qid=qid, groups=qid)
+    means = search.cv_results_["mean_test_score"]
+    assert len(means) == np.prod([len(values) for values in grid.values()])
+    # By hand: train on two thirds, judge the third by the ranker's own measure.
+    for parameters, mean in zip(search.cv_results_["params"], means, strict=True):
+        scores = []
+        for train, test in folds.split(X, y, qid):
+            own = clone(ranker).set_params(**parameters).fit(X[train], y[train], qid=qid[train])
+            held_out = Queries.from_arrays(X[test], y[test], qid=qid[test])
+            scores.append(evaluate(held_out, own.predict(held_out), own.criterion).mean[own.criterion])
+        assert mean == pytest.approx(np.mean(scores))
+    assert len(set(means.tolist())) > 1
+    best = search.best_estimator_
+    assert search.best_score_ == means.max()
+    assert best.predict(X).shape == (240,)
+    for name, value in search.best_params_.items():
+        assert best.get_params(deep=True)[name] == value
+
+
+@pytest.mark.usefixtures("routing")
+def test_pipelines_and_cross_validation_route_the_queries():
+    X, y, qid = judged()
+    scaler = QueryMinMax().set_fit_request(qid=True).set_transform_request(qid=True)
+    piped = make_pipeline(scaler, by_qid(Ranker("svmmap", scaling=None)))
+    scores = cross_val_score(piped, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid}, error_score="raise")
+    assert scores.shape == (3,)
+    assert scores.min() > 0.5
+    piped.fit(X, y, qid=qid)
+    inside = Ranker("svmmap", scaling="query-minmax").fit(X, y, qid=qid)
+    assert piped[-1].coef_ == pytest.approx(inside.coef_)
+    assert piped.score(X, y, qid=qid) == pytest.approx(inside.score(X, y, qid=qid))
+    search = GridSearchCV(
+        Pipeline([("scale", scaler), ("rank", by_qid(Ranker("svmmap", scorer=Additive(bins=4))))]),
+        {"rank__scorer__bins": [2, 8], "rank__C": [1.0]},
+        cv=GroupKFold(3),
+        error_score="raise",
+    )
+    search.fit(X, y, qid=qid, groups=qid)
+    assert search.best_estimator_["rank"].scorer.bins == search.best_params_["rank__scorer__bins"]
+    with pytest.raises(ValueError, match="leave sample_weight out"):
+        inside.score(X, y, qid=qid, sample_weight=np.ones(len(X)))
+
+
+@pytest.mark.usefixtures("routing")
+def test_cross_validation_by_queries_is_what_it_is_by_hand():
+    X, y, qid = judged()
+    for ranker in (Ranker("svmauc"), Ranker("prank@3"), PRank(3)):
+        scores = cross_val_score(
+            by_qid(ranker), X, y, cv=GroupKFold(4), params={"qid": qid, "groups": qid}, error_score="raise"
+        )
+        expected = [
+            clone(ranker).fit(X[a], y[a], qid=qid[a]).score(X[b], y[b], qid=qid[b])
+            for a, b in GroupKFold(4).split(X, y, qid)
+        ]
+        assert scores == pytest.approx(expected)
