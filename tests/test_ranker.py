@@ -248,6 +248,7 @@ def test_a_path_is_what_each_C_gives_alone():
         Ranker().fit_path(X, y, Cs=[], qid=qid)
 
 
+@pytest.mark.slow
 def test_budgets_callbacks_and_interrupts_give_the_best_so_far():
     X, y, qid = judged(n_queries=60)
     limits = (
@@ -414,6 +415,7 @@ def test_presets_that_do_not_collapse_on_ohsumed(preset, shared_data):
     assert not ranker.health_.collapsed
 
 
+@pytest.mark.slow
 def test_the_collapse_of_ndcg_on_ohsumed_and_its_cure(shared_data):
     from marginrank.data import read_letor
 

@@ -339,6 +339,7 @@ def test_another_query_moves_the_minimiser_no_farther_than_stability_says(loss, 
         assert np.linalg.norm(v) <= norm_bound(C, 2.0, G) + 1e-6
 
 
+@pytest.mark.slow
 def test_stability_and_argmax_bounds_hold_for_a_known_distribution():
     """Queries are drawn with replacement from sixty, so the risk is known: it is the mean over the sixty."""
     population = random_queries(60, 7)

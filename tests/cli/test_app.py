@@ -27,6 +27,7 @@ def examples_of(help_text):
     return [line.strip() for line in help_text.splitlines() if line.strip().startswith("$ ")]
 
 
+@pytest.mark.slow
 def test_examples_of_help_work_as_they_are_printed(run, folder):
     for name in ("model.marginrank", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves

@@ -12,6 +12,7 @@ def small(monkeypatch):
     monkeypatch.setattr(demo.learn, "__defaults__", (40, 40))
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_was_found_and_needs_no_network(run, folder, small):
     done = run("demo", "--page", "digits.html", "--json")
     assert done.code == 0
@@ -25,6 +26,7 @@ def test_the_page_shows_what_was_found_and_needs_no_network(run, folder, small):
     assert "http" not in page
 
 
+@pytest.mark.slow
 def test_the_text_is_a_table_with_significance_and_certificates(run, folder, small):
     done = run("demo")
     assert done.code == 0

@@ -10,6 +10,7 @@ from marginrank.fusion import Fusion, gather, read_runs
 RUNS = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels")
 
 
+@pytest.mark.slow
 def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, folder):
     done = run(*RUNS, "-o", "fused.run", "--model", "fused.marginrank", "--json")
     assert done.code == 0
@@ -23,6 +24,7 @@ def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, 
     assert evaluate(qrels, again.run(queries), "ap").mean["ap"] == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_text_has_the_table_the_tests_and_the_weights(run):
     done = run(*RUNS, "--kinds", "rrf,minmax", "--measure", "ndcg@10")
     assert done.code == 0
@@ -38,6 +40,7 @@ def test_trials_only_compare(run, fails, folder):
     assert "give three numbers" in fails(*RUNS, "--trials", "3", "--sizes", "10", code=2)
 
 
+@pytest.mark.slow
 def test_a_table_of_scores_needs_no_judgements_of_its_own(run):
     assert run("fuse", "train.txt", "--negative", "--kinds", "score", "--json").json["queries"] == 30
 
@@ -53,6 +56,7 @@ def test_bad_input_is_one_line(fails, folder):
 PAIR = ("fuse", "bm25.run", "dense.run")
 
 
+@pytest.mark.slow
 def test_a_model_combines_runs_without_judgements(run, folder):
     run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "-o", "fused.run", "--model", "blend.marginrank")
     done = run(*PAIR, "--apply", "blend.marginrank", "-o", "again.run")
@@ -64,6 +68,7 @@ def test_a_model_combines_runs_without_judgements(run, folder):
     assert judged["fused"]["mean"] == pytest.approx(again["again"]["mean"])
 
 
+@pytest.mark.slow
 def test_a_model_of_runs_is_no_ranker(run, fails, folder):
     run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "--model", "blend.marginrank")
     for words in (("rank", "blend.marginrank", "test.txt"), ("evaluate", "test.txt", "blend.marginrank")):

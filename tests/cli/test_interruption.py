@@ -86,6 +86,7 @@ def test_a_second_signal_ends_at_once(run, folder, monkeypatch):
     assert not (folder / "new.marginrank").exists()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_told_to_end_writes_its_model(folder):
     words = [sys.executable, "-m", "marginrank", "train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.marginrank"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -6,6 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from marginrank.cli.app import COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
@@ -16,6 +18,7 @@ def commands_of(page):
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+@pytest.mark.slow
 def test_examples_of_the_page_run(run, folder):
     for name in ("model.marginrank", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves

@@ -31,6 +31,7 @@ def words_of(line):
     return words
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_page_give_its_numbers_again(run, systems):
     chosen = ["-m", "ap", "-m", "ndcg@3", "--policy", "letor4", "--depth", "6", "--k", "4", "--baseline", "first one"]
     assert run("report", "test.txt", *systems, *chosen).code == 0

@@ -26,7 +26,7 @@ from marginrank.errors import DataError
 
 from .reference_letor import Judged, RefusedError, parse
 
-EFFORT = int(os.environ.get("MARGINRANK_FUZZ", "1"))
+EFFORT = 10 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 1
 
 
 def fuzz(max_examples: int) -> Callable[[Any], Any]:
@@ -271,6 +271,7 @@ PIECES = [
 arbitrary = st.binary(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join)
 
 
+@pytest.mark.slow
 @fuzz(1200)
 @given(data=arbitrary, options=OPTIONS, block=SIZES)
 @example(data=b"", options=DEFAULTS, block=4)
@@ -288,6 +289,7 @@ def test_any_bytes_are_read_as_the_grammar_says_or_refused(
     agree(scratch, data, options, block)
 
 
+@pytest.mark.slow
 @fuzz(1500)
 @given(data=damaged(), options=OPTIONS, block=SIZES)
 def test_damaged_files_are_read_as_the_grammar_says_or_refused(
@@ -296,6 +298,7 @@ def test_damaged_files_are_read_as_the_grammar_says_or_refused(
     agree(scratch, data, options, block)
 
 
+@pytest.mark.slow
 @fuzz(1500)
 @given(data=seeds.map(lambda seed: make_file(seed, NUMBER_FORMS)), options=OPTIONS, block=SIZES)
 def test_odd_numbers_and_blanks_are_read_bit_for_bit(

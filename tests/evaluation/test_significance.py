@@ -48,6 +48,7 @@ def share_of_flips_as_extreme(a, b, weights=None):
     return sum(total >= abs(sum(d)) for total in sums) / len(sums)
 
 
+@pytest.mark.slow
 @given(paired_values)
 @settings(deadline=None)
 def test_randomization_counts_the_flips_that_are_as_extreme(pairs):
@@ -152,6 +153,7 @@ def test_interval_lies_within_the_differences(pairs):
     assert (a - b).min() - 1e-9 <= low <= high <= (a - b).max() + 1e-9
 
 
+@pytest.mark.slow
 @given(paired_values)
 @settings(max_examples=60, deadline=None)
 def test_swapping_the_systems_mirrors_the_row(pairs):

@@ -11,6 +11,7 @@ from experiments.running import Runner
 from experiments.writing import write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", all_experiments())
 def test_miniature(name, data, tmp_path):
     experiment = all_experiments()[name]

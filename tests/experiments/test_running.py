@@ -56,6 +56,7 @@ def _calls(folder):
     return (folder / "calls").read_text().split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_each_task_is_computed_once(tmp_path, n_jobs):
     with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
@@ -84,6 +85,7 @@ def test_other_data_computes_again(tmp_path):
     assert _calls(tmp_path) == ["1", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_failure_loses_nothing_of_the_others(tmp_path, n_jobs):
     with Runner(tmp_path, tmp_path / "kept", n_jobs=n_jobs) as runner:
@@ -97,6 +99,7 @@ def _die(data: Path, *, number: int) -> int:
     os._exit(number)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_ended_is_a_failure_like_others(tmp_path):
     experiment = replace(_experiment([1]), plan=lambda _: [Task("dies", _die, {"number": 9}, alone=True)])
     with Runner(tmp_path, tmp_path / "kept", n_jobs=2) as runner:
@@ -111,6 +114,7 @@ def test_results_depend_on_the_helpers_of_an_experiment():
         assert helper in text
 
 
+@pytest.mark.slow
 def test_tasks_alone_come_last(tmp_path):
     experiment = _experiment([1, 2])
     plan = [Task("alone", _count, {"number": 3}, alone=True), *experiment.plan("full")]

@@ -119,6 +119,7 @@ def test_ties_of_the_ideal_ranking_must_not_follow_the_scores():
     assert worst < -0.1
 
 
+@pytest.mark.slow
 def test_slack_rescaling_comes_close_where_it_is_searched():
     """The search misses rankings inside the hull; on small random queries it loses little."""
     from itertools import permutations

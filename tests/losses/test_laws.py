@@ -62,6 +62,7 @@ def test_the_gradient_supports_the_loss_from_below(name, query):
     assert other[0] >= xi[0] + gradient @ (t - s) - 1e-9
 
 
+@pytest.mark.slow
 @every_loss
 @given(query=queries_with_scores())
 def test_the_gradient_is_a_difference_quotient(loss, query):

@@ -100,6 +100,7 @@ def objective(risk, theta, C=50.0):
     return 0.5 * theta @ theta + C * risk(theta)[0]
 
 
+@pytest.mark.slow
 @each_solver
 @pytest.mark.parametrize("pair", PAIRS, ids="/".join)
 @pytest.mark.parametrize("C", [0.1, 3.0, 50.0])

@@ -77,6 +77,9 @@ def extreme_program(seed):
 
 
 @given(seed=st.integers(0, 10**9))
+@example(seed=346)  # the interior points are far off for their first steps
+@example(seed=988)
+@example(seed=1491)  # rounding errors end them early
 def test_there_is_no_gap_in_extreme_units(seed):
     planes, C, center, signs = extreme_program(seed)
     assert_no_gap(planes, C, center, signs, at_most=1e-11)
