@@ -57,7 +57,7 @@ class RankingRisk(Problem):
         self.n_parameters = scorer.n_parameters
         self.n_blocks = len(queries)
         self.center, self.signs = center, scorer.signs
-        self.convex, self.exact = loss.convex, self.loss.exact
+        self.convex = loss.convex
         self._n_jobs = thread_count(n_jobs)
         self._chunks, self._part_starts = _cut(scorer)
         self._scores, self._slopes = np.empty(queries.n_documents), np.empty(queries.n_documents)
@@ -75,6 +75,11 @@ class RankingRisk(Problem):
         """Blocks, one per query; Hessian products of smooth losses; a majorant of losses that are not convex."""
         offered = {"blocks", *(["hessian"] if self.definition.smooth else []), *([] if self.convex else ["majorant"])}
         return cast("frozenset[Offer]", frozenset(offered))
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether all values so far were computed exactly."""
+        return self.loss.exact
 
     @cached_property
     def majorant(self) -> Problem | None:  # type: ignore[override]

@@ -183,11 +183,14 @@ class PreparedLoss(ABC):
 
     #: The loss that was prepared.
     definition: Loss
-    #: Whether ξ is computed exactly for these queries; where it is searched for, ξ is a lower bound of the loss.
-    exact: bool = True
     offsets: IntArray
     #: Queries whose documents carry an order; the others have ξ = 0, and means run over these.
     active: BoolArray
+
+    @property
+    def exact(self) -> bool:
+        """Whether ξ is computed exactly for these queries; where it is searched for, ξ is a lower bound of the loss."""
+        return True
 
     @abstractmethod
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:

@@ -166,9 +166,13 @@ class _PreparedParts(PreparedLoss):
         self.parts = parts
         self.offsets = parts[0].offsets
         self.active = np.logical_or.reduce([part.active for part in parts])
-        self.exact = all(part.exact for part in parts)
         self._xi = np.zeros(len(self.active))
         self._gradient = np.zeros(self.offsets[-1])
+
+    @property
+    def exact(self) -> bool:
+        """Where every part is."""
+        return all(part.exact for part in self.parts)
 
 
 class _PreparedSum(_PreparedParts):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
+from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, parse_map
 from marginrank.losses.ideal import TwoBoundLoss
 from marginrank.losses.structured import Groups, StructuredLoss
@@ -59,24 +59,35 @@ class ModifiedWTA(TwoBoundLoss):
         cutoffs = mwta_cutoffs(judged.grades, judged.offsets)
         part = StructuredLoss(NDCG(), self.feature_map, self.bound, self.groups, ideal=self.ideal, seed=self.seed)
         kinds = [
-            (np.flatnonzero(cutoffs == k), replace(part, measure=NDCG(k=int(k)))) for k in np.unique(cutoffs).tolist()
+            (np.flatnonzero(cutoffs == k), replace(part, measure=NDCG(k=int(k)))._prepare)
+            for k in np.unique(cutoffs).tolist()
         ]
-        return _PreparedPerQuery(kinds, judged)
+        return PreparedPerQuery(kinds, judged)
 
 
-class _PreparedPerQuery(PreparedLoss):
-    def __init__(self, kinds: Sequence[tuple[IntArray, Loss]], judged: Judgements) -> None:
+class PreparedPerQuery(PreparedLoss):
+    """Queries in parts, each with what prepares it."""
+
+    def __init__(
+        self, kinds: Sequence[tuple[IntArray, Callable[[Judgements], PreparedLoss]]], judged: Judgements
+    ) -> None:
         self.offsets = judged.offsets
         self.active = np.zeros(len(self.offsets) - 1, dtype=np.bool_)
         self._parts: list[tuple[IntArray, IntArray, PreparedLoss, FloatArray, FloatArray, FloatArray]] = []
-        for queries, loss in kinds:
+        for queries, prepare in kinds:
             documents, own = judged.select(queries)
-            part = loss._of(own)
+            part = prepare(own)
             self.active[queries] = part.active
             n = len(documents)
             self._parts.append((queries, documents, part, np.empty(n), np.zeros(len(queries)), np.empty(n)))
 
+    @property
+    def exact(self) -> bool:
+        """Where every part is."""
+        return all(part.exact for _, _, part, _, _, _ in self._parts)
+
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        """Evaluate the queries of each part among these."""
         for queries, documents, part, own_scores, own_xi, own_gradient in self._parts:
             low, high = np.searchsorted(queries, (first, end)).tolist()
             rows = slice(part.offsets[low], part.offsets[high])
