@@ -21,7 +21,7 @@ from marginrank.losses import (
 )
 from marginrank.measures import parse_measure
 from marginrank.preparation import Standardize
-from marginrank.scorers import LinearRisk
+from marginrank.risk import RankingRisk
 from marginrank.solvers import Bundle
 from tests.losses.exhaustive import coefficients, exhaustive, worth
 
@@ -58,8 +58,8 @@ def shuffled(queries, rng):
 
 
 def trained(queries, loss, C=10.0):
-    risk = LinearRisk(queries, loss, n_jobs=1)
-    return Bundle(tol=1e-4).minimize(risk.parts, risk.n_parameters, C).theta
+    risk = RankingRisk.of(queries, loss, n_jobs=1)
+    return Bundle(tol=1e-4).minimize(risk, C).theta
 
 
 def test_the_hinge_does_not_learn_the_order_of_the_file():

@@ -159,13 +159,13 @@ class _PreparedFrontier(_PreparedRescaled):
         super().__init__(problem, ideal)
         measure, levels = problem.measure, problem.levels
         oracle_for(measure, problem.feature_map, n_levels=int(levels.counts.max(initial=1)))
-        discounts, credits = np.zeros(0), Credits(np.zeros(0), np.zeros(len(self.active), dtype=np.int64))
+        discounts, credit = np.zeros(0), Credits(np.zeros(0), np.zeros(len(self.active), dtype=np.int64))
         if measure.sums_over_ranks:
             longest = len(problem.profile)
             discounts = problem.discounts[: longest if measure.depth is None else min(measure.depth, longest)]
         else:
-            credits = tabulate_credits(problem)
-        self._task = Task(problem.profile, problem.scales, ideal, levels.gains, discounts, *credits)
+            credit = tabulate_credits(problem)
+        self._task = Task(problem.profile, problem.scales, ideal, levels.gains, discounts, *credit)
         self._complete = np.ones(len(self.active), dtype=np.bool_)
 
     @property
