@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -38,10 +39,11 @@ class Evaluation:
     query_ids: AnyArray
     values: Mapping[str, FloatArray]
     weights: FloatArray | None = None
-    mean: Mapping[str, float] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", {name: self._mean(column) for name, column in self.values.items()})
+    @cached_property
+    def mean(self) -> Mapping[str, float]:
+        """Mean of each measure."""
+        return {name: self._mean(column) for name, column in self.values.items()}
 
     def _mean(self, column: FloatArray) -> float:
         counted = ~np.isnan(column)
