@@ -27,7 +27,7 @@ PAIRWISE = [
     PairwiseHinge(power=2, rank_weights=WEIGHTS),
 ]
 POSITION = [PositionHinge(), PositionHinge("documents", "pairs"), PositionHinge("bound")]
-LIST = [ListHinge(), ListHinge("ndcg@2"), ListHinge("auc", "pairs")]
+LIST = [ListHinge("ap(rel=0.5)"), ListHinge("ndcg@2"), ListHinge("auc(rel=0.5)", "pairs")]
 every_pairwise = pytest.mark.parametrize("loss", PAIRWISE, ids=str)
 every_position = pytest.mark.parametrize("loss", POSITION, ids=str)
 every_list = pytest.mark.parametrize("loss", LIST, ids=str)

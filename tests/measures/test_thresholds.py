@@ -29,9 +29,9 @@ every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize(
     ("measure", "message"),
     [
-        ("ap", r"irrelevant for ap \(2 documents\); set a threshold that suits the grades, for example ap\(rel=0.5\)"),
-        ("auc(rel=2)", r"irrelevant for auc\(rel=2\) \(2 documents\); .*, for example auc\(rel=1.5\)"),
-        ("p@2", r"irrelevant for p@2 \(2 documents\); .*, for example p@2\(rel=0.5\)"),
+        ("ap", r"irrelevant: 2 for ap; set a threshold that suits the grades, for example ap\(rel=0.5\)"),
+        ("auc(rel=2)", r"irrelevant: 2 for auc\(rel=2\); .*, for example auc\(rel=1.5\)"),
+        ("p@2", r"irrelevant: 2 for p@2; .*, for example p@2\(rel=0.5\)"),
         ("rr", r"for example rr\(rel=0.5\)"),
         ("recall@3", r"for example recall@3\(rel=0.5\)"),
         ("rbp", r"for example rbp\(rel=0.5\)"),
@@ -68,7 +68,7 @@ def test_graded_measures_are_silent():
 
 def test_several_measures_give_one_warning():
     queries = Queries.from_arrays(np.zeros((4, 1)), FRACTIONAL, group=[4])
-    with pytest.warns(FractionalGradesWarning, match=r"for ap \(2 documents\), p@5 \(2 documents\);") as caught:
+    with pytest.warns(FractionalGradesWarning, match=r"irrelevant: 2 for ap, 2 for p@5;") as caught:
         evaluate(queries, np.arange(4), ["ap", "ndcg@10", "p@5", "ap(rel=0.5)"])
     assert len(caught) == 1
 
@@ -81,5 +81,5 @@ def test_the_warning_points_to_the_call_of_evaluate():
 
 
 def test_groups_are_checked_too():
-    with pytest.warns(FractionalGradesWarning, match=r"recall@1 \(2 documents\)"):
+    with pytest.warns(FractionalGradesWarning, match=r"irrelevant: 2 for recall@1;"):
         GroupedLoss("recall@1", groups=np.arange(4)).prepare(FRACTIONAL)

@@ -26,10 +26,10 @@ def check_grades(measures: Iterable[Measure], grades: FloatArray, *, stacklevel:
     ignored = {measure: int((fractions < (measure.threshold or 0)).sum()) for measure in measures if _is_whole(measure)}
     ignored = {measure: count for measure, count in ignored.items() if count}
     if ignored:
-        counts = ", ".join(f"{measure!r} ({count:,} documents)" for measure, count in ignored.items())
+        counts = ", ".join(f"{count:,} for {measure!r}" for measure, count in ignored.items())
         warnings.warn(
-            f"fractional grades below the relevance threshold count as irrelevant for {counts}; "
-            f"{_remedy(next(iter(ignored)))}",
+            "documents with fractional grades below the relevance threshold count as irrelevant: "
+            f"{counts}; {_remedy(next(iter(ignored)))}",
             FractionalGradesWarning,
             stacklevel=stacklevel,
         )

@@ -213,7 +213,7 @@ def test_queries_of_weight_0_teach_nothing(judged):
 
 def test_grades_without_a_relevant_document_have_no_best_feature(judged):
     queries = judged()
-    halves_warn = pytest.warns(FractionalGradesWarning, match=r"ap \(\d+ documents\)")
+    halves_warn = pytest.warns(FractionalGradesWarning, match=r"irrelevant: \d+ for ap;")
     with halves_warn, pytest.raises(DataError, match="no query has a value of ap"):
         Ranker("best-feature").fit(replace(queries, grades=np.minimum(queries.grades, 1.0) / 2))
 
