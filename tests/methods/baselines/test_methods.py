@@ -80,13 +80,13 @@ def test_the_multiclass_svm_adds_up_its_classes(judged):
 def test_two_steps_of_prank_by_hand():
     # k = 3 grades, thresholds b = (0, 0). The document x = 2 of the lowest grade scores 0 and stands on both: w = -2·2,
     # b = (1, 1). Then x = 1 of the highest scores -4 and is below both: w = -4 + 2·1, b = (0, 0).
-    from marginrank.methods.baselines.perceptron_kernel import perceptron_epoch
+    from marginrank.methods.baselines.perceptron_kernel import Documents, Learned, perceptron_epoch
 
     rows = sp.csr_array(np.array([[2.0], [1.0], [9.0]]))
     w, late, b = np.zeros(1), np.zeros(1), np.zeros(2)
     classes, query = np.array([0, 2, 1]), np.zeros(3, dtype=np.int64)
-    parts = rows.data, rows.indices, rows.indptr, classes, query, np.array([0, 1]), w, np.zeros((0, 1)), b, late, 1
-    assert perceptron_epoch(*parts) == (4, 3)
+    documents = Documents(rows.data, rows.indices, rows.indptr, classes, query)
+    assert perceptron_epoch(documents, Learned(w, np.zeros((0, 1)), b, late), np.array([0, 1]), 1) == (4, 3)
     assert (w.tolist(), b.tolist()) == ([-2.0], [0.0, 0.0])
     assert (w - late / 3).tolist() == [(0.0 - 4.0 - 2.0) / 3]
 

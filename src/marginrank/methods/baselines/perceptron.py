@@ -45,19 +45,18 @@ class PRank(LinearBaseline):
         setting: Setting,  # noqa: ARG002
     ) -> Iterator[tuple[FloatArray, float]]:
         """Train, an epoch at a time."""
-        from marginrank.methods.baselines.perceptron_kernel import perceptron_epoch  # noqa: PLC0415
+        from marginrank.methods.baselines import perceptron_kernel as kernel  # noqa: PLC0415
 
         grades, classes = grade_classes(queries)
         rows, rng = sp.csr_array(X), np.random.default_rng(self.random_state)
         n, width = rows.shape
-        w, late, b = np.zeros(width), np.zeros(width), np.zeros(len(grades) - 1)
-        own = np.zeros((self._own(queries), width))
         query, clock = np.repeat(np.arange(len(queries)), queries.lengths), 1
+        documents = kernel.Documents(rows.data, rows.indices, rows.indptr, classes, query)
+        own, thresholds = np.zeros((self._own(queries), width)), np.zeros(len(grades) - 1)
+        learned = kernel.Learned(np.zeros(width), own, thresholds, np.zeros(width))
         for _ in range(self.epochs):
-            missed, clock = perceptron_epoch(
-                rows.data, rows.indices, rows.indptr, classes, query, rng.permutation(n), w, own, b, late, clock
-            )
-            yield w - late / clock, missed / n
+            missed, clock = kernel.perceptron_epoch(documents, learned, rng.permutation(n), clock)
+            yield learned.w - learned.late / clock, missed / n
 
     def _own(self, queries: Queries) -> int:  # noqa: ARG002
         """How many queries have weights of their own."""

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+
+class Documents(NamedTuple):
+    """Rows of a CSR matrix, with the class and the query of each."""
+
+    data: AnyArray
+    indices: AnyArray
+    indptr: AnyArray
+    classes: IntArray
+    query: IntArray
+
+
+class Learned(NamedTuple):
+    """What a perceptron changes."""
+
+    #: Weights of the features.
+    w: FloatArray
+    #: Weights for each query beside the shared ones; no row where there are none.
+    own: FloatArray
+    #: Thresholds between the classes.
+    b: FloatArray
+    #: Changes of w times the documents seen before, so that w − late / clock is the mean of w over all documents seen.
+    late: FloatArray
+
 
 @njit(nogil=True, cache=True)
-def perceptron_epoch(data, indices, indptr, classes, query, order, w, own, b, late, clock):  # type: ignore[no-untyped-def]
-    """Go through the documents in the given order; sum up by how many grades they were missed.
-
-    ``own`` has weights for each query, or no row where all queries share theirs. ``late`` sums up the changes of w
-    times the documents seen before, so that w − late / clock is the mean of w over all documents seen.
-    """
+def perceptron_epoch(documents, learned, order, clock):  # type: ignore[no-untyped-def]
+    """Go through the documents in the given order; sum up by how many grades they were missed."""
+    data, indices, indptr, classes, query = documents
+    w, own, b, late = learned
     missed = 0
     for document in order:
         start, stop = indptr[document], indptr[document + 1]
