@@ -63,8 +63,9 @@ def copy_results(app: Any) -> None:  # noqa: ARG001
 
 
 def link_results(app: Any, path: Path, page: str, content: list[str]) -> None:  # noqa: ARG001
-    """Point links of the included README to the copied results."""
+    """Point links of the included README to the copied results; files beside it are no pages."""
     content[0] = content[0].replace("(experiments/results/", "(docs/results/")
+    content[0] = content[0].replace("[CONTRIBUTING.md](CONTRIBUTING.md)", "`CONTRIBUTING.md`")
 
 
 def setup(app: Any) -> None:

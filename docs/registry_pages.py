@@ -12,7 +12,7 @@ from typing import Any, Final
 from marginrank.evaluation.policies import POLICIES, Policy
 from marginrank.measures import Measure, PositionMeasure, all_measures
 from marginrank.measures.base import BinaryMeasure
-from marginrank.methods.presets import PRESETS, Preset
+from marginrank.methods.presets import Preset, all_presets
 
 METHODS: Final = Path(__file__).parent / "methods"
 _KINDS: Final = {"loss": "Losses", "baseline": "Baselines"}
@@ -80,7 +80,7 @@ def _policy_row(policy: Policy) -> str:
 def presets_page() -> str:
     """List every registered preset, one table for each kind, with the page of its method where there is one."""
     pages = method_pages()
-    ordered = sorted(PRESETS.values(), key=lambda preset: list(_KINDS).index(preset.kind))
+    ordered = sorted(all_presets().values(), key=lambda preset: list(_KINDS).index(preset.kind))
     tables = [
         f"## {_KINDS[kind]}\n\n{_presets_table(list(members), pages)}"
         for kind, members in groupby(ordered, key=lambda preset: preset.kind)
@@ -105,12 +105,13 @@ def _presets_table(presets: list[Preset], pages: dict[str, str]) -> str:
 
 def _preset_row(preset: Preset, page: str | None) -> str:
     name = f"`{preset.name}{'' if preset.cut is None else '@k'}`"
-    measure = preset.measure.replace("@{k}", "@k")
+    criterion = preset.make(preset.cut or 0).criterion
+    measure = criterion if preset.cut is None else criterion.replace(f"@{preset.cut}", "@k")
     cells = [
         f"[{name}]({page})" if page else name,
         preset.summary,
         f"`{measure}`",
-        preset.bound if preset.kind == "loss" else "–",
+        str(preset.bound) if preset.kind == "loss" else "–",
         "–" if preset.cut is None else str(preset.cut),
         preset.paper,
     ]

@@ -30,6 +30,8 @@ from marginrank.fusion import (
     read_runs,
     trials,
 )
+from marginrank.model_file import write_model
+from marginrank.scorers import Additive
 
 
 def run_of(topics, tag="run"):
@@ -343,13 +345,11 @@ def test_scores_come_in_the_order_of_the_queries(learned):
         assert np.array_equal(method.predict(mixed), mixed.from_source_rows(method.predict(TEST)[order]))
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"scorer": "additive", "features": "score", "bins": 8}], ids=["linear", "steps"]
-)
+@pytest.mark.parametrize("options", [{}, {"scorer": Additive(bins=8), "features": "score"}], ids=["linear", "steps"])
 def test_a_saved_fusion_predicts_the_same(tmp_path, options):
     fusion = Fusion(**{"features": ("rrf", "minmax"), **options}, Cs=np.array([1.0])).fit(TRAIN, retrievers(20, 3))
-    fusion.save(tmp_path / "fusion.model")
-    again = Fusion.load(tmp_path / "fusion.model")
+    fusion.save(tmp_path / "fusion.safetensors")
+    again = Fusion.load(tmp_path / "fusion.safetensors")
     assert np.array_equal(again.predict(TEST), fusion.predict(TEST))
     assert (again.features_, again.scorer, list(again.Cs)) == (fusion.features_, fusion.scorer, [1.0])
     assert again.run(TEST, "fused").tag == "fused"
@@ -358,25 +358,33 @@ def test_a_saved_fusion_predicts_the_same(tmp_path, options):
 
 
 def test_models_of_something_else_are_refused(tmp_path):
-    path = tmp_path / "ranker.model"
+    path = tmp_path / "ranker.safetensors"
     ranker = Ranker(C=1.0).fit(fusion_features(TRAIN, "rrf"))
     ranker.save(path)
-    with pytest.raises(DataError, match=r"ranker\.model: this model is no fusion; read it with marginrank\.load"):
+    with pytest.raises(
+        DataError, match=r"ranker\.safetensors: this model is not a fusion; read it with marginrank\.load"
+    ):
         Fusion.load(path)
-    for broken in ({}, {"features": "rank", "parameters": {}}, {"features": "rrf", "parameters": {"weight": 1}}, []):
-        ranker.selection_ = {"fusion": broken}
-        ranker.save(path)
-        with pytest.raises(DataError, match="this fusion lacks or contradicts something"):
+    parts = {"model": ranker.model_.describe()}
+    for broken in (
+        {},
+        {"features": "rank", "parameters": {}, "trained_on": {}},
+        {"features": "rrf", "parameters": {"weight": 1}, "trained_on": {}},
+        {"features": "rrf", "parameters": {}},
+        [],
+    ):
+        write_model(path, "fusion", {**parts, "fusion": broken}, ranker.model_.arrays())
+        with pytest.raises(DataError, match=r"ranker\.safetensors: this model is incomplete or contradicts itself"):
             Fusion.load(path)
 
 
 def test_step_functions_do_not_fall_and_know_what_is_missing():
-    fusion = Fusion("score", scorer="additive", bins=6, Cs=[10.0], preset="svmauc").fit(TRAIN, retrievers(20, 3))
+    fusion = Fusion("score", scorer=Additive(bins=6), Cs=[10.0], preset="svmauc").fit(TRAIN, retrievers(20, 3))
     shapes = fusion.ranker_.shapes()
     assert [shape.name for shape in shapes] == ["score(bm25)", "score(dense)", "score(noise)"]
     assert all((np.diff(shape.values) >= 0).all() and shape.missing is not None for shape in shapes)
     assert np.ptp(shapes[0].values) > 2 * np.ptp(shapes[2].values)
-    with pytest.raises(ValueError, match="step functions have no weights"):
+    with pytest.raises(ValueError, match="curves have no weights"):
         fusion.weights()
 
 

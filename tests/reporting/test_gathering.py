@@ -13,6 +13,7 @@ from marginrank.data import Qrels, Run
 from marginrank.evaluation.comparing import mean_interval
 from marginrank.reporting import gathering
 from marginrank.reporting.gathering import gather
+from marginrank.solvers import Auto
 from marginrank.words import plain
 
 
@@ -116,7 +117,7 @@ def test_many_queries_share_bars_and_the_table_keeps_the_queries_that_differ_mos
 
 def test_the_trace_of_a_model_is_thinned_to_its_ends(monkeypatch, queries):
     monkeypatch.setattr(gathering, "MOST_STEPS", 3)
-    ranker = Ranker("svmmap", C=100.0, tol=1e-8).fit(queries[:20])
+    ranker = Ranker("svmmap", C=100.0, solver=Auto(tol=1e-8)).fit(queries[:20])
     model = gather(queries, {"m": ranker}).models[0]
     assert model.iterations == len(ranker.solution_.trace) > 3
     assert len(model.trace) == 3

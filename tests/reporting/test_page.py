@@ -15,6 +15,8 @@ from marginrank.reporting import page as page_module
 from marginrank.reporting.charts import CONFIG, N_COLOURS, convergence
 from marginrank.reporting.gathering import gather
 from marginrank.reporting.page import render
+from marginrank.scorers import Additive
+from marginrank.solvers import Auto
 from tests.reporting.pages import charts_of, tables_of, without_scripts
 from tests.reporting.test_gathering import judged
 
@@ -33,8 +35,8 @@ def systems(queries):
         "tuned": tune(
             Ranker("svmmap"), queries[:-1], folds=2, Cs=[0.1, 1.0], grid={"scaling": [None, "standard"]}
         ).ranker,
-        "additive": Ranker("svmmap", scorer="additive", bins=4).fit(queries[:-1]),
-        "tight": Ranker(measure="ap", bound="tight", max_iter=5).fit(queries[:-1]),
+        "additive": Ranker("svmmap", scorer=Additive(bins=4)).fit(queries[:-1]),
+        "tight": Ranker(measure="ap", bound="tight", solver=Auto(max_iter=5)).fit(queries[:-1]),
         ODD: queries.X[:, 1].copy(),
     }
 
@@ -138,8 +140,8 @@ def test_many_features_are_in_the_table_and_the_largest_in_the_chart():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100, 700))
     queries = Queries.from_arrays(X, (X[:, 3] > 0.5).astype(int), qid=np.arange(100) // 10)
-    linear = Ranker("svmmap", max_iter=3).fit(queries[:-1])
-    additive = Ranker("svmmap", scorer="additive", bins=3, max_iter=3).fit(queries[:-1])
+    linear = Ranker("svmmap", solver=Auto(max_iter=3)).fit(queries[:-1])
+    additive = Ranker("svmmap", scorer=Additive(bins=3), solver=Auto(max_iter=3)).fit(queries[:-1])
     page = render(gather(queries, {"linear": linear, "additive": additive}, ["ap"]))
     assert len(page.encode()) < 5e6
     assert len(tables_of(page)["linear: weight of each feature"][1]) == 700
