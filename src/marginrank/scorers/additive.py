@@ -25,7 +25,7 @@ class AdditiveScorer(Scorer):
     """
 
     def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None = None) -> None:
-        self.queries = queries.with_features(np.empty((queries.n_documents, 0), dtype=np.float32))
+        self.queries = queries.without_features()
         self.bins = self.form = bins
         self.n_parameters = bins.n_parameters
         self._packing = _pack(bins)
