@@ -59,7 +59,7 @@ def queries_of(weights, scale=1.0):
 
 
 def small_risk(pair=("ap", "po"), weights="alike", scale=1.0):
-    return RankingRisk.of(queries_of(weights, scale), StructuredLoss(*pair))
+    return RankingRisk.of(queries_of(weights, scale), StructuredLoss(*pair, ideal="rows"))
 
 
 @cache

@@ -59,4 +59,4 @@ def row_keys(X: Features) -> KeyArray:
 def _digests(values: npt.NDArray[np.floating[Any]], columns: KeyArray) -> KeyArray:
     """Digests of values in their columns; those of 0 are 0, so that the sum over a row needs no stored zeros."""
     bits = values.astype(np.float64).view(np.uint64)
-    return np.asarray(np.where(values != 0, mix(mix(bits) + columns), np.uint64(0)))
+    return np.asarray(np.where(values != 0, mix(bits + columns), np.uint64(0)))

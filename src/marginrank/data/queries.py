@@ -56,6 +56,8 @@ class Queries:
     rows: IntArray | None = None
     #: The same documents with the features that `document_keys` are made of, where X was computed from them.
     keyed_by: Queries | None = None
+    #: Keys of the documents, where their features are not kept.
+    keys: KeyArray | None = None
 
     @classmethod
     def from_arrays(
@@ -143,6 +145,8 @@ class Queries:
         >>> (q.document_keys == q.document_keys[0]).tolist()
         [True, False, True]
         """
+        if self.keys is not None:
+            return self.keys
         return row_keys(self.X) if self.keyed_by is None else self.keyed_by.document_keys
 
     @property
@@ -200,6 +204,7 @@ class Queries:
             "grades": self.grades,
             "document_ids": self.document_ids,
             "document_groups": self.document_groups,
+            "keys": self.keys,
         }
         return {name: None if column is None else column[documents] for name, column in columns.items()}
 
@@ -283,6 +288,11 @@ class Queries:
         source = self if self.keyed_by is None else self.keyed_by
         names = None if feature_names is None else tuple(feature_names)
         return replace(self, X=X, feature_names=names, keyed_by=source)
+
+    def without_features(self) -> Queries:
+        """Drop the features, so that their memory can be freed; documents keep their keys."""
+        empty = np.empty((self.n_documents, 0), dtype=np.float32)
+        return replace(self, X=empty, feature_names=None, keyed_by=None, keys=self.document_keys)
 
     @property
     def document_names(self) -> AnyArray:

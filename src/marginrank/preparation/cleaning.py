@@ -134,4 +134,5 @@ def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
         document_groups=None if groups is None else groups[keep],
         rows=None,
         keyed_by=None,
+        keys=None if queries.keys is None else queries.keys[keep],
     )

@@ -60,7 +60,7 @@ class PreparedAdditive(PreparedScorer):
     """
 
     def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None = None) -> None:
-        self.queries = queries.with_features(np.empty((queries.n_documents, 0), dtype=np.float32))
+        self.queries = queries.without_features()
         self.bins = self.form = bins
         self.n_parameters = bins.n_parameters
         self._rows = (_Words if bins.shape == "steps" else _Places)(queries, bins, n_jobs)
