@@ -71,7 +71,7 @@ def test_the_hinge_does_not_learn_the_order_of_the_file():
     assert at_random[0] > 0.3
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_the_order_of_rows_inside_queries_changes_nothing(loss):
     rng = np.random.default_rng(1)
     queries = noisy_queries(rng)

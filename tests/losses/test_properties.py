@@ -130,7 +130,7 @@ NOT_CONVEX = [
 numbers = st.floats(-3, 3, allow_subnormal=False, width=32)
 
 
-@pytest.mark.parametrize("loss", NOT_CONVEX, ids=repr)
+@pytest.mark.parametrize("loss", NOT_CONVEX, ids=lambda loss: type(loss).__name__)
 @given(data=st.data(), n=st.integers(2, 6))
 def test_a_majorant_is_convex_and_lies_above_by_a_convex_function(loss, data, n):
     assert loss.majorant.convex
