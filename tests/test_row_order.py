@@ -21,6 +21,7 @@ from marginrank.cli.app import app
 from marginrank.data import Run
 from marginrank.errors import DataError
 from marginrank.fusion import BestRun, FixedFusion, rrf
+from marginrank.solvers import Auto
 
 N_QUERIES, N_DOCUMENTS = 12, 7
 NAMES = ["bm25", "dense", "clicks"]
@@ -196,8 +197,8 @@ def test_arrays_come_back_in_the_rows_of_the_caller(data, column):
 
 
 def test_shuffled_rows_train_the_same_ranker(queries, data):
-    trained = Ranker("svmmap", C=5.0, tol=1e-9).fit(queries)
-    sorted_rows = Ranker("svmmap", C=5.0, tol=1e-9).fit(data.X, data.grades, qid=data.qid)
+    trained = Ranker("svmmap", C=5.0, solver=Auto(tol=1e-9)).fit(queries)
+    sorted_rows = Ranker("svmmap", C=5.0, solver=Auto(tol=1e-9)).fit(data.X, data.grades, qid=data.qid)
     np.testing.assert_allclose(trained.predict(queries), sorted_rows.predict(queries), atol=1e-4)
 
 
