@@ -1,6 +1,6 @@
 """Any bytes at all: the reader agrees with the slow reference bit for bit, or both refuse.
 
-``MARGINRANK_FUZZ=50`` runs fifty times as many examples.
+``HYPOTHESIS_PROFILE=fuzz`` runs ten times as many examples, drawn anew.
 """
 
 from __future__ import annotations

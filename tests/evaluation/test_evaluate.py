@@ -86,6 +86,7 @@ def test_standard_does_not_depend_on_the_order_of_rows(spelling, lists, data):
     assert [by_query[q] for q in queries.query_ids.tolist()] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.slow
 @given(lists=query_lists)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_worst_order_of_ties_is_a_lower_bound(spelling, lists):

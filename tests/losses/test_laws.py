@@ -77,6 +77,7 @@ def test_the_gradient_is_a_difference_quotient(loss, query):
     assert gradient @ direction == pytest.approx(quotient, abs=2e-3)
 
 
+@pytest.mark.slow
 @every_loss
 @given(query=queries_with_scores(), data=st.data())
 def test_documents_may_come_in_any_order(loss, query, data):

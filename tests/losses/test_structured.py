@@ -50,6 +50,7 @@ def small_queries(draw, most=5):
     return grades, scores
 
 
+@pytest.mark.slow
 @every_pair
 @given(query=small_queries())
 def test_bounds_are_the_maxima_over_all_rankings(measure, feature_map, query):

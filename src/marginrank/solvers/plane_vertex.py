@@ -32,7 +32,7 @@ class ActiveSet:
 
     The dual is maximised over the multipliers of the set. Where one of them would become negative, the way ends there
     and the plane or the zero is dropped; at the maximum, what is violated most is added. The dual never falls, so no
-    set comes twice. This is how Lawson and Hanson (1974), chapter 23, solve for nonnegative least squares.
+    set comes twice. Nonnegative least squares are solved in the same way (Lawson and Hanson, 1974).
     """
 
     program: PlaneProgram
