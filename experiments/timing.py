@@ -11,10 +11,11 @@ import numpy as np
 
 from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
-from marginrank.solvers.n_slack import NSlack, WorkingSets
+from marginrank.solvers.n_slack import NSlack
 from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray
 
 #: Smallest multiplier that counts, as a share of C.

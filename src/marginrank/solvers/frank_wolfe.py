@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from marginrank.solvers.base import Solver
-from marginrank.solvers.n_slack import WorkingSets
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, evaluate
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray, IntArray
 
 #: Rounds of blocks drawn by their gaps between two rounds of all blocks, and the share of the gap that a round covers.
