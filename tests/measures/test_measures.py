@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import FrozenInstanceError, asdict
 from itertools import pairwise, permutations, product
 
 import numpy as np
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from marginrank import Queries, evaluate, parse_measure
 from marginrank.measures import Rankings, all_measures
+from marginrank.measures.ap import AP
 from tests.measures.reference import REFERENCE, SPELLINGS
 
 MEASURES = [parse_measure(spelling) for spelling in SPELLINGS]
@@ -121,6 +122,37 @@ def test_large_blocks_of_ties_do_not_overflow(measure):
     rng = np.random.default_rng(0)
     samples = [measure.value(rng.permutation(grades)) for _ in range(400)]
     assert mean_value == pytest.approx(np.mean(samples), abs=5 * np.std(samples) / 20 + 1e-9)
+
+
+@every_measure
+def test_measures_are_values(measure):
+    """They cannot be changed, and equal ones are one key."""
+    with pytest.raises(FrozenInstanceError):
+        measure.name = "other"
+    assert len({measure, parse_measure(str(measure))}) == 1
+
+
+@pytest.mark.parametrize("grades", [[1, 0, 0, 1, 0, 1, 0], [0, 0, 1, 1, 1, 1, 0, 0, 1]])
+def test_ties_may_be_averaged_in_any_number_of_batches(grades, monkeypatch):
+    """Without its claim, average precision goes through all places of relevant documents in ties."""
+    cautious = type("Cautious", (AP,), {"linear_at_rank": False})()
+    queries = Queries.from_arrays(np.zeros((2 * len(grades), 1)), grades * 2, group=[len(grades)] * 2)
+    scores = np.tile([2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0][: len(grades)], 2)
+    together = evaluate(queries, scores, cautious)["ap"]
+    for size in (1, 3, 5):
+        monkeypatch.setattr("marginrank.measures.rankings._PAIRS_AT_ONCE", size)
+        np.testing.assert_allclose(evaluate(queries, scores, cautious)["ap"], together, atol=1e-15)
+
+
+def test_grades_are_refused_where_gains_overflow():
+    assert np.isfinite(parse_measure("dcg").value([1000, 0]))
+    with pytest.raises(ValueError, match="grade 1001 is too large to sum; use gain=linear"):
+        parse_measure("dcg").value([1001, 0])
+    assert parse_measure("err(max_grade=1000)").value([1000]) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="max_grade is above 0 and at most 1000"):
+        parse_measure("err(max_grade=1001)")
+    with pytest.raises(ValueError, match="grade 5 is above max_grade=4; raise it"):
+        parse_measure("err").value([5])
 
 
 def test_toy_tables_of_yue():

@@ -25,6 +25,14 @@ def test_the_repr_is_the_spelling(spelling):
         (" rbp(p=0.80) ", "rbp"),
         ("eru(halflife=5,neutral=0)", "eru"),
         ("eru(normalized=true)", "eru(normalized=true)"),
+        ("eru(normalized=false)", "eru"),
+        ("err(max_grade=4)", "err"),
+        ("auc(rel=1)", "auc"),
+        ("rr(rel=1)", "rr"),
+        ("p@3(rel=1)", "p@3"),
+        ("recall(rel=1)", "recall"),
+        ("rbp(p=0.8,rel=1)", "rbp"),
+        ("ndcg(gain=exp2,discount=log2)", "ndcg"),
     ],
 )
 def test_odd_spellings_are_understood(spelling, normal):
