@@ -35,7 +35,7 @@ def prepared(tmp_path_factory):
     for name, n_queries, seed in (("train", 30, 0), ("valid", 20, 1), ("test", 20, 2)):
         write_letor(folder / f"{name}.txt", judged(n_queries, seed))
     ranker = Ranker("svmmap", C=10.0).fit(judged(30, 0))
-    ranker.save(folder / "model.marginrank")
+    ranker.save(folder / "model.safetensors")
     scores = ranker.predict(judged(20, 2))
     (folder / "scores.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))
     write_runs(folder)

@@ -29,7 +29,7 @@ def examples_of(help_text):
 
 @pytest.mark.slow
 def test_examples_of_help_work_as_they_are_printed(run, folder):
-    for name in ("model.marginrank", "scores.txt"):
+    for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves
     for command in COMMANDS:
         shown = run(command, "--help")
@@ -85,7 +85,7 @@ def test_without_a_command_the_help_is_shown(run):
         (["train", "train.txt"], "--out"),
         (["train", "train.txt", "--prest", "svmmap", "-o", "a"], "--preset"),
         (["train", "train.txt", "--folds", "x", "-o", "a"], "--folds"),
-        (["evaluate", "test.txt", "model.marginrank", "--missing", "none"], "--missing"),
+        (["evaluate", "test.txt", "model.safetensors", "--missing", "none"], "--missing"),
     ],
 )
 def test_wrong_usage_is_one_line_that_names_the_option_and_the_help(fails, words, said):
@@ -113,7 +113,7 @@ def test_tracebacks_are_shown_on_request(run, fails):
 
 
 def test_what_nobody_foresaw_is_one_line_too(fails, monkeypatch):
-    monkeypatch.setattr("marginrank.cli.inspect.is_model", lambda _: {}["lost"])
+    monkeypatch.setattr("marginrank.model_file.is_model", lambda _: {}["lost"])
     assert fails("inspect", "train.txt", code=1) == "error: KeyError: 'lost'; --traceback shows where it comes from\n"
 
 
@@ -133,33 +133,86 @@ def test_kinds_of_errors_have_exit_codes(error, code):
 
 
 def test_options_are_spelled_and_chosen_as_in_the_library():
+    from marginrank.components import members
     from marginrank.data.missing import Missing
     from marginrank.losses.base import Bound
-    from marginrank.methods.presets import Start
-    from marginrank.methods.training import SolverName
+    from marginrank.losses.structured import StructuredLoss
+    from marginrank.methods import Tight
     from marginrank.methods.weighting import Weighting
+    from marginrank.preparation import SCALINGS
     from marginrank.preparation.thresholds import Spacing
-    from marginrank.ranker import Scaling
+    from marginrank.scorers import Additive, Linear, Scorer
+    from marginrank.solvers import Auto, Solver
     from marginrank.tuning import Rule, tune
 
-    library = signature(Ranker).parameters
+    ranker = {name: parameter.default for name, parameter in signature(Ranker).parameters.items()}
     own = {field.name: field for field in fields(Method)}
-    assert set(own) - set(library) == {"nonnegative_feature"}
-    assert set(library) - set(own) == {"loss", "C", "warm_start"}
-    different = {name for name in set(own) & set(library) if own[name].default != library[name].default}
-    assert different == {"monotone", "random_state"}
+    inner = {field.name: field for kind in (StructuredLoss, Tight, Linear, Additive, Auto) for field in fields(kind)}
+    assert set(own) - set(ranker) - set(inner) == {"preset", "nonnegative_feature"}
+    assert set(ranker) - set(own) == {"method", "loss", "C", "warm_start"}
+    different = {name for name in set(own) & set(ranker) if own[name].default != ranker[name]}
+    assert different == {"solver"}  # None, so that it can be refused for baselines
+    for name in ("groups", "nonnegative"):
+        assert own[name].default == inner[name].default, name
     assert {field.name for field in fields(Choosing)} <= set(signature(tune).parameters)
+    hints = get_type_hints(Tight)
     for group, name, choices in (
         (Method, "bound", {*get_args(Bound), "auto"}),
-        (Method, "solver", set(get_args(SolverName))),
-        (Method, "scaling", set(get_args(Scaling))),
+        (Method, "scorer", set(members(Scorer))),
+        (Method, "scaling", {"auto", "none", *SCALINGS}),
         (Method, "spacing", set(get_args(Spacing))),
-        (Method, "start", set(get_args(Start))),
+        (Method, "shape", set(get_args(get_type_hints(Additive)["shape"]))),
+        (Method, "start", set(get_args(get_args(hints["start"])[0]))),
         (Method, "weighting", set(get_args(Weighting))),
         (Choosing, "rule", set(get_args(Rule))),
         (Reading, "missing", set(get_args(Missing))),
     ):
         assert _choices(get_type_hints(group)[name]) == choices, name
+    offered = next(field for field in fields(Method) if field.name == "solver")
+    text = get_type_hints(Method, include_extras=True)[offered.name].__metadata__[0].help
+    assert all(name in text for name in members(Solver))
+
+
+def test_flags_take_no_value_in_the_help(run):
+    for words in ([], *([command] for command in COMMANDS)):
+        assert "bool" not in run(*words, "--help").out.lower()
+    assert re.search(r"--json +Print one JSON", run("train", "--help").out)
+
+
+COMMAND = """
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from marginrank.cli.output import Output
+from marginrank.cli.reading import Reading
+
+EXAMPLES = ("marginrank count-lines train.txt",)
+
+
+def command(data: Annotated[Path, typer.Argument()], reading: Reading, output: Output) -> None:
+    \"\"\"Count documents.\"\"\"
+    n = reading.read_queries([data]).n_documents
+    output.result({"documents": n}, f"{n} documents")
+"""
+RUN_WITH = "import marginrank.cli; marginrank.cli.__path__.append({!r}); from marginrank.cli.app import main; main()"
+
+
+def test_a_new_command_is_one_new_file(folder):
+    (folder / "more").mkdir()
+    (folder / "more" / "count_lines.py").write_text(COMMAND)
+
+    def call(*words):
+        line = [sys.executable, "-c", RUN_WITH.format(str(folder / "more")), *words]
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    assert re.search(r"count-lines +Count documents\.", call("--help").stdout)
+    assert call("count-lines", "train.txt").stdout == "240 documents\n"
+    assert call("count-lines", "train.txt", "--json").stdout.split() == ["{", '"documents":', "240", "}"]
+    assert "$ marginrank count-lines train.txt" in call("count-lines", "--help").stdout
+    failed = call("count-lines", "nowhere.txt")
+    assert (failed.returncode, failed.stderr) == (1, "error: nowhere.txt: no such file\n")
 
 
 def _choices(hint):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
+import marginrank.data
 from marginrank.data import read_queries
+from marginrank.data.registry import all_formats
 
 
 @pytest.mark.parametrize("name", ["new.queries", "new.parquet", "new.txt"])
@@ -70,6 +74,61 @@ def test_what_exists_is_replaced_only_by_force(run, fails):
 )
 def test_converting_refuses_what_makes_no_sense(fails, words, said, code):
     assert said in fails("convert", *words, code=code)
+
+
+FORMAT = """
+from marginrank.data.letor import read_letor
+from marginrank.data.letor_writer import write_letor
+from marginrank.data.registry import Format
+
+
+def read_upside_down(files, *, dtype="float32"):
+    for path in files:
+        path.with_suffix(".txt").write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+    return read_letor([path.with_suffix(".txt") for path in files], dtype=dtype)
+
+
+def write_upside_down(path, queries):
+    write_letor(path, queries)
+    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+
+
+FORMATS = (
+    Format(
+        "upside-down",
+        "text from below",
+        read_upside_down,
+        ("dtype",),
+        (".down",),
+        write=write_upside_down,
+        writes=(".down",),
+    ),
+)
+"""
+
+
+@pytest.fixture
+def upside_down(folder, monkeypatch):
+    """A file format, dropped into the package."""
+    (folder / "more").mkdir()
+    (folder / "more" / "upside_down.py").write_text(FORMAT)
+    monkeypatch.setattr(marginrank.data, "__path__", [*marginrank.data.__path__, str(folder / "more")])
+    all_formats.cache_clear()
+    yield
+    monkeypatch.delitem(sys.modules, "marginrank.data.upside_down", raising=False)
+    all_formats.cache_clear()
+
+
+def test_a_new_file_format_is_one_new_file(run, fails, folder, upside_down):
+    assert run("convert", "train.txt", "turned.down").code == 0
+    lines = (folder / "turned.down").read_text().splitlines()
+    assert lines[::-1][0].startswith((folder / "train.txt").read_text().split(" 1:")[0])
+    assert np.array_equal(read_queries("turned.down").X, read_queries("train.txt").X)
+    assert run("inspect", "turned.down", "--dtype", "float64", "--json").json["feature_type"] == "float64"
+    assert run("train", "turned.down", "-C", "1", "-o", "new.safetensors").code == 0
+    error = fails("inspect", "turned.down", "--qid", "q", code=2)
+    assert "--qid has no place here: turned.down is text from below" in error
+    assert ".down" in fails("convert", "train.txt", "new.xls", code=1)
 
 
 def test_a_source_that_is_wrong_leaves_nothing(fails, folder):

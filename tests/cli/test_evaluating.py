@@ -22,11 +22,11 @@ def other(folder):
 
 
 def test_values_are_those_of_the_library(run):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     wanted = evaluate(queries, model.predict(queries))
-    assert run("evaluate", "test.txt", "model.marginrank").out == f"{wanted}\n"
+    assert run("evaluate", "test.txt", "model.safetensors").out == f"{wanted}\n"
     found = run(
-        "evaluate", "test.txt", "model.marginrank", "-m", "rr@5", "-m", "ap(rel=2)", "--policy", "letor4", "--json"
+        "evaluate", "test.txt", "model.safetensors", "-m", "rr@5", "-m", "ap(rel=2)", "--policy", "letor4", "--json"
     )
     own = evaluate(queries, model.predict(queries), ["rr@5", "ap(rel=2)"], policy="letor4").to_dict()
     del own["per_query"]
@@ -34,16 +34,16 @@ def test_values_are_those_of_the_library(run):
 
 
 def test_models_scores_and_runs_of_the_same_ranking_agree(run):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     write_run("ranked.run", queries, model.predict(queries))
-    found = run("evaluate", "test.txt", "model.marginrank", "scores.txt", "ranked.run", "--depth", "5", "--json").json
+    found = run("evaluate", "test.txt", "model.safetensors", "scores.txt", "ranked.run", "--depth", "5", "--json").json
     means = [one["mean"] for one in found["systems"].values()]
     assert list(found["systems"]) == ["model", "scores", "ranked"]
     assert means[0] == means[1] == pytest.approx(means[2])
 
 
 def test_trec_judgements_go_with_runs(run, fails):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     write_run("ranked.run", queries, model.predict(queries))
     lines = [
         f"{query} 0 {document} {int(grade)}\n"
@@ -55,7 +55,7 @@ def test_trec_judgements_go_with_runs(run, fails):
     with_qrels = run("evaluate", "qrels.txt", "ranked.run", "--json").json["systems"]["ranked"]
     with_queries = run("evaluate", "test.txt", "ranked.run", "--json").json["systems"]["ranked"]
     assert with_qrels == with_queries
-    assert "TREC judgements have no features" in fails("evaluate", "qrels.txt", "model.marginrank", code=1)
+    assert "TREC judgements have no features" in fails("evaluate", "qrels.txt", "model.safetensors", code=1)
     assert "not judgements" in fails("evaluate", "ranked.run", "ranked.run", code=1)
     Path("qrels.txt").write_text("".join([*lines, "more 0 d 1\n"]))
     assert "missing_topics" in fails("evaluate", "qrels.txt", "ranked.run", code=1)
@@ -64,21 +64,21 @@ def test_trec_judgements_go_with_runs(run, fails):
 
 
 def test_comparisons_are_those_of_the_library(run, other):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     found = {"model": evaluate(queries, model.predict(queries)), "first": evaluate(queries, other)}
-    done = run("evaluate", "test.txt", "model.marginrank", "first.txt", "--compare")
+    done = run("evaluate", "test.txt", "model.safetensors", "first.txt", "--compare")
     for measure in ("ndcg@10", "ap"):
         assert f"{measure}\n{compare(found, measure=measure, baseline='model')}\n" in done.out
     record = run(
-        "evaluate", "test.txt", "model.marginrank", "first.txt", "--compare", "--baseline", "first", "--json"
+        "evaluate", "test.txt", "model.safetensors", "first.txt", "--compare", "--baseline", "first", "--json"
     ).json
     assert record["comparisons"]["ap"] == compare(found, measure="ap", baseline="first").to_dicts()
 
 
 def test_intervals_are_those_of_the_library(run, other):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     found = {"model": evaluate(queries, model.predict(queries)), "first": evaluate(queries, other)}
-    words = ["evaluate", "test.txt", "model.marginrank", "first.txt", "--intervals"]
+    words = ["evaluate", "test.txt", "model.safetensors", "first.txt", "--intervals"]
     record, text = run(*words, "--json").json["systems"], run(*words).out
     for name, one in found.items():
         for measure in ("ndcg@10", "ap"):
@@ -91,11 +91,11 @@ def test_intervals_are_those_of_the_library(run, other):
 
 
 def test_values_of_each_query_are_printed_or_written(run, other):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     wanted = evaluate(queries, model.predict(queries))
-    record = run("evaluate", "test.txt", "model.marginrank", "--per-query", "--json").json
+    record = run("evaluate", "test.txt", "model.safetensors", "--per-query", "--json").json
     assert record["systems"]["model"] == wanted.to_dict()
-    done = run("evaluate", "test.txt", "model.marginrank", "first.txt", "--per-query", "-o", "each.tsv")
+    done = run("evaluate", "test.txt", "model.safetensors", "first.txt", "--per-query", "-o", "each.tsv")
     assert done.code == 0
     head, *rows = (line.split("\t") for line in Path("each.tsv").read_text().splitlines())
     assert head == ["query", "system", "ndcg@10", "ap"]
@@ -103,7 +103,7 @@ def test_values_of_each_query_are_printed_or_written(run, other):
     values = np.array([[float(cell or "nan") for cell in row[2:]] for row in rows])
     assert np.array_equal(values[:20, 1], wanted["ap"], equal_nan=True)
     assert np.array_equal(values[20:, 0], evaluate(queries, other)["ndcg@10"], equal_nan=True)
-    shown = run("evaluate", "test.txt", "model.marginrank", "--per-query").out.splitlines()
+    shown = run("evaluate", "test.txt", "model.safetensors", "--per-query").out.splitlines()
     assert [line.split()[0] for line in shown[-20:]] == [str(query) for query in queries.query_ids]
     assert np.isnan(wanted["ap"]).any()
     assert any(line.split()[-1] == "-" for line in shown[-20:])
@@ -119,13 +119,13 @@ def test_systems_of_the_same_name_are_called_by_their_paths(run, folder):
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (["test.txt", "model.marginrank", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
-        (["test.txt", "model.marginrank", "--policy", "lettor"], "unknown policy", 2),
-        (["test.txt", "model.marginrank", "--compare"], "at least two systems", 2),
-        (["test.txt", "model.marginrank", "scores.txt", "--baseline", "model"], "--compare", 2),
-        (["test.txt", "model.marginrank", "scores.txt", "--compare", "--baseline", "bm25"], "known: model, scores", 2),
-        (["test.txt", "model.marginrank", "-o", "new.tsv"], "--per-query", 2),
-        (["test.txt", "model.marginrank", "model.marginrank"], "given twice", 1),
+        (["test.txt", "model.safetensors", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
+        (["test.txt", "model.safetensors", "--policy", "lettor"], "unknown policy", 2),
+        (["test.txt", "model.safetensors", "--compare"], "at least two systems", 2),
+        (["test.txt", "model.safetensors", "scores.txt", "--baseline", "model"], "--compare", 2),
+        (["test.txt", "model.safetensors", "scores.txt", "--compare", "--baseline", "bm25"], "known: model, scores", 2),
+        (["test.txt", "model.safetensors", "-o", "new.tsv"], "--per-query", 2),
+        (["test.txt", "model.safetensors", "model.safetensors"], "given twice", 1),
         (["test.txt", "valid.txt"], "valid.txt: this is no system", 1),
         (["valid.txt", "scores.txt", "--depth", "0"], "--depth", 2),
         (["train.txt", "scores.txt"], "scores.txt: scores", 1),
@@ -152,17 +152,17 @@ def test_wrong_scores_are_named_by_line(fails, folder, text, said):
 
 
 def test_training_data_is_recognised(run):
-    done = run("evaluate", "train.txt", "model.marginrank", "--dtype", "float64", "--json")
+    done = run("evaluate", "train.txt", "model.safetensors", "--dtype", "float64", "--json")
     assert done.err == (
         "warning: these are the queries that model was trained on; its values say nothing of new queries\n"
     )
     assert done.json["trained_on_these"] == ["model"]
-    done = run("evaluate", "test.txt", "model.marginrank", "scores.txt", "--json")
+    done = run("evaluate", "test.txt", "model.safetensors", "scores.txt", "--json")
     assert (done.err, done.json["trained_on_these"]) == ("", [])
 
 
 def test_a_report_on_training_data_says_so(run, folder):
-    done = run("report", "train.txt", "model.marginrank", "--dtype", "float64", "--json")
+    done = run("report", "train.txt", "model.safetensors", "--dtype", "float64", "--json")
     assert done.json["trained_on_these"] == ["model"]
     assert done.err.startswith("warning: these are the queries that model was trained on")
     assert "These are the queries that model was trained on" in (folder / "report.html").read_text(encoding="utf-8")

@@ -12,14 +12,14 @@ RUNS = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels")
 
 @pytest.mark.slow
 def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, folder):
-    done = run(*RUNS, "-o", "fused.run", "--model", "fused.marginrank", "--json")
+    done = run(*RUNS, "-o", "fused.run", "--model", "fused.safetensors", "--json")
     assert done.code == 0
     assert set(done.json["mean"]) == {"learned", "rrf", "combsum", "combmnz", "borda", "best single run"}
     qrels, fused = read_qrels(folder / "judged.qrels"), read_run(folder / "fused.run")
     value = evaluate(qrels, fused, "ap").mean["ap"]
     assert value > max(evaluate(qrels, read_run(folder / name), "ap").mean["ap"] for name in ("bm25.run", "dense.run"))
     queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), qrels)
-    again = Fusion.load(folder / "fused.marginrank")
+    again = Fusion.load(folder / "fused.safetensors")
     assert again.weights() == pytest.approx(done.json["weights"])
     assert evaluate(qrels, again.run(queries), "ap").mean["ap"] == pytest.approx(value, abs=1e-6)
 
@@ -58,8 +58,8 @@ PAIR = ("fuse", "bm25.run", "dense.run")
 
 @pytest.mark.slow
 def test_a_model_combines_runs_without_judgements(run, folder):
-    run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "-o", "fused.run", "--model", "blend.marginrank")
-    done = run(*PAIR, "--apply", "blend.marginrank", "-o", "again.run")
+    run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "-o", "fused.run", "--model", "blend.safetensors")
+    done = run(*PAIR, "--apply", "blend.safetensors", "-o", "again.run")
     assert done.out.strip() == "wrote again.run"
     judged, again = (
         run("evaluate", "judged.qrels", name, "-m", "ap", "--json").json["systems"]
@@ -70,15 +70,15 @@ def test_a_model_combines_runs_without_judgements(run, folder):
 
 @pytest.mark.slow
 def test_a_model_of_runs_is_no_ranker(run, fails, folder):
-    run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "--model", "blend.marginrank")
-    for words in (("rank", "blend.marginrank", "test.txt"), ("evaluate", "test.txt", "blend.marginrank")):
-        assert "blend.marginrank: this model combines runs; use `marginrank fuse" in fails(*words, code=1)
+    run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "--model", "blend.safetensors")
+    for words in (("rank", "blend.safetensors", "test.txt"), ("evaluate", "test.txt", "blend.safetensors")):
+        assert "blend.safetensors: this model combines runs; use `marginrank fuse" in fails(*words, code=1)
 
 
 @pytest.mark.parametrize("extra", [(), ("-o", "x.run", "--qrels", "judged.qrels"), ("-o", "x.run", "--trials", "2")])
 def test_apply_goes_with_an_output_alone(fails, folder, extra):
-    assert "--apply combines runs by a model" in fails(*PAIR, "--apply", "model.marginrank", *extra, code=2)
+    assert "--apply combines runs by a model" in fails(*PAIR, "--apply", "model.safetensors", *extra, code=2)
 
 
 def test_a_ranker_is_no_fusion(fails):
-    assert "this model is no fusion" in fails(*PAIR, "--apply", "model.marginrank", "-o", "x.run", code=1)
+    assert "this model is not a fusion" in fails(*PAIR, "--apply", "model.safetensors", "-o", "x.run", code=1)

@@ -83,7 +83,7 @@ def test_data_is_described(run):
     assert record.pop("fingerprint") == fingerprint(queries)
     assert record == {"kind": "queries", "path": "train.txt", **profile(queries)}
     text = run("inspect", "train.txt").out
-    assert "documents   240, all features 0 in 0" in text
+    assert "documents   240 (0 have only zero features)" in text
     assert "per query   8 to 8 documents, median 8" in text
     write_binary("train.queries", queries)
     assert run("inspect", "train.queries", "--json").json["grades"] == record["grades"]
@@ -97,14 +97,14 @@ def test_missing_values_are_counted_not_refused(run, folder):
 
 
 def test_a_model_is_described(run):
-    model = load("model.marginrank")
-    record = run("inspect", "model.marginrank", "--json").json
+    model = load("model.safetensors")
+    record = run("inspect", "model.safetensors", "--json").json
     assert record["kind"] == "model"
     assert (record["preset"], record["measure"], record["C"]) == ("svmmap", "ap", 10.0)
     assert record["objective"] == model.objective_
     assert record["trained_on"] == model.trained_on_
     assert [feature["size"] for feature in record["features"]] == model.coef_.tolist()
-    text = run("inspect", "model.marginrank", "--top", "2").out
+    text = run("inspect", "model.safetensors", "--top", "2").out
     largest = np.argsort(-np.abs(model.coef_))[:2]
     assert [line.split()[0] for line in text.splitlines()[-2:]] == [str(number) for number in largest]
     assert model.trained_on_["fingerprint"] in text
@@ -112,13 +112,13 @@ def test_a_model_is_described(run):
 
 def test_a_model_remembers_how_it_was_chosen(run):
     trained = run(
-        "train", "train.txt", "--valid", "valid.txt", "--Cs", "0.1,1", "--scorer", "additive", "-o", "a.marginrank"
+        "train", "train.txt", "--valid", "valid.txt", "--Cs", "0.1,1", "--scorer", "additive", "-o", "a.safetensors"
     )
-    shown = run("inspect", "a.marginrank").out
+    shown = run("inspect", "a.safetensors").out
     table = [line for line in trained.out.splitlines() if "chosen" in line or "validation" in line]
     assert len(table) == 2
     assert all(line in shown for line in table)
-    record = run("inspect", "a.marginrank", "--json").json
+    record = run("inspect", "a.safetensors", "--json").json
     assert [len(f["values"]) - len(f["thresholds"]) for f in record["features"]] == [1] * 5
     assert record["selection"]["criterion"] == "ap"
 
@@ -141,6 +141,10 @@ def test_trec_files_are_described(run, folder):
         (["."], "a folder without header.json", 1),
         (["empty.txt"], "empty.txt: no data in this file", 1),
         (["train.txt", "--top", "-1"], "--top", 2),
+        (["train.txt", "--top", "3"], "--top is for models", 2),
+        (["model.safetensors", "--fingerprint"], "--fingerprint is for data", 2),
+        (["model.safetensors", "--missing", "nan"], "model.safetensors is a model", 2),
+        (["judged.qrels", "--fingerprint"], "only judged data with features has a fingerprint", 1),
         (["scores.txt"], "scores.txt:", 1),
     ],
 )

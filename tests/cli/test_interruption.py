@@ -36,34 +36,66 @@ def send_after(monkeypatch, n_steps, *numbers):
 def test_a_signal_keeps_the_best_model_so_far(run, monkeypatch, number, words):
     send_after(monkeypatch, 40, number)
     before = signal.getsignal(number)
-    done = run("train", "train.txt", *ENDLESS, *words, "-o", "new.marginrank")
+    done = run("train", "train.txt", *ENDLESS, *words, "-o", "new.safetensors")
     assert done.code == 0
     assert "by a signal; this is the best model so far" in done.out
-    assert load("new.marginrank").coef_.any()
+    assert load("new.safetensors").coef_.any()
     assert signal.getsignal(number) is before
-    evaluated = run("evaluate", "test.txt", "new.marginrank", "-m", "ap", "--json").json
+    evaluated = run("evaluate", "test.txt", "new.safetensors", "-m", "ap", "--json").json
     assert evaluated["systems"]["new"]["mean"]["ap"] > 0.6
 
 
 def test_a_fold_stands_in_for_what_was_not_trained(run, monkeypatch):
     send_after(monkeypatch, 40, signal.SIGTERM)
-    done = run("train", "train.txt", *ENDLESS, "--folds", "3", "-o", "new.marginrank")
+    done = run("train", "train.txt", *ENDLESS, "--folds", "3", "-o", "new.safetensors")
     assert "trained on 20 of 30 queries" in done.out
-    assert load("new.marginrank").trained_on_["queries"] == 20
+    assert load("new.safetensors").trained_on_["queries"] == 20
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)], ids=["", "quiet"])
+def test_a_stopped_search_prints_the_partial_table_and_says_so(run, monkeypatch, quiet):
+    send_after(monkeypatch, 40, signal.SIGINT)
+    words = ["--valid", "valid.txt", "--Cs", "0.1,1,10", "-o", "new.safetensors", *quiet]
+    done = run("tune", "train.txt", *ENDLESS, *words)
+    assert done.code == 0
+    assert "± s.e." in done.out
+    assert "chosen" in done.out
+    assert "stopped before everything was tried" in done.out
+    assert quiet or "by a signal; this is the best model so far" in done.out
+    assert load("new.safetensors").model_.selection["complete"] is False
+
+
+def test_a_stopped_search_keeps_what_was_finished(run, monkeypatch):
+    solved = []
+    watch = Watch.__call__
+
+    def step(self, one, theta):
+        if one.gap <= 1e-4 * one.primal:
+            solved.append(one)
+            if len(solved) == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+        return watch(self, one, theta)
+
+    monkeypatch.setattr(Watch, "__call__", step)
+    words = ["--valid", "valid.txt", "--Cs", "0.1,1,10,100,1000", "--n-jobs", "1", "--json"]
+    done = run("tune", "train.txt", *words).json
+    assert (done["stopped_early"], done["selection"]["complete"]) == (True, False)
+    tried = [one["C"] for one in done["selection"]["candidates"]]
+    assert 1 <= len(tried) < 5
 
 
 def test_weights_of_zero_are_no_model(run, folder, monkeypatch):
     send_after(monkeypatch, 1, signal.SIGINT)
-    done = run("train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.marginrank")
+    done = run("train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.safetensors")
     assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")
-    assert not (folder / "new.marginrank").exists()
+    assert not (folder / "new.safetensors").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_training_leaves_nothing(run, folder, monkeypatch, number):
     monkeypatch.setattr(Reading, "read_queries", lambda *_: os.kill(os.getpid(), number))
     before = sorted(folder.iterdir())
-    done = run("train", "train.txt", "-o", "new.marginrank")
+    done = run("train", "train.txt", "-o", "new.safetensors")
     assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")
     assert sorted(folder.iterdir()) == before
 
@@ -75,20 +107,20 @@ def test_a_signal_while_a_file_is_written_leaves_nothing(run, folder, monkeypatc
 
     monkeypatch.setattr("marginrank.cli.ranked._WRITERS", {"scores": half})
     before = sorted(folder.iterdir())
-    assert run("rank", "model.marginrank", "test.txt", "-o", "new.txt").code == 130
+    assert run("rank", "model.safetensors", "test.txt", "-o", "new.txt").code == 130
     assert sorted(folder.iterdir()) == before
 
 
 def test_a_second_signal_ends_at_once(run, folder, monkeypatch):
     send_after(monkeypatch, 40, signal.SIGINT, signal.SIGTERM)
-    done = run("train", "train.txt", *ENDLESS, "--valid", "valid.txt", "-o", "new.marginrank")
+    done = run("train", "train.txt", *ENDLESS, "--valid", "valid.txt", "-o", "new.safetensors")
     assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")
-    assert not (folder / "new.marginrank").exists()
+    assert not (folder / "new.safetensors").exists()
 
 
 @pytest.mark.slow
 def test_a_process_that_is_told_to_end_writes_its_model(folder):
-    words = [sys.executable, "-m", "marginrank", "train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.marginrank"]
+    words = [sys.executable, "-m", "marginrank", "train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.safetensors"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         # The log has a line every few seconds; on a slow machine the first may come before the first iteration.
         line = next(line for line in process.stderr if line.startswith("objective"))
@@ -98,4 +130,4 @@ def test_a_process_that_is_told_to_end_writes_its_model(folder):
     assert "passes" in line
     assert process.returncode == 0
     assert "by a signal" in out
-    assert np.isfinite(load("new.marginrank").coef_).all()
+    assert np.isfinite(load("new.safetensors").coef_).all()

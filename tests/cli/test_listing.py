@@ -8,7 +8,9 @@ import pytest
 
 from marginrank import parse_measure
 from marginrank.measures import all_measures
-from marginrank.methods import PRESETS, parse_preset
+from marginrank.methods import all_presets, parse_preset
+
+PRESETS = all_presets()
 
 
 def test_all_measures_are_listed(run):
@@ -42,7 +44,7 @@ def test_a_spelling_with_a_cutoff_is_its_measure(run):
 def test_every_preset_is_described(run, name):
     record = run("presets", name, "--json").json
     assert record[PRESETS[name].kind] == str(parse_preset(name).trained)
-    assert record["measure"] == parse_preset(name).measure
+    assert record["measure"] == parse_preset(name).criterion
     assert PRESETS[name].summary in run("presets", name).out
 
 
@@ -54,6 +56,7 @@ def test_a_cutoff_of_a_preset_is_taken(run):
     ("words", "said"),
     [
         (["measures", "ndgc"], "did you mean 'ndcg'?"),
+        (["measures", "ndgc@10"], "did you mean 'ndcg@10'?"),
         (["presets", "svmmpa"], "did you mean 'svmmap'?"),
         (["presets", "svmmap@3"], "no cutoff"),
     ],

@@ -20,7 +20,7 @@ def commands_of(page):
 
 @pytest.mark.slow
 def test_examples_of_the_page_run(run, folder):
-    for name in ("model.marginrank", "scores.txt"):
+    for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves
     found = commands_of(PAGE.read_text(encoding="utf-8"))
     assert len(found) > 10

@@ -19,13 +19,13 @@ def lines_of(text):
 
 
 def test_scores_are_those_of_the_model_in_the_order_of_the_file(run, folder):
-    wanted = load("model.marginrank").predict(read_queries("test.txt"))
-    assert np.array_equal(np.array(run("rank", "model.marginrank", "test.txt").out.split(), dtype=float), wanted)
-    assert run("rank", "model.marginrank", "test.txt", "-o", "new.txt").code == 0
+    wanted = load("model.safetensors").predict(read_queries("test.txt"))
+    assert np.array_equal(np.array(run("rank", "model.safetensors", "test.txt").out.split(), dtype=float), wanted)
+    assert run("rank", "model.safetensors", "test.txt", "-o", "new.txt").code == 0
     assert np.array_equal(np.loadtxt(folder / "new.txt"), wanted)
-    assert run("rank", "model.marginrank", "test.txt", "-o", "new.txt.gz", "--quiet").out == ""
+    assert run("rank", "model.safetensors", "test.txt", "-o", "new.txt.gz", "--quiet").out == ""
     assert np.array_equal(np.loadtxt(folder / "new.txt.gz"), wanted)
-    record = run("rank", "model.marginrank", "test.txt", "--json").json
+    record = run("rank", "model.safetensors", "test.txt", "--json").json
     assert record["scores"] == wanted.tolist()
     assert (record["queries"], record["documents"], record["format"]) == (20, 160, "scores")
 
@@ -34,17 +34,17 @@ def test_rows_that_grouping_moved_come_back_in_file_order(run, folder):
     lines = (folder / "test.txt").read_text().splitlines(keepends=True)
     order = np.random.default_rng(0).permutation(len(lines))
     (folder / "mixed.txt").write_text("".join(lines[row] for row in order))
-    straight = run("rank", "model.marginrank", "test.txt").out.split()
-    mixed = run("rank", "model.marginrank", "mixed.txt", "--regroup").out.split()
+    straight = run("rank", "model.safetensors", "test.txt").out.split()
+    mixed = run("rank", "model.safetensors", "mixed.txt", "--regroup").out.split()
     assert mixed == [straight[row] for row in order]
-    best = lines_of(run("rank", "model.marginrank", "test.txt", "--k", "2").out)
-    again = lines_of(run("rank", "model.marginrank", "mixed.txt", "--regroup", "--k", "2").out)
+    best = lines_of(run("rank", "model.safetensors", "test.txt", "--k", "2").out)
+    again = lines_of(run("rank", "model.safetensors", "mixed.txt", "--regroup", "--k", "2").out)
     assert sorted(best) == sorted(again)
 
 
 def test_the_best_k_of_each_query(run):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
-    head, *rows = lines_of(run("rank", "model.marginrank", "test.txt", "--k", "3").out)
+    queries, model = read_queries("test.txt"), load("model.safetensors")
+    head, *rows = lines_of(run("rank", "model.safetensors", "test.txt", "--k", "3").out)
     assert head == ["query", "rank", "document", "score"]
     scores = model.predict(queries)
     wanted = [
@@ -53,26 +53,26 @@ def test_the_best_k_of_each_query(run):
         for rank, row in enumerate(order, 1)
     ]
     assert rows == wanted
-    record = run("rank", "model.marginrank", "test.txt", "--k", "3", "--json").json
+    record = run("rank", "model.safetensors", "test.txt", "--k", "3", "--json").json
     assert [list(map(str, row.values())) for row in record["ranking"]] == wanted
 
 
 def test_a_trec_run_is_read_back(run):
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     wanted = Run.from_scores(queries, model.predict(queries)).ranked(4)
-    assert run("rank", "model.marginrank", "test.txt", "-o", "new.run", "--k", "4", "--tag", "mine").code == 0
+    assert run("rank", "model.safetensors", "test.txt", "-o", "new.run", "--k", "4", "--tag", "mine").code == 0
     found = read_run("new.run")
     assert found.tag == "mine"
     assert found.document_ids.tolist() == wanted.document_ids.tolist()
     assert np.array_equal(found.scores, wanted.scores)
-    printed = run("rank", "model.marginrank", "test.txt", "--format", "trec", "--k", "4", "--tag", "mine").out
+    printed = run("rank", "model.safetensors", "test.txt", "--format", "trec", "--k", "4", "--tag", "mine").out
     assert printed == Path("new.run").read_text()
 
 
 def test_a_table_has_the_same_rows_as_text(run):
     parquet = pytest.importorskip("pyarrow.parquet")
-    assert run("rank", "model.marginrank", "test.txt", "-o", "new.parquet").code == 0
-    assert run("rank", "model.marginrank", "test.txt", "-o", "new.tsv").code == 0
+    assert run("rank", "model.safetensors", "test.txt", "-o", "new.parquet").code == 0
+    assert run("rank", "model.safetensors", "test.txt", "-o", "new.tsv").code == 0
     rows = parquet.read_table("new.parquet").to_pylist()
     _, *wanted = lines_of(Path("new.tsv").read_text())
     assert [list(map(str, row.values())) for row in rows] == wanted
@@ -84,31 +84,31 @@ def test_of_a_document_group_only_the_best_is_ranked(run, fails):
     groups = np.tile(["a", "a", "b", "c", "c", "c", "d", "d"], len(queries))
     grouped = replace(queries, document_groups=groups)
     write_binary("grouped.queries", grouped)
-    model = load("model.marginrank")
-    _, *rows = lines_of(run("rank", "model.marginrank", "grouped.queries", "--group").out)
+    model = load("model.safetensors")
+    _, *rows = lines_of(run("rank", "model.safetensors", "grouped.queries", "--group").out)
     wanted = [queries.document_ids[row] for order in model.rank(grouped) for row in order]
     assert [row[2] for row in rows] == wanted
     assert len(rows) == 4 * len(queries)
-    assert run("rank", "model.marginrank", "grouped.queries", "--group", "-o", "new.run").code == 0
+    assert run("rank", "model.safetensors", "grouped.queries", "--group", "-o", "new.run").code == 0
     assert sorted(read_run("new.run").document_ids.tolist()) == sorted(wanted)
-    assert run("rank", "model.marginrank", "grouped.queries", "-o", "all.tsv").code == 0
+    assert run("rank", "model.safetensors", "grouped.queries", "-o", "all.tsv").code == 0
     assert len(lines_of(Path("all.tsv").read_text())) == 1 + queries.n_documents
-    assert "no document groups" in fails("rank", "model.marginrank", "test.txt", "--group", code=1)
+    assert "no document groups" in fails("rank", "model.safetensors", "test.txt", "--group", code=1)
 
 
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (["model.marginrank", "test.txt", "--k", "0"], "--k", 2),
-        (["model.marginrank", "test.txt", "--format", "scores", "--k", "2"], "one per document", 2),
-        (["model.marginrank", "test.txt", "--format", "parquet"], "name a file with -o", 2),
-        (["model.marginrank", "test.txt", "--tag", "mine"], "--format trec", 2),
-        (["model.marginrank", "test.txt", "-o", "new.run", "--tag", "a b"], "'a b'", 1),
-        (["nowhere.marginrank", "test.txt"], "nowhere.marginrank: no such file", 1),
+        (["model.safetensors", "test.txt", "--k", "0"], "--k", 2),
+        (["model.safetensors", "test.txt", "--format", "scores", "--k", "2"], "one per document", 2),
+        (["model.safetensors", "test.txt", "--format", "parquet"], "name a file with -o", 2),
+        (["model.safetensors", "test.txt", "--tag", "mine"], "--format trec", 2),
+        (["model.safetensors", "test.txt", "-o", "new.run", "--tag", "a b"], "'a b'", 1),
+        (["nowhere.safetensors", "test.txt"], "nowhere.safetensors: no such file", 1),
         (["test.txt", "test.txt"], "test.txt: this is text, not a marginrank model", 1),
-        (["model.marginrank", "scores.txt"], "scores.txt:", 1),
-        (["model.marginrank", "test.txt", "-o", "scores.txt"], "exists", 1),
-        (["model.marginrank", "test.txt", "-o", "model.marginrank", "-f"], "input and output at once", 1),
+        (["model.safetensors", "scores.txt"], "scores.txt:", 1),
+        (["model.safetensors", "test.txt", "-o", "scores.txt"], "exists", 1),
+        (["model.safetensors", "test.txt", "-o", "model.safetensors", "-f"], "input and output at once", 1),
     ],
 )
 def test_ranking_refuses_what_makes_no_sense(fails, words, said, code):
@@ -117,11 +117,11 @@ def test_ranking_refuses_what_makes_no_sense(fails, words, said, code):
 
 def test_a_model_is_not_applied_to_other_features(fails):
     write_letor("other.txt", judged(20, 1).with_features(np.ones((160, 3))))
-    error = fails("rank", "model.marginrank", "other.txt", "-o", "new.txt", code=1)
-    assert error.startswith("error: other.txt: X has 3 features but Ranker was fitted on 5")
+    error = fails("rank", "model.safetensors", "other.txt", "-o", "new.txt", code=1)
+    assert error.startswith("error: other.txt: X has 3 features but the model was trained on 5")
 
 
 def test_a_damaged_model_is_refused(fails, folder):
-    whole = (folder / "model.marginrank").read_bytes()
-    (folder / "cut.marginrank").write_bytes(whole[: len(whole) // 2])
-    assert "cut.marginrank: damaged or cut short" in fails("rank", "cut.marginrank", "test.txt", code=1)
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "cut.safetensors").write_bytes(whole[: len(whole) // 2])
+    assert "cut.safetensors: damaged model file" in fails("rank", "cut.safetensors", "test.txt", code=1)

@@ -17,12 +17,12 @@ from tests.reporting.pages import commands_of, tables_of
 def systems(run, folder):
     """A tuned model, an additive one, scores and a run, in files that a shell has to quote."""
     options = ["train.txt", "--valid", "valid.txt", "--quiet"]
-    assert run("train", *options, "--Cs", "0.1,1,10", "-o", "tuned.marginrank").code == 0
-    assert run("train", *options, "-C", "1", "--scorer", "additive", "-o", "step's.marginrank").code == 0
+    assert run("train", *options, "--Cs", "0.1,1,10", "-o", "tuned.safetensors").code == 0
+    assert run("train", *options, "-C", "1", "--scorer", "additive", "-o", "step's.safetensors").code == 0
     queries = read_queries("test.txt")
     (folder / "first one.txt").write_text("\n".join(map(repr, queries.X[:, 0].astype(float).tolist())))
     write_run("second.run", queries, queries.X[:, 1])
-    return ["tuned.marginrank", "step's.marginrank", "first one.txt", "second.run"]
+    return ["tuned.safetensors", "step's.safetensors", "first one.txt", "second.run"]
 
 
 def words_of(line):
@@ -101,7 +101,7 @@ def test_options_for_reading_are_in_the_commands(run, folder):
     lines = (folder / "test.txt").read_text().splitlines()
     (folder / "gaps.txt").write_text("\n".join([lines[0].replace(" 2:", " 2:NULL #", 1).split("#")[0], *lines[1:]]))
     options = ["--missing", "zero", "--n-features", "5"]
-    assert run("report", "gaps.txt", "model.marginrank", *options).code == 0
+    assert run("report", "gaps.txt", "model.safetensors", *options).code == 0
     found = commands_of(Path("report.html").read_text(encoding="utf-8"))
     data = [words_of(line) for line in found if "gaps.txt" in line]
     assert len(data) == 4
@@ -120,24 +120,24 @@ def test_judgements_go_with_runs(run):
 
 
 def test_what_was_written_is_said(run):
-    done = run("report", "test.txt", "model.marginrank", "-o", "page.html", "--title", "Mine")
+    done = run("report", "test.txt", "model.safetensors", "-o", "page.html", "--title", "Mine")
     assert done.out == f"wrote page.html ({Path('page.html').stat().st_size / 1e6:.1f} MB): 1 system on 18 queries\n"
     assert "<h1>Mine</h1>" in Path("page.html").read_text(encoding="utf-8")
-    assert run("report", "test.txt", "model.marginrank", "-o", "page.html", "--force", "--quiet").out == ""
+    assert run("report", "test.txt", "model.safetensors", "-o", "page.html", "--force", "--quiet").out == ""
 
 
 @pytest.mark.parametrize(
     ("words", "said", "code"),
     [
-        (["test.txt", "model.marginrank", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
-        (["test.txt", "model.marginrank", "--policy", "lettor"], "unknown policy", 2),
-        (["test.txt", "model.marginrank", "--baseline", "bm25"], "known: model", 2),
-        (["test.txt", "model.marginrank", "--k", "0"], "--k", 2),
-        (["test.txt", "model.marginrank", "-o", "train.txt"], "train.txt: exists", 1),
-        (["test.txt", "model.marginrank", "-o", "nowhere/report.html"], "no such folder", 1),
+        (["test.txt", "model.safetensors", "-m", "ndgc@5"], "did you mean 'ndcg@5'?", 2),
+        (["test.txt", "model.safetensors", "--policy", "lettor"], "unknown policy", 2),
+        (["test.txt", "model.safetensors", "--baseline", "bm25"], "known: model", 2),
+        (["test.txt", "model.safetensors", "--k", "0"], "--k", 2),
+        (["test.txt", "model.safetensors", "-o", "train.txt"], "train.txt: exists", 1),
+        (["test.txt", "model.safetensors", "-o", "nowhere/report.html"], "no such folder", 1),
         (["train.txt", "scores.txt"], "scores.txt: scores", 1),
         (["bm25.run", "bm25.run"], "not judgements", 1),
-        (["judged.qrels", "model.marginrank"], "model.marginrank: TREC judgements have no features", 1),
+        (["judged.qrels", "model.safetensors"], "model.safetensors: TREC judgements have no features", 1),
     ],
 )
 def test_reports_refuse_what_makes_no_sense(fails, words, said, code):
@@ -145,8 +145,8 @@ def test_reports_refuse_what_makes_no_sense(fails, words, said, code):
 
 
 def test_a_model_that_was_saved_scores_as_in_the_page(run):
-    facts = run("report", "test.txt", "model.marginrank", "-m", "ap", "--json").json
-    queries, model = read_queries("test.txt"), load("model.marginrank")
+    facts = run("report", "test.txt", "model.safetensors", "-m", "ap", "--json").json
+    queries, model = read_queries("test.txt"), load("model.safetensors")
     assert facts["models"][0]["features"][2]["size"] == model.coef_[2]
     assert facts["profile"]["documents"] == queries.n_documents
     assert np.isfinite(facts["means"][0]["low"])

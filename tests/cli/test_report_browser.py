@@ -6,6 +6,8 @@ import pytest
 
 from marginrank import Ranker, tune, write_report
 from marginrank.data import Run
+from marginrank.scorers import Additive
+from marginrank.solvers import Auto
 from tests.cli.conftest import judged
 from tests.reporting.browser import NAMES, Browser, Page, find_browser
 
@@ -34,8 +36,8 @@ def path(tmp_path_factory):
     train, test = judged(30, 0), judged(20, 2)
     systems = {
         "tuned": tune(Ranker("svmmap"), train, folds=2, Cs=[0.1, 1.0, 10.0]).ranker,
-        "additive": Ranker("svmmap", scorer="additive", bins=5).fit(train),
-        "tight": Ranker(measure="ap", bound="tight", max_iter=5).fit(train),
+        "additive": Ranker("svmmap", scorer=Additive(bins=5)).fit(train),
+        "tight": Ranker(measure="ap", bound="tight", solver=Auto(max_iter=5)).fit(train),
         'a <very> & "long" name that goes on and on and on': test.X[:, 0],
         "run": Run.from_scores(test, test.X[:, 1]),
     }

@@ -162,7 +162,7 @@ def test_a_suffix_that_cannot_be_written(tmp_path: Path, name: str, suffix: str)
     with pytest.raises(DataError) as refused:
         convert(tmp_path / "nowhere.txt", target)
     assert str(refused.value) == (
-        f"{target}: unknown suffix {suffix!r}; write one of .queries, .txt, .letor, .svm, .parquet"
+        f"{target}: unknown suffix {suffix!r}; write one of .letor, .parquet, .queries, .svm, .txt"
     )
 
 

@@ -1,13 +1,13 @@
 """The command line, assembled.
 
-A new command is one module of this folder and one line of `COMMANDS`. The module ``NAME.py`` has
+A new command is one new module of this folder: every module with a ``command`` is one, of the same name. It has
 
-- ``command``, a function whose docstring is the help. Its parameters are arguments and options in typer's manner, or
-  dataclasses of options that commands share, such as `Output`, which every command has, and `Reading`;
-- ``EXAMPLES``, one or two lines that close the help. They have to work as they are: the tests run them in a folder that
-  `tests/cli/conftest.py` fills.
+- ``command``, a function whose docstring is the help text. Its parameters are arguments and options as typer takes
+  them, or dataclasses of options that commands share, such as `Output`, which every command has, and `Reading`;
+- ``EXAMPLES``, one or two lines at the end of the help. They have to work as they are: the tests run them in a folder
+  that `tests/cli/conftest.py` fills.
 
-Nothing heavy is imported at the top of these modules, so that help and completion come at once.
+Nothing heavy is imported at the top of these modules, so that help and completion are fast.
 """
 
 from __future__ import annotations
@@ -15,38 +15,46 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import pkgutil
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import ModuleType
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from marginrank import cli
 from marginrank.cli.failures import FAILED, MISUSED, TRACEBACK_VARIABLE, guarded
 from marginrank.cli.options import flat
 from marginrank.cli.watching import terminated_as_interrupted
 from marginrank.version import __version__
 
-COMMANDS: Final = (
-    "train",
-    "tune",
-    "rank",
-    "evaluate",
-    "report",
-    "fuse",
-    "convert",
-    "inspect",
-    "measures",
-    "presets",
-    "demo",
-)
+#: Commands that come first in the help, in the order they are usually needed; others follow in alphabetical order.
+_FIRST: Final = ("train", "tune", "rank", "evaluate", "report", "fuse", "convert", "inspect")
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."
 
 
-class _Commands(TyperGroup):
-    """The group of commands; errors of any of them are one line."""
+class _PlainFlags:
+    """Flags are shown without a type in the help: they take no value."""
+
+    def get_params(self, context: Any) -> Any:
+        """Return the parameters, flags with nothing after their names."""
+        parameters = super().get_params(context)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class _Command(_PlainFlags, TyperCommand):
+    """One command."""
+
+
+class _Commands(_PlainFlags, TyperGroup):
+    """The group of commands; any error is printed as one line."""
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run a command and leave with its exit code."""
@@ -64,7 +72,7 @@ class _Commands(TyperGroup):
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print what the library warns of as a line, once, and keep what other packages say to developers."""
+    """Print each warning of the library as one line, once; warnings of other packages are for developers."""
     printed = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -104,32 +112,46 @@ def _options(
         raise typer.Exit(MISUSED)
 
 
-def _add(name: str) -> None:
-    module = importlib.import_module(f"marginrank.cli.{name}")
+def _find() -> dict[str, ModuleType]:
+    """Return the modules of this folder that are commands, by name, in the order of the help."""
+    found = {}
+    for entry in pkgutil.iter_modules(cli.__path__):
+        if entry.name != "app":
+            module = importlib.import_module(f"{cli.__name__}.{entry.name}")
+            if hasattr(module, "command"):
+                found[entry.name.replace("_", "-")] = module
+    return {name: found[name] for name in sorted(found, key=lambda name: ([*_FIRST, name].index(name), name))}
+
+
+def _add(name: str, module: ModuleType) -> None:
     paragraphs = (inspect.getdoc(module.command) or "").split("\n\n")
     app.command(
         name,
+        cls=_Command,
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
         epilog="\n\n".join(["Examples:", *(f"$ {example}" for example in module.EXAMPLES)]),
     )(flat(module.command))
 
 
-for _name in COMMANDS:
-    _add(_name)
+_MODULES: Final = _find()
+#: Names of all commands, in the order of the help.
+COMMANDS: Final = tuple(_MODULES)
+for _name, _module in _MODULES.items():
+    _add(_name, _module)
 
 
 def main() -> None:
     """Run the command line."""
-    # Queries are dealt out to threads already; more of them for small matrices cost more than they bring.
+    # Queries are spread over threads already; more threads for small matrices only cost time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without ‖ or ± is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no ‖ or ± is no reason to fail
     try:
         app(prog_name="marginrank")
     except SystemExit as end:
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-        # Taking the interpreter apart piece by piece takes a third of a second and brings nothing.
+        # A regular shutdown of the interpreter takes a third of a second.
         os._exit(end.code if isinstance(end.code, int) else FAILED)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from marginrank.reporting.models import feature_records
 from marginrank.words import count, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.model import Model
+
+
+#: Why training ended, in words.
+_STATES: Final[Mapping[str, str]] = {
+    "converged": "converged",
+    "stationary": "stationary",
+    "max_iter": "stopped at the maximum number of iterations",
+    "time_limit": "stopped at the time limit",
+    "callback": "stopped early",
+    "interrupted": "interrupted",
+}
 
 
 def data_line(queries: Queries, paths: Sequence[Path]) -> str:
@@ -33,7 +43,7 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
     name = method.preset or method.measure
     scaled = "" if model.scaling is None else f", scaling {model.scaling}"
     scaled += "" if method.weighting is None else f", weighting {method.weighting}"
-    state = solution.reason if solution.reason in ("converged", "stationary") else f"stopped: {solution.reason}"
+    state = _STATES[solution.reason]
     if health is None:
         return [
             ("method", f"{name}: baseline, {model.form.kind} model{scaled}"),
@@ -65,9 +75,11 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
 
 def weights_text(model: Model, most: int) -> str:
     """Return a table of the largest weights, the curves with the largest spread, or the features split on most."""
+    from marginrank.reporting.models import feature_records  # noqa: PLC0415
+
     rows = feature_records(model)
     if not rows:
-        return f"none to tell apart in a model of the form {model.form.kind!r}"
+        return f"none: the scores of a {model.form.kind} model are not made of features"
     ordered = sorted(rows, key=lambda row: -abs(row["size"]))[:most]
     heads, sign = ["feature", model.form.sized_by], "+" if model.form.kind == "linear" else ""
     if "values" not in rows[0]:

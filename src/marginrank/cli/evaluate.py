@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from marginrank.evaluation.evaluating import Evaluation
 
 EXAMPLES: Final = (
-    "marginrank evaluate test.txt model.marginrank -m ndcg@10 -m ap",
-    "marginrank evaluate test.txt model.marginrank scores.txt --compare",
+    "marginrank evaluate test.txt model.safetensors -m ndcg@10 -m ap",
+    "marginrank evaluate test.txt model.safetensors scores.txt --compare",
 )
 
 

@@ -36,14 +36,16 @@ class Choosing:
         list[Path],
         typer.Option(
             metavar="FILE",
-            help="Validation queries; repeat it for more files.",
+            help="Validation queries; repeat for more files.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
     ] = field(default_factory=list)
     folds: Annotated[
         int | None,
-        typer.Option(help="Instead, the number of cross-validation folds.", show_default="5", rich_help_panel=_PANEL),
+        typer.Option(
+            help="Number of cross-validation folds, instead of --valid.", show_default="5", rich_help_panel=_PANEL
+        ),
     ] = None
     Cs: Annotated[
         str | None,
@@ -54,8 +56,8 @@ class Choosing:
     criterion: Annotated[
         str | None,
         typer.Option(
-            help="The measure that decides, or a mix.",
-            show_default="what is trained for",
+            help="The measure, or mix of measures, to choose by.",
+            show_default="the measure trained for",
             autocompletion=measure_names,
             rich_help_panel=_PANEL,
         ),
@@ -63,7 +65,7 @@ class Choosing:
     policy: Annotated[
         str,
         typer.Option(
-            help="How ties and queries without relevant documents count.",
+            help="How to score ties, and queries without relevant documents.",
             autocompletion=policy_names,
             rich_help_panel=_PANEL,
         ),
@@ -71,7 +73,7 @@ class Choosing:
     rule: Annotated[
         Literal["best", "one-se"],
         typer.Option(
-            help="The highest mean, or the smallest C within one standard error of it.", rich_help_panel=_PANEL
+            help="Choose the best mean, or the smallest C within one standard error of it.", rich_help_panel=_PANEL
         ),
     ] = "best"
 
@@ -96,7 +98,7 @@ class Choosing:
         except ValueError:
             raise Misuse(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
         if not all(0 < value < float("inf") for value in values):
-            raise Misuse(f"--Cs {self.Cs}: every C is a number above 0")
+            raise Misuse(f"--Cs {self.Cs}: every C must be positive")
         return values
 
 
@@ -109,8 +111,13 @@ class Outcome:
     data: str
     valid: str | None
     n_queries: int
-    stopped: bool
+    by_signal: bool
     seconds: float
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or the time limit ended the choice, or a signal the training."""
+        return self.by_signal or (self.selection is not None and not self.selection.complete)
 
     def record(self, out: Path | None) -> dict[str, Any]:
         """Everything for JSON."""
@@ -136,7 +143,8 @@ class Outcome:
     def _stopped(self) -> str:
         trained_on = self.ranker.trained_on_["queries"]
         part = f", trained on {trained_on:,} of {count(self.n_queries, 'query', 'queries')}"
-        return f"by a signal; this is the best model so far{part if trained_on < self.n_queries else ''}"
+        cause = "a signal" if self.by_signal else "the time limit"
+        return f"by {cause}; this is the best model so far{part if trained_on < self.n_queries else ''}"
 
 
 def fit(
@@ -154,7 +162,7 @@ def fit(
     A method without C is trained once, and validation queries say when to stop.
     """
     check_inputs([*data, *choosing.valid])
-    _check_C(C, choosing)
+    _check_one_C(C, choosing)
     method.check()
     choosing.check()
     watch.say("reading")
@@ -165,8 +173,10 @@ def fit(
 
     ranker: BaseRanker = Ranker(**method.parameters(queries.feature_names))
     chosen = _is_chosen(C, choosing, ranker, grid)
+    if method.patience is not None and (chosen or valid is None):
+        raise Misuse("--patience is for one fit with validation queries: give -C and --valid, or leave it out")
     watch.say("training")
-    watch.expect(_n_problems(choosing, grid) if chosen else 1, method.tol)
+    watch.expect(_n_problems(choosing, grid) if chosen else 1, method.gap)
     selection = None
     if chosen:
         selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit)
@@ -218,13 +228,16 @@ def _n_problems(choosing: Choosing, grid: Mapping[str, Sequence[Any]] | None) ->
     return n_settings * n_Cs if choosing.valid else n_settings * n_Cs * (choosing.folds or 5) + 1
 
 
-def _check_C(C: float | None, choosing: Choosing) -> None:
+def _check_one_C(C: float | None, choosing: Choosing) -> None:
     if C is None:
         return
     if not 0 < C < float("inf"):
-        raise Misuse(f"-C {C:g}: C is a number above 0")
-    if choosing.Cs is not None or choosing.folds is not None:
-        raise Misuse("-C is one value; leave it out to choose among --Cs, by --valid or --folds")
+        raise Misuse(f"-C {C:g}: C must be positive")
+    given = {"--Cs": choosing.Cs, "--folds": choosing.folds, "--criterion": choosing.criterion}
+    given |= {"--policy": choosing.policy != "standard" or None, "--rule": choosing.rule != "best" or None}
+    for option, value in given.items():
+        if value is not None:
+            raise Misuse(f"{option} is for choosing C, and -C fixes it; leave out one of them")
 
 
 def _is_chosen(

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.describing import model_facts, weights_text
+from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.errors import DataError
-from marginrank.reporting.models import feature_records, trace_records
 from marginrank.words import facts
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
 
-EXAMPLES: Final = ("marginrank inspect model.marginrank --top 5", "marginrank inspect train.txt")
+EXAMPLES: Final = ("marginrank inspect model.safetensors --top 5", "marginrank inspect train.txt")
 _MOST_NAMES: Final = 12
 
 
@@ -27,27 +27,36 @@ def command(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A model, judged data, TREC judgements or a TREC run.")],
     reading: Reading,
     output: Output,
-    top: Annotated[int, typer.Option(min=0, help="Features of a model to show, the largest first.")] = 10,
+    top: Annotated[
+        int | None, typer.Option(min=0, help="Of a model, show this many features, largest first.", show_default="10")
+    ] = None,
     fingerprint: Annotated[
-        bool, typer.Option("--fingerprint", help="Of data, the fingerprint that models trained on it carry.")
+        bool, typer.Option("--fingerprint", help="Of data, show the fingerprint that models trained on it have.")
     ] = False,
 ) -> None:
-    """Show what a model or a data set is made of.
+    """Describe a model or a data set.
 
-    Of a model: the method, C, the certificate, the largest weights or step functions, and how C was chosen. Of data:
-    counts, grades, and what may be wrong with it.
+    For a model: the method, C, the certificate, the largest weights or curves, and how C was chosen. For data: counts,
+    grades, and possible problems.
     """
     from marginrank.model_file import is_model  # noqa: PLC0415
 
     check_inputs([path])
     if is_model(path):
-        output.result(*_model(path, top))
+        if fingerprint:
+            raise Misuse("--fingerprint is for data; a model always shows that of its training data")
+        if reading != Reading():
+            raise Misuse(f"options for reading data have no place here: {path.name} is a model; leave them out")
+        output.result(*_model(path, 10 if top is None else top))
     else:
+        if top is not None:
+            raise Misuse(f"--top is for models, and {path.name} is data; leave it out")
         output.result(*_data(path, reading, fingerprint))
 
 
 def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
     from marginrank.fusion.learned import load_any  # noqa: PLC0415
+    from marginrank.reporting.models import feature_records, trace_records  # noqa: PLC0415
     from marginrank.tuning import selection_table  # noqa: PLC0415
 
     kind, model = load_any(path)

@@ -1,23 +1,27 @@
-"""What is trained: the parameters of `Ranker` as options."""
+"""What to train: the parameters of `Ranker`, and of its loss, bound, scorer and solver, as options."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from marginrank.cli.completion import measure_names, preset_names
 from marginrank.cli.failures import Misuse
 
+if TYPE_CHECKING:
+    from marginrank.methods.presets import Method as ParsedMethod
+
 _METHOD: Final = "Method"
 _SCORER: Final = "Scorer"
 _SOLVER: Final = "Solver"
-#: Options of the additive scorer, of the linear scorer, and of the tight bound.
+#: Options of the additive scorer, of the linear scorer, of the tight bound, and of all methods that minimise a loss.
 _OF_ADDITIVE: Final = ("bins", "spacing", "shape", "monotone")
 _OF_LINEAR: Final = ("nonnegative", "nonnegative_feature")
 _OF_TIGHT: Final = ("start", "start_C", "anneal")
+_OF_LOSSES: Final = ("bound", *_OF_TIGHT, "solver", "tol", "max_iter")
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,14 @@ class Method:
     groups: Annotated[
         Literal["auto", "ignore"],
         typer.Option(
-            help="Whether methods with the dorm map train for rankings with each document group at most once.",
+            help="auto: losses with a cutoff and the dorm map train for rankings with one document of each group.",
             rich_help_panel=_METHOD,
         ),
     ] = "auto"
     bound: Annotated[
         Literal["hinge", "tight", "auto"] | None,
         typer.Option(
-            help="hinge is convex; tight is closer to the measure.",
+            help="hinge is convex; tight is closer to the measure; auto is tight where the hinge is minimal at w = 0.",
             show_default="by preset, else auto",
             rich_help_panel=_METHOD,
         ),
@@ -70,17 +74,21 @@ class Method:
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
         typer.Option(
-            help="Where the tight bound begins and stays near.", show_default="by preset", rich_help_panel=_METHOD
+            help="The method whose weights the tight bound starts from and stays close to.",
+            show_default="by preset, else ranksvm",
+            rich_help_panel=_METHOD,
         ),
     ] = None
     start_C: Annotated[  # noqa: N815
         float | None,
-        typer.Option("--start-C", help="C of that start.", show_default="100", rich_help_panel=_METHOD),
+        typer.Option("--start-C", help="C of the start.", show_default="100", rich_help_panel=_METHOD),
     ] = None
     anneal: Annotated[
         int | None,
         typer.Option(
-            help="Iterations over which the tight bound replaces the hinge.", show_default="0", rich_help_panel=_METHOD
+            help="Number of iterations over which the tight bound replaces the hinge.",
+            show_default="0",
+            rich_help_panel=_METHOD,
         ),
     ] = None
     scorer: Annotated[
@@ -91,7 +99,8 @@ class Method:
         ),
     ] = "linear"
     bins: Annotated[
-        int | None, typer.Option(help="Maximum bins per feature.", show_default="255", rich_help_panel=_SCORER)
+        int | None,
+        typer.Option(help="Maximum number of bins per feature.", show_default="255", rich_help_panel=_SCORER),
     ] = None
     spacing: Annotated[
         Literal["mixed", "quantile", "even"] | None,
@@ -99,13 +108,13 @@ class Method:
     ] = None
     shape: Annotated[
         Literal["steps", "lines"] | None,
-        typer.Option(help="Step functions or piecewise linear.", show_default="steps", rich_help_panel=_SCORER),
+        typer.Option(help="Step functions, or piecewise linear curves.", show_default="steps", rich_help_panel=_SCORER),
     ] = None
     monotone: Annotated[
         list[str],
         typer.Option(
             metavar="FEATURE=increasing",
-            help="Curves that only rise, or fall (decreasing); repeat it, or leave out FEATURE= for all.",
+            help="Make a curve increasing or decreasing; repeat for more features, leave out FEATURE= for all.",
             show_default=False,
             rich_help_panel=_SCORER,
         ),
@@ -117,46 +126,54 @@ class Method:
         list[str],
         typer.Option(
             metavar="NAME",
-            help="No negative weight for this feature, by name or number from 0; repeat it for more.",
+            help="No negative weight for this feature (name, or number from 0); repeat for more.",
             show_default=False,
             rich_help_panel=_SCORER,
         ),
     ] = field(default_factory=list)
     scaling: Annotated[
         Literal["auto", "none", "standard", "query-minmax", "query-standard", "query-percentile"],
-        typer.Option(help="Scaling of the features, inside the model.", rich_help_panel=_SCORER),
+        typer.Option(help="Scaling of the features; it is part of the model.", rich_help_panel=_SCORER),
     ] = "auto"
     solver: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="auto, bundle, newton, frank-wolfe, n-slack, subgradient or cccp, with options such as "
-            "'bundle(idle=10)'.",
+            help="auto, bundle, newton, frank-wolfe, n-slack, subgradient or cccp; with options, 'bundle(idle=10)'.",
+            show_default="auto",
             rich_help_panel=_SOLVER,
         ),
-    ] = "auto"
+    ] = None
     tol: Annotated[
-        float, typer.Option(help="Gap to the optimum, relative to the objective.", rich_help_panel=_SOLVER)
-    ] = 1e-4
-    max_iter: Annotated[int, typer.Option(help="Maximum number of iterations.", rich_help_panel=_SOLVER)] = 1000
+        float | None,
+        typer.Option(
+            help="Gap at which to stop, relative to the objective.",
+            show_default="1e-4 for auto",
+            rich_help_panel=_SOLVER,
+        ),
+    ] = None
+    max_iter: Annotated[
+        int | None,
+        typer.Option(help="Maximum number of iterations.", show_default="by solver", rich_help_panel=_SOLVER),
+    ] = None
     time_limit: Annotated[
         float | None,
-        typer.Option(help="Maximum seconds of training.", show_default=False, rich_help_panel=_SOLVER),
+        typer.Option(help="Maximum number of seconds.", show_default=False, rich_help_panel=_SOLVER),
     ] = None
     patience: Annotated[
         int | None,
         typer.Option(
-            help="With -C and --valid, iterations without an improvement after which training stops.",
-            show_default="10, for baselines 50",
+            help="With -C and --valid, stop after this many iterations without an improvement.",
+            show_default="10; 50 for baselines",
             rich_help_panel=_SOLVER,
         ),
     ] = None
-    random_state: Annotated[int, typer.Option(help="Seed.", rich_help_panel=_SOLVER)] = 0
-    n_jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores", rich_help_panel=_SOLVER)] = (
-        None
-    )
+    random_state: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_SOLVER)] = 0
+    n_jobs: Annotated[
+        int | None, typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=_SOLVER)
+    ] = None
 
     def check(self) -> None:
-        """Refuse what can be refused before any data is read."""
+        """Refuse options that are wrong, or mean nothing beside the others, before any data is read."""
         if self.preset is not None and self.measure is not None:
             raise Misuse("give --preset or --measure, not both")
         if self.feature_map is not None and self.measure is None:
@@ -165,14 +182,21 @@ class Method:
             self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
         if self.scorer != "linear":
             self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
+        if self.nonnegative and self.nonnegative_feature:
+            raise Misuse("--nonnegative is for all features; leave out --nonnegative-feature")
         if self.bound in ("hinge", "auto"):
             self._refuse(_OF_TIGHT, "goes with --bound tight")
+        if self._method().baseline is not None:
+            self._refuse(_OF_LOSSES, f"is for methods with a loss, and {self.preset} is a baseline; leave it out")
+        if self.groups == "ignore" and not _uses_groups(self._method().loss):
+            raise Misuse("--groups ignore is for losses with a cutoff and the dorm map; others never use groups")
         _directions(self.monotone, None)
         self.parameters(None)
 
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
-            if getattr(self, name) not in (None, False, []):
+            value = getattr(self, name)
+            if value is not None and value is not False and value != []:
                 raise Misuse(f"--{name.replace('_', '-')} {why}")
 
     def parameters(self, names: Sequence[str] | None) -> dict[str, Any]:
@@ -189,23 +213,37 @@ class Method:
         }
         return {**self._trained(), **parameters}
 
-    def _trained(self) -> dict[str, Any]:
-        """What to train: a name, or the loss that options make of it."""
-        from marginrank.methods.presets import loss_for, parse_preset  # noqa: PLC0415
+    @property
+    def gap(self) -> float:
+        """The gap, relative to the objective, at which training stops."""
+        tol: float = self._solver().tol
+        return tol
+
+    def _method(self) -> ParsedMethod:
+        from marginrank.methods import presets  # noqa: PLC0415
 
         if self.measure is not None:
-            loss = loss_for(self.measure, self.feature_map)
-            return {"loss": _ignoring_groups(loss) if self.groups == "ignore" else loss}
-        method = None if self.preset is None else parse_preset(self.preset)
-        if method is None or method.loss is None or self.groups == "auto":
+            return presets.Method(presets.loss_for(self.measure, self.feature_map))
+        return presets.parse_preset(self.preset or presets.DEFAULT)
+
+    def _trained(self) -> dict[str, Any]:
+        """What to train: a name, or the loss that options make of it."""
+        loss = self._method().loss
+        if loss is None or (self.measure is None and self.groups == "auto"):
             return {"method": self.preset}
-        return {"loss": _ignoring_groups(method.loss), "bound": method.bound}
+        return {"loss": loss.with_params(groups="ignore") if self.groups == "ignore" else loss}
 
     def _bound(self) -> Any:
+        """Return the bound asked for; what is not asked for is that of the preset."""
         from marginrank.methods.tight import Tight  # noqa: PLC0415
 
         given = {name: getattr(self, name) for name in _OF_TIGHT if getattr(self, name) is not None}
-        return Tight(**given) if given else self.bound
+        of_preset = self._method().bound
+        if self.bound == "tight" or given:
+            return (of_preset if isinstance(of_preset, Tight) else Tight()).with_params(**given)
+        if self.bound is None and self.groups == "ignore":
+            return of_preset
+        return self.bound
 
     def _scorer(self, names: Sequence[str] | None) -> Any:
         from marginrank.scorers.additive import Additive  # noqa: PLC0415
@@ -224,12 +262,21 @@ class Method:
     def _solver(self) -> Any:
         from marginrank.solvers.base import parse_solver  # noqa: PLC0415
 
-        return parse_solver(self.solver).with_params(tol=self.tol, max_iter=self.max_iter)
+        given = {"tol": self.tol, "max_iter": self.max_iter}
+        solver = parse_solver(self.solver or "auto")
+        return solver.with_params(**{name: value for name, value in given.items() if value is not None})
 
 
-def _ignoring_groups(loss: Any) -> Any:
-    """Return a loss that does not use document groups; one that never does is returned as it is."""
-    return loss.with_params(groups="ignore") if "groups" in loss.get_params() else loss
+def _uses_groups(loss: Any) -> bool:
+    """Whether a loss can be restricted to one document of each group."""
+    from marginrank.losses.assigned import takes_groups  # noqa: PLC0415
+    from marginrank.losses.feature_maps import parse_map  # noqa: PLC0415
+    from marginrank.measures import parse_measure  # noqa: PLC0415
+
+    known = {} if loss is None else loss.get_params()
+    if "groups" not in known:
+        return False
+    return "measure" not in known or takes_groups(parse_measure(loss.measure), parse_map(loss.feature_map))
 
 
 def _directions(words: Sequence[str], names: Sequence[str] | None) -> str | dict[int | str, str] | None:

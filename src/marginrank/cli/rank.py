@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from marginrank.typing import FloatArray
 
 EXAMPLES: Final = (
-    "marginrank rank model.marginrank test.txt -o scores.txt",
-    "marginrank rank model.marginrank test.txt --k 3",
+    "marginrank rank model.safetensors test.txt -o scores.txt",
+    "marginrank rank model.safetensors test.txt --k 3",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from marginrank.estimator import BaseRanker
 
 _PANEL: Final = "Reading"
-_TEXT: Final = ("dtype", "missing", "first_index", "n_features", "regroup")
-_TABLE: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
-#: Which options each kind of file takes, and what to call the kind.
-_KINDS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
-    "letor": ("text", _TEXT),
-    "table": ("a table", _TABLE),
-    "npz": ("a NumPy archive", ("missing",)),
-    "binary": ("a binary query set", ()),
-    "qrels": ("TREC judgements", ()),
-    "run": ("a TREC run", ()),
-}
 
 
 @dataclass(frozen=True)
@@ -109,25 +98,17 @@ class Reading:
     def options_of(self, path: Path, missing: str | None = None) -> dict[str, Any]:
         """What the reader of such a file takes; refuse what was asked for and has no place there."""
         from marginrank.data.formats import recognize  # noqa: PLC0415
+        from marginrank.data.registry import all_formats  # noqa: PLC0415
 
-        kind = recognize(path)
-        name, known = _KINDS[kind]
+        kind = all_formats()[recognize(path)]
         given = {key: value for key, value in vars(self).items() if value or (value is not False and value == 0)}
         for key in given:
-            if key not in known:
+            if key not in kind.options:
                 option = "--feature" if key == "features" else f"--{key.replace('_', '-')}"
-                raise Misuse(f"{option} has no place here: {path.name} is {name}; leave it out")
-        if missing is not None and "missing" in known:
+                raise Misuse(f"{option} has no place here: {path.name} is {kind.title}; leave it out")
+        if missing is not None and "missing" in kind.options:
             given.setdefault("missing", missing)
-        if kind == "npz" and "missing" in given:
-            return {"allow_nan": _keeps_nan(given["missing"])}
         return given
-
-
-def _keeps_nan(missing: str) -> bool:
-    if missing not in ("error", "nan"):
-        raise Misuse(f"--missing {missing} is for text and tables; a NumPy archive takes error or nan")
-    return missing == "nan"
 
 
 def load_ranker(path: Path) -> BaseRanker:

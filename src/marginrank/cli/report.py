@@ -16,8 +16,8 @@ from marginrank.errors import DataError
 from marginrank.words import count
 
 EXAMPLES: Final = (
-    "marginrank report test.txt model.marginrank -o model.html",
-    "marginrank report test.txt model.marginrank scores.txt -m ndcg@5 -m ap --baseline scores",
+    "marginrank report test.txt model.safetensors -o model.html",
+    "marginrank report test.txt model.safetensors scores.txt -m ndcg@5 -m ap --baseline scores",
 )
 
 

@@ -15,8 +15,8 @@ from marginrank.cli.reading import Reading
 from marginrank.cli.watching import Watch
 
 EXAMPLES: Final = (
-    "marginrank train train.txt --valid valid.txt -o model.marginrank",
-    "marginrank train train.txt --preset svmndcg@5 -C 10 -o ndcg.marginrank",
+    "marginrank train train.txt --valid valid.txt -o model.safetensors",
+    "marginrank train train.txt --preset svmndcg@5 -C 10 -o ndcg.safetensors",
 )
 
 
@@ -33,7 +33,7 @@ def command(
         float | None,
         typer.Option(
             "-C",
-            help="One C instead of a choice; then --valid decides when to stop.",
+            help="Train with this C instead of choosing one; --valid then decides when to stop.",
             show_default=False,
             rich_help_panel="Choosing",
         ),
@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Train a ranker for a measure and write the model.
 
-    Without -C, ten values are tried and the best on --valid is kept, or without --valid the best in 5 folds. Ctrl-C
-    ends training with the best model so far.
+    Without -C, ten values of C are tried, and the best is chosen on the validation queries, or by 5-fold
+    cross-validation. Ctrl-C stops training and writes the best model so far.
     """
     check_outputs([out], inputs=[*data, *choosing.valid], force=force)
     with Watch(quiet=output.quiet) as watch:

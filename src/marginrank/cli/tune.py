@@ -35,7 +35,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME=A,B,...",
-            help="Another parameter of the ranker and its values; repeat it for more.",
+            help="Another parameter of the ranker and its values; repeat for more parameters.",
             show_default=False,
             rich_help_panel="Choosing",
         ),
@@ -49,14 +49,15 @@ def command(
     plot: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw the criterion against C.", show_default=False, rich_help_panel="Output"
+            metavar="FILE", help="Plot the criterion against C.", show_default=False, rich_help_panel="Output"
         ),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Try values of C, and of other parameters, on queries that are not trained on.
+    """Choose C, and other parameters, on validation queries or by cross-validation.
 
-    Prints the table of all that was tried; with -o the best is trained and written as by `marginrank train`.
+    Prints the value of the criterion for every setting. With -o, the model trained with the best setting is written.
+    Ctrl-C stops the search and prints the settings tried so far.
     """
     check_outputs([out, plot], inputs=[*data, *choosing.valid], force=force)
     values = parse_grid(grid or [])
@@ -69,17 +70,17 @@ def command(
     if plot is not None and outcome.selection is not None:
         with whole(plot, force=force) as place:
             outcome.selection.plot(place)
-    text = str(outcome.selection or "stopped before anything was chosen") if output.quiet else outcome.text(out)
+    text = str(outcome.selection) if output.quiet else outcome.text(out)
     output.result({**outcome.record(out), "plot": plot}, text)
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a kind of picture that cannot be drawn, before any work is done."""
+    """Refuse a format that plots cannot have, before any work is done."""
     from marginrank.plots import new_figure  # noqa: PLC0415
 
     known = new_figure(1.0, 1.0).canvas.get_supported_filetypes()
     if path.suffix.lower().lstrip(".") not in known:
-        raise Misuse(f"--plot {path}: pictures are {', '.join(sorted(known))}; give one of these suffixes")
+        raise Misuse(f"--plot {path}: unknown suffix; plots can be {', '.join(sorted(known))}")
 
 
 def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:

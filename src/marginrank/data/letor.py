@@ -18,9 +18,11 @@ from marginrank.data.files import Paths, line_blocks, list_paths
 from marginrank.data.group_sizes import file_beside, read_sizes
 from marginrank.data.grouping import check_sizes, group_by_id, offsets_from_sizes
 from marginrank.data.letor_block import EXTRA_QID, MISSING_QID, Block, Options, parse_block
+from marginrank.data.letor_writer import write_letor
 from marginrank.data.missing import Missing, fill_missing
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import Queries
+from marginrank.data.registry import Format
 from marginrank.errors import DataError
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
@@ -266,3 +268,15 @@ def _as_ids(names: Iterable[str]) -> AnyArray:
     """Whole numbers where every id is one, text otherwise."""
     words = list(names)
     return np.array([int(word) for word in words] if all(map(_WHOLE_NUMBER.match, words)) else words)
+
+
+FORMATS = (
+    Format(
+        "letor",
+        "text",
+        read_letor,
+        ("dtype", "missing", "first_index", "n_features", "regroup"),
+        write=write_letor,
+        writes=(".txt", ".letor", ".svm"),
+    ),
+)

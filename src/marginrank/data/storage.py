@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from marginrank.data.files import Paths, list_paths
 from marginrank.data.grouping import check_offsets
 from marginrank.data.queries import Queries
+from marginrank.data.registry import Format
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray
 
@@ -243,3 +245,27 @@ def _sparse_from(arrays: Mapping[str, AnyArray], n_features: int | None) -> sp.c
         raise ValueError("X.indptr must not fall")
     width = n_features if n_features is not None else int(indices.max()) + 1 if indices.size else 0
     return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
+
+
+def _read_folders(paths: Paths) -> Queries:
+    return Queries.concatenate([read_binary(path) for path in list_paths(paths)])
+
+
+def _read_archives(paths: Paths, *, missing: str = "error", allow_nan: bool = False) -> Queries:
+    if missing not in ("error", "nan"):
+        raise ValueError(f"missing is {missing!r}; a NumPy archive takes 'error' or 'nan'")
+    keep = allow_nan or missing == "nan"
+    return Queries.concatenate([read_npz(path, allow_nan=keep) for path in list_paths(paths)])
+
+
+FORMATS = (
+    Format(
+        "binary",
+        "a binary query set",
+        _read_folders,
+        is_folder=lambda path: (path / HEADER).is_file(),
+        write=write_binary,
+        writes=(".queries",),
+    ),
+    Format("npz", "a NumPy archive", _read_archives, ("missing",), (".npz",)),
+)

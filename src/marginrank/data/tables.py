@@ -14,6 +14,7 @@ import numpy.typing as npt
 from marginrank.data.files import Paths, list_paths
 from marginrank.data.missing import Missing, check_missing, fill_missing
 from marginrank.data.queries import Queries, feature_dtype
+from marginrank.data.registry import Format
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -206,3 +207,16 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
         raise DataError(f"feature name {repeated[0]!r} stands more than once; give each column a name of its own")
     columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
     parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), path)
+
+
+FORMATS = (
+    Format(
+        "table",
+        "a table",
+        read_table,
+        ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features"),
+        (".parquet", ".pq", ".arrow", ".feather", ".ipc"),
+        write=write_parquet,
+        writes=(".parquet",),
+    ),
+)

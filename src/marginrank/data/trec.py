@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from marginrank.data.files import Paths, create_text, line_blocks, list_paths
 from marginrank.data.grouping import group_by_id
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import Queries
+from marginrank.data.registry import Format
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
+#: What stands after the grade in LETOR text, and after the topic in none of these files.
+_AFTER_A_GRADE = re.compile(rb"qid:|[0-9]+:|#", re.IGNORECASE)
 _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\s]")
 
 
@@ -251,3 +255,17 @@ def _refuse_repeated(
         if row < len(lines):
             raise DataError(problem, path=path, line=int(lines[row]))
         row -= len(lines)
+
+
+def _is_qrels(words: Sequence[bytes]) -> bool:
+    return len(words) == 4 and not _AFTER_A_GRADE.match(words[1])
+
+
+def _is_run(words: Sequence[bytes]) -> bool:
+    return len(words) >= 6 and not _AFTER_A_GRADE.match(words[1])
+
+
+FORMATS = (
+    Format("qrels", "TREC judgements", read_qrels, matches=_is_qrels),
+    Format("run", "a TREC run", read_run, matches=_is_run),
+)

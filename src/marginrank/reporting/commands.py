@@ -27,13 +27,13 @@ class Sources:
 class Commands:
     """Command lines, fit for a shell.
 
-    >>> commands = Commands(Sources("my test.txt", {"a": "a.marginrank"}), ("ap",), "trec", k=2)
+    >>> commands = Commands(Sources("my test.txt", {"a": "a.safetensors"}), ("ap",), "trec", k=2)
     >>> commands.means()
-    "marginrank evaluate 'my test.txt' a.marginrank -m ap --policy trec --intervals"
+    "marginrank evaluate 'my test.txt' a.safetensors -m ap --policy trec --intervals"
     >>> commands.curve()
-    "marginrank evaluate 'my test.txt' a.marginrank -m ndcg@1 -m ndcg@2 --policy trec"
+    "marginrank evaluate 'my test.txt' a.safetensors -m ndcg@1 -m ndcg@2 --policy trec"
     >>> commands.ranking("a")
-    "marginrank rank a.marginrank 'my test.txt' --k 2"
+    "marginrank rank a.safetensors 'my test.txt' --k 2"
 
     Args:
         sources: The files.

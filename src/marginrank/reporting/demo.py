@@ -74,8 +74,8 @@ def certificate(ranker: Ranker) -> str:
     """Say in a line how far from the optimum the weights can be."""
     share = ranker.gap_ / ranker.objective_
     return (
-        f"{ranker.preset or ranker.measure}: objective {ranker.objective_:.4f}, at most {100 * share:.3f} % above the "
-        f"optimum, after {ranker.solution_.passes:.0f} passes over the data"
+        f"{ranker.model_.method.preset or ranker.measure_}: objective {ranker.objective_:.4f}, at most "
+        f"{100 * share:.3f} % above the optimum, after {ranker.solution_.passes:.0f} passes over the data"
     )
 
 

@@ -1,0 +1,49 @@
+"""File formats: every module of this folder with a tuple ``FORMATS`` declares some, and nothing else lists them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Args:
+        name: The name that `marginrank.data.formats.recognize` returns.
+        title: What to call such a file in messages.
+        read: Reads a list of files; returns `Queries`, `Qrels` or a `Run`.
+        options: Options of ``read`` that the command line offers.
+        suffixes: Files with these suffixes have this format.
+        matches: Of text with any other suffix, whether the words of its first line are in this format.
+        is_folder: Whether a folder has this format.
+        write: Writes `Queries`; None for a format that is only read.
+        writes: Suffixes of the files that ``write`` writes.
+    """
+
+    name: str
+    title: str
+    read: Callable[..., Any]
+    options: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    matches: Callable[[Sequence[bytes]], bool] | None = None
+    is_folder: Callable[[Path], bool] | None = None
+    write: Callable[[Path, Any], None] | None = None
+    writes: tuple[str, ...] = ()
+
+
+@cache
+def all_formats() -> dict[str, Format]:
+    """Return every format by name."""
+    package = importlib.import_module("marginrank.data")
+    formats: list[Format] = []
+    for module in pkgutil.iter_modules(package.__path__):
+        if not module.name.endswith("kernel"):
+            formats += getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "FORMATS", ())
+    return {one.name: one for one in formats}
