@@ -155,6 +155,14 @@ def test_grades_are_refused_where_gains_overflow():
         parse_measure("err").value([5])
 
 
+@every_measure
+def test_the_depth_is_the_last_rank_with_a_discount(measure):
+    if measure.depth is not None and measure.discounts(1) is not None:
+        discounts = measure.discounts(measure.depth + 2)
+        assert discounts[measure.depth - 1] > 0
+        assert not discounts[measure.depth :].any()
+
+
 def test_toy_tables_of_yue():
     """YUE-02 and YUE-03: Tables 1 to 4 of Yue et al. (SIGIR 2007)."""
     relevant = np.array([1, 0, 0, 0, 0, 1, 1, 0])

@@ -49,6 +49,7 @@ def test_odd_spellings_are_understood(spelling, normal):
         ("ndcg@", "cannot read measure 'ndcg@'; spell it like ap, ndcg@10 or rbp(p=0.8)"),
         ("", "cannot read measure ''"),
         ("ndcg@0", "ndcg@0: the cutoff @k is a whole number from 1 on"),
+        ("ndcg@2147483648", "ndcg@2147483648: the cutoff @k is a whole number from 1 on"),
         ("p", "'p': p needs a cutoff, for example p@10"),
         ("wta@3", "'wta@3': wta has no parameter 'k'; it has none"),
         ("ap(grade=2)", "'ap(grade=2)': ap has no parameter 'grade'; it has @k, rel"),
