@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import get_args
 
@@ -239,6 +240,14 @@ def test_the_last_iteration_allowed_is_the_last(name, most):
     found = make(name, tol=0, max_iter=most).minimize(problem, C, np.full(6, 0.5))
     assert (found.n_iter, found.reason) == (most, "max_iter") or found.reason == "stationary"
     assert found.primal == pytest.approx(objective(problem, found.theta), rel=1e-12)
+
+
+@every_solver
+def test_passes_are_what_was_asked_of_the_risk(name):
+    problem = Hinges(d=6, spread=30.0)
+    found = make(name, tol=1e-4).minimize(problem, C)
+    assert found.passes == pytest.approx(problem.cost)
+    assert all(before.passes < after.passes for before, after in pairwise(found.trace[:3]))
 
 
 @every_solver
