@@ -2,13 +2,14 @@
 Curves with a monotone constraint
 =================================
 
-One curve per feature instead of one weight. Here relevance rises with clicks and is highest at a middle length.
+One curve per feature instead of one weight. Here relevance increases with clicks and is highest for a medium length.
 """
 
 import numpy as np
 
 from marginrank import Queries, Ranker
 from marginrank.plots import plot_shapes
+from marginrank.scorers import Additive
 
 rng = np.random.default_rng(0)
 n = 200 * 20
@@ -20,12 +21,12 @@ queries = Queries.from_arrays(
 train, test = queries.split(0.5, 0.5)
 
 # %%
-# A line per feature cannot do it; curves can.
+# A weight cannot express that a medium length is best; a curve can.
 linear = Ranker("svmmap", C=10.0).fit(train)
-curves = Ranker("svmmap", scorer="additive", monotone={"clicks": "increasing"}, C=10.0).fit(train)
+curves = Ranker("svmmap", scorer=Additive(monotone={"clicks": "increasing"}), C=10.0).fit(train)
 print(f"linear   {linear.score(test):.3f}")
 print(f"additive {curves.score(test):.3f}")
 
 # %%
-# The curve of clicks never falls.
+# The curve of clicks is increasing.
 plot_shapes(curves.shapes(), "curves.png")

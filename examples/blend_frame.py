@@ -2,14 +2,13 @@
 Blend BM25, vector similarity and clicks
 ========================================
 
-A frame with one row per judged document holds three scores. One weight per score is learned for NDCG@10.
+A frame has one row per judged document, with three scores. One weight per score is learned for NDCG@10.
 """
 
 import numpy as np
 import pandas as pd
 
-from marginrank import Ranker, evaluate
-from marginrank.data import from_frame
+from marginrank import Ranker, evaluate, from_frame
 
 # %%
 # Generate 200 queries with 15 judged documents each.
@@ -31,7 +30,7 @@ frame = pd.DataFrame(
 # Split by query, train, and compare with each score on its own.
 queries = from_frame(frame, qid="query", grade="grade", document_id="document")
 train, test = queries.split(0.5, 0.5)
-ranker = Ranker(measure="ndcg@10", scaling="standard", C=10.0).fit(train)
+ranker = Ranker("ndcg@10").fit(train)
 
 for column, name in enumerate(test.feature_names):
     print(f"{name:8} {evaluate(test, test.X[:, column]).mean['ndcg@10']:.3f}")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Train, evaluate and rank from the command line, on data made up by the first step.
+# Train, evaluate and rank from the command line, on generated data.
 set -eu
 
 awk 'BEGIN {

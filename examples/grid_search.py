@@ -2,7 +2,7 @@
 Pipelines and grid search
 =========================
 
-`Ranker` is a scikit-learn estimator. With metadata routing, ``qid`` reaches the ranker, its score and the splitter.
+`Ranker` is a scikit-learn estimator. With metadata routing, ``qid`` is passed to the ranker and its score.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ y = rng.integers(0, 2, n)
 X = y[:, None] + rng.normal(0, [1.0, 20.0, 3.0], (n, 3))
 
 # %%
-# Folds are made of whole queries, so the splitter takes the query ids as groups.
+# Folds consist of whole queries, so the query ids are the groups of the splitter.
 ranker = Ranker("svmmap").set_fit_request(qid=True).set_score_request(qid=True)
 search = GridSearchCV(
     make_pipeline(StandardScaler(), ranker),

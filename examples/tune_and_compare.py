@@ -2,7 +2,7 @@
 Choose C and test the difference
 ================================
 
-Choose C by cross-validation, then ask whether the ranker beats the best single feature by more than chance.
+Choose C by cross-validation, then test whether the ranker is significantly better than the best single feature.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ train, test = queries.split(0.5, 0.5)
 
 # %%
 # The folds are made of whole queries.
-selection = tune(Ranker(measure="ndcg@10"), train, folds=5)
+selection = tune(Ranker("ndcg@10"), train, folds=5)
 print(selection)
 
 # %%

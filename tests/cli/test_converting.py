@@ -54,7 +54,7 @@ def test_columns_of_a_table_are_named(run, folder):
 
 def test_what_exists_is_replaced_only_by_force(run, fails):
     assert run("convert", "train.txt", "new.queries").code == 0
-    assert "new.queries: exists" in fails("convert", "valid.txt", "new.queries", code=1)
+    assert "new.queries: already exists" in fails("convert", "valid.txt", "new.queries", code=1)
     assert run("convert", "valid.txt", "new.queries", "--force").code == 0
     assert len(read_queries("new.queries")) == 20
     assert run("convert", "train.txt", "test.txt", "--force").code == 0
@@ -66,10 +66,10 @@ def test_what_exists_is_replaced_only_by_force(run, fails):
     [
         (["train.txt"], "SRC DST", 2),
         (["train.txt", "new.xls"], "error: new.xls: unknown suffix '.xls'", 1),
-        (["train.txt", "train.txt", "--force"], "input and output at once", 1),
+        (["train.txt", "train.txt", "--force"], "both input and output", 1),
         (["nowhere.txt", "new.queries"], "nowhere.txt: no such file", 1),
         (["train.txt", "nowhere/new.queries"], "nowhere: no such folder", 1),
-        (["train.txt", "new.txt", "--grade", "y"], "--grade has no place here", 2),
+        (["train.txt", "new.txt", "--grade", "y"], "--grade does not apply", 2),
     ],
 )
 def test_converting_refuses_what_makes_no_sense(fails, words, said, code):
@@ -127,7 +127,7 @@ def test_a_new_file_format_is_one_new_file(run, fails, folder, upside_down):
     assert run("inspect", "turned.down", "--dtype", "float64", "--json").json["feature_type"] == "float64"
     assert run("train", "turned.down", "-C", "1", "-o", "new.safetensors").code == 0
     error = fails("inspect", "turned.down", "--qid", "q", code=2)
-    assert "--qid has no place here: turned.down is text from below" in error
+    assert "--qid does not apply: turned.down is text from below" in error
     assert ".down" in fails("convert", "train.txt", "new.xls", code=1)
 
 

@@ -126,7 +126,7 @@ def test_systems_of_the_same_name_are_called_by_their_paths(run, folder):
         (["test.txt", "model.safetensors", "scores.txt", "--compare", "--baseline", "bm25"], "known: model, scores", 2),
         (["test.txt", "model.safetensors", "-o", "new.tsv"], "--per-query", 2),
         (["test.txt", "model.safetensors", "model.safetensors"], "given twice", 1),
-        (["test.txt", "valid.txt"], "valid.txt: this is no system", 1),
+        (["test.txt", "valid.txt"], "valid.txt: this is not a system", 1),
         (["valid.txt", "scores.txt", "--depth", "0"], "--depth", 2),
         (["train.txt", "scores.txt"], "scores.txt: scores", 1),
         (["nowhere.txt", "scores.txt"], "nowhere.txt: no such file", 1),
@@ -140,7 +140,7 @@ def test_evaluation_refuses_what_makes_no_sense(fails, words, said, code):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "an empty file"),
+        ("", "this file is empty"),
         ("0.5\nx\n", "bad.txt:2: 'x' is not a score"),
         ("0.5\n\n0.1\n", "bad.txt:2: '' is not a score"),
         ("0.5\nnan\n", "bad.txt:2: 'nan' is not a score"),

@@ -37,6 +37,7 @@ def test_trials_only_compare(run, fails, folder):
     assert len(done.json["per_trial"]["learned"]) == 3
     assert "weights" not in done.json
     assert "leave out --out" in fails(*RUNS, "--trials", "3", "-o", "x.run", code=2)
+    assert "--sizes goes with --trials" in fails(*RUNS, "--sizes", "10,5,10", code=2)
     assert "give three numbers" in fails(*RUNS, "--trials", "3", "--sizes", "10", code=2)
 
 
@@ -75,9 +76,22 @@ def test_a_model_of_runs_is_no_ranker(run, fails, folder):
         assert "blend.safetensors: this model combines runs; use `marginrank fuse" in fails(*words, code=1)
 
 
-@pytest.mark.parametrize("extra", [(), ("-o", "x.run", "--qrels", "judged.qrels"), ("-o", "x.run", "--trials", "2")])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        (),
+        ("-o", "x.run", "--qrels", "judged.qrels"),
+        ("-o", "x.run", "--trials", "2"),
+        ("-o", "x.run", "--kinds", "rrf"),
+        ("-o", "x.run", "--preset", "svmauc"),
+        ("-o", "x.run", "--measure", "ndcg@10"),
+        ("-o", "x.run", "--scorer", "additive"),
+        ("-o", "x.run", "--negative"),
+        ("-o", "x.run", "--ranks"),
+    ],
+)
 def test_apply_goes_with_an_output_alone(fails, folder, extra):
-    assert "--apply combines runs by a model" in fails(*PAIR, "--apply", "model.safetensors", *extra, code=2)
+    assert "--apply only applies a model" in fails(*PAIR, "--apply", "model.safetensors", *extra, code=2)
 
 
 def test_a_ranker_is_no_fusion(fails):

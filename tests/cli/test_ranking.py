@@ -101,14 +101,14 @@ def test_of_a_document_group_only_the_best_is_ranked(run, fails):
     [
         (["model.safetensors", "test.txt", "--k", "0"], "--k", 2),
         (["model.safetensors", "test.txt", "--format", "scores", "--k", "2"], "one per document", 2),
-        (["model.safetensors", "test.txt", "--format", "parquet"], "name a file with -o", 2),
+        (["model.safetensors", "test.txt", "--format", "parquet"], "give a file with -o", 2),
         (["model.safetensors", "test.txt", "--tag", "mine"], "--format trec", 2),
         (["model.safetensors", "test.txt", "-o", "new.run", "--tag", "a b"], "'a b'", 1),
         (["nowhere.safetensors", "test.txt"], "nowhere.safetensors: no such file", 1),
         (["test.txt", "test.txt"], "test.txt: this is text, not a marginrank model", 1),
         (["model.safetensors", "scores.txt"], "scores.txt:", 1),
         (["model.safetensors", "test.txt", "-o", "scores.txt"], "exists", 1),
-        (["model.safetensors", "test.txt", "-o", "model.safetensors", "-f"], "input and output at once", 1),
+        (["model.safetensors", "test.txt", "-o", "model.safetensors", "-f"], "both input and output", 1),
     ],
 )
 def test_ranking_refuses_what_makes_no_sense(fails, words, said, code):

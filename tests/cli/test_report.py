@@ -133,7 +133,7 @@ def test_what_was_written_is_said(run):
         (["test.txt", "model.safetensors", "--policy", "lettor"], "unknown policy", 2),
         (["test.txt", "model.safetensors", "--baseline", "bm25"], "known: model", 2),
         (["test.txt", "model.safetensors", "--k", "0"], "--k", 2),
-        (["test.txt", "model.safetensors", "-o", "train.txt"], "train.txt: exists", 1),
+        (["test.txt", "model.safetensors", "-o", "train.txt"], "train.txt: already exists", 1),
         (["test.txt", "model.safetensors", "-o", "nowhere/report.html"], "no such folder", 1),
         (["train.txt", "scores.txt"], "scores.txt: scores", 1),
         (["bm25.run", "bm25.run"], "not judgements", 1),

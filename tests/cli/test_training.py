@@ -202,9 +202,12 @@ def test_training_refuses_what_makes_no_sense(fails, words, said):
     [
         (["nowhere.txt", "-o", "new.safetensors"], "nowhere.txt: no such file"),
         (["train.txt", "--valid", "nowhere.txt", "-o", "new.safetensors"], "nowhere.txt: no such file"),
-        (["train.txt", "-o", "model.safetensors"], "model.safetensors: exists; choose another name, or give --force"),
+        (
+            ["train.txt", "-o", "model.safetensors"],
+            "model.safetensors: already exists; choose another name, or give --force",
+        ),
         (["train.txt", "-o", "nowhere/new.safetensors"], "nowhere: no such folder"),
-        (["train.txt", "-o", "train.txt", "--force"], "input and output at once"),
+        (["train.txt", "-o", "train.txt", "--force"], "both input and output"),
         (["train.txt", "-o", ".", "--force"], "folder"),
         (["model.safetensors", "-o", "new.safetensors"], "model.safetensors"),
         (["scores.txt", "-o", "new.safetensors"], "scores.txt:"),

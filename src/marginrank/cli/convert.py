@@ -1,4 +1,4 @@
-"""``marginrank convert``: judged data from one form into another."""
+"""``marginrank convert``: judged data from one format to another."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ EXAMPLES: Final = (
 def command(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="SRC... DST", help="Files to read, and last the one to write.", show_default=False),
+        typer.Argument(metavar="SRC... DST", help="Files to read, then the file to write.", show_default=False),
     ],
     reading: Reading,
     output: Output,
     force: Force = False,
 ) -> None:
-    """Read judged data and write it in the form that the suffix of DST names.
+    """Convert judged data to another format, given by the suffix of DST.
 
-    .queries is the binary form, which opens at once whatever its size; .txt, .letor and .svm are LETOR text; .parquet
-    is a table.
+    .queries is a binary format that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .parquet is a
+    table.
     """
     *sources, target = paths
     if not sources:
-        raise Misuse("give what to read and, last, what to write: marginrank convert SRC DST")
+        raise Misuse("give the files to read, then the file to write: marginrank convert SRC DST")
     check_inputs(sources)
     check_outputs([target], inputs=sources, force=force)
     queries = _convert(sources, target, reading, force)

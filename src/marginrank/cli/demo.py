@@ -15,10 +15,10 @@ EXAMPLES: Final = ("marginrank demo --page digits.html",)
 
 def command(
     output: Output,
-    page: Annotated[Path, typer.Option("--page", help="Where to write the page with pictures.")] = Path("demo.html"),
+    page: Annotated[Path, typer.Option("--page", help="HTML file to write.")] = Path("demo.html"),
     force: Force = False,
 ) -> None:
-    """Learn image search on scikit-learn's digits, and compare it with Euclidean distance.
+    """Learn image search on scikit-learn's digits, and compare with Euclidean distance.
 
     Each query is an image, documents are other images, and features are squared differences of pixels. A document is
     relevant if it shows the same digit. Two rankers are trained, evaluated on test queries, and shown on a page.
@@ -29,4 +29,4 @@ def command(
     outcome = learn()
     with whole(page, force=force) as place:
         place.write_text(render(outcome), encoding="utf-8")
-    output.result({**record(outcome), "page": page}, f"{summary(outcome)}\n\nwith pictures: {page}")
+    output.result({**record(outcome), "page": page}, f"{summary(outcome)}\n\nwrote {page}")

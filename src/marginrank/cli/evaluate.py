@@ -31,16 +31,16 @@ EXAMPLES: Final = (
 def command(
     judged: Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")],
     systems: Annotated[
-        list[Path], typer.Argument(metavar="SYSTEM", help="Models, files of one score per line, or TREC runs.")
+        list[Path], typer.Argument(metavar="SYSTEM", help="Models, files with one score per line, or TREC runs.")
     ],
     reading: Reading,
     output: Output,
     judging: Judging,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Print the values of each query.")] = False,
-    intervals: Annotated[bool, typer.Option("--intervals", help="Print bootstrap intervals of the means.")] = False,
-    comparison: Annotated[
-        bool, typer.Option("--compare", help="Test whether systems differ from the baseline.")
+    per_query: Annotated[bool, typer.Option("--per-query", help="Print the values for each query.")] = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Print bootstrap confidence intervals of the means.")
     ] = False,
+    comparison: Annotated[bool, typer.Option("--compare", help="Test the differences to the baseline.")] = False,
     baseline: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="With --compare, the baseline system.", show_default="the first"),
@@ -51,16 +51,16 @@ def command(
             "--out",
             "-o",
             metavar="FILE",
-            help="With --per-query, write the values here, with tabs between them.",
+            help="With --per-query, write the values to this file, tab-separated.",
             show_default="stdout",
             rich_help_panel="Output",
         ),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Measure models, files of scores or TREC runs on judged queries.
+    """Evaluate models, files of scores or TREC runs on judged queries.
 
-    JUDGED is a data file with grades, or TREC judgements, which go with TREC runs.
+    JUDGED is a data file with grades, or TREC judgements for evaluating TREC runs.
     """
     names = system_names(systems)
     measures = judging.spellings
@@ -86,11 +86,11 @@ def _check_usage(
     names: Sequence[str], per_query: bool, comparison: bool, baseline: str | None, out: Path | None
 ) -> None:
     if out is not None and not per_query:
-        raise Misuse("-o is for the values of --per-query; give it too")
+        raise Misuse("-o goes with --per-query")
     if baseline is not None and not comparison:
         raise Misuse("--baseline goes with --compare")
     if comparison and len(names) < 2:
-        raise Misuse("--compare takes at least two systems")
+        raise Misuse("--compare needs at least two systems")
 
 
 def _evaluate(
@@ -105,7 +105,7 @@ def _evaluate(
 
     truth = reading.read([judged])
     if isinstance(truth, Run):
-        raise DataError("this is a run, not judgements; the judged file comes first", path=judged)
+        raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     options = {"policy": judging.policy, "depth": judging.depth, "missing_topics": judging.missing_topics}
     opened = {name: read_system(path, truth) for name, path in systems.items()}
     results = {name: judge(truth, one, systems[name], judging.spellings, **options) for name, one in opened.items()}

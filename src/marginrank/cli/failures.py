@@ -64,7 +64,7 @@ def describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, DataError | OSError | ImportError | FloatingPointError):
         return _line(str(error)), FAILED
     if isinstance(error, MemoryError):
-        return "not enough memory for this; give less data, or convert it to .queries, which stays on disk", FAILED
+        return "not enough memory; use less data, or convert it to .queries, which is memory-mapped", FAILED
     # Apart from data, the library raises ValueError for parameters that make no sense.
     if isinstance(error, Misuse | ValueError):
         return _line(str(error)), MISUSED

@@ -13,7 +13,7 @@ import typer
 from marginrank.errors import DataError
 
 Force: TypeAlias = Annotated[
-    bool, typer.Option("--force", "-f", help="Replace files that exist.", rich_help_panel="Output")
+    bool, typer.Option("--force", "-f", help="Replace existing files.", rich_help_panel="Output")
 ]
 
 
@@ -23,7 +23,7 @@ def check_inputs(paths: Sequence[Path]) -> None:
         if not path.exists():
             raise DataError("no such file", path=path)
         if not os.access(path, os.R_OK):
-            raise DataError("this may not be read; change its permissions", path=path)
+            raise DataError("permission denied; change the permissions of the file", path=path)
 
 
 def check_outputs(paths: Sequence[Path | None], *, inputs: Sequence[Path] = (), force: bool = False) -> None:
@@ -36,15 +36,15 @@ def check_outputs(paths: Sequence[Path | None], *, inputs: Sequence[Path] = (), 
 def _check_output(path: Path, inputs: Sequence[Path], force: bool) -> None:
     folder = path.parent
     if not folder.is_dir():
-        raise DataError("no such folder; make it first", path=folder)
+        raise DataError("no such folder; create it first", path=folder)
     if not os.access(folder, os.W_OK):
         raise DataError("cannot write in this folder", path=folder)
     if not path.exists():
         return
     if any(path.samefile(source) for source in inputs if source.exists()):
-        raise DataError("this is input and output at once; choose another name", path=path)
+        raise DataError("this is both input and output; choose another name", path=path)
     if not force:
-        raise DataError("exists; choose another name, or give --force", path=path)
+        raise DataError("already exists; choose another name, or give --force", path=path)
     if path.is_dir() and path.suffix != ".queries":
         raise DataError("this is a folder; give the name of a file", path=path)
 
@@ -59,7 +59,7 @@ def whole(path: Path, *, force: bool) -> Iterator[Path]:
         with atomic_path(path, overwrite=force) as waiting:
             yield waiting
     except FileExistsError:
-        raise DataError("exists by now; choose another name, or give --force", path=path) from None
+        raise DataError("already exists; choose another name, or give --force", path=path) from None
     except DataError as error:
         # The waiting name would mean nothing to the reader.
         place = path if error.path == str(waiting) else error.path

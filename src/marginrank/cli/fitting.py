@@ -165,7 +165,7 @@ def fit(
     _check_one_C(C, choosing)
     method.check()
     choosing.check()
-    watch.say("reading")
+    watch.say("reading data")
     queries = reading.read_queries(data)
     valid = reading.read_queries(choosing.valid) if choosing.valid else None
     _check_alike(queries, valid, choosing.valid)

@@ -32,59 +32,68 @@ def command(
     ],
     reading: Reading,
     output: Output,
-    qrels: Annotated[Path | None, typer.Option(metavar="FILE", help="TREC judgements that go with the runs.")] = None,
+    qrels: Annotated[Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.")] = None,
     measure: Annotated[
         str, typer.Option("--measure", "-m", help="The measure to train for.", autocompletion=measure_names)
     ] = "ap",
     preset: Annotated[
-        str | None, typer.Option(help="Train with this method instead; the measure still chooses C.")
+        str | None, typer.Option(help="Train with this method; C is still chosen by the measure.")
     ] = None,
     kinds: Annotated[
         str | None,
         typer.Option(
             "--kinds",
             metavar="KIND,...",
-            help="What becomes of the scores: minmax, percentile, rrf, borda, score; the best of several is taken.",
+            help="Features made of the scores: minmax, percentile, rrf, borda, retrieved, score; the best is chosen.",
             show_default="minmax,percentile,rrf",
         ),
     ] = None,
     scorer: Annotated[
-        Literal["linear", "additive"], typer.Option(help="A weight, or a step function, per run.")
+        Literal["linear", "additive"], typer.Option(help="One weight, or one curve, per run.")
     ] = "linear",
-    negative: Annotated[bool, typer.Option("--negative", help="Let runs count against a document, too.")] = False,
-    ranks: Annotated[bool, typer.Option("--ranks", help="The columns hold ranks, 1 is best.")] = False,
+    negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False,
+    ranks: Annotated[bool, typer.Option("--ranks", help="The columns are ranks, 1 is best.")] = False,
     policy: Annotated[
-        str, typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names)
+        str,
+        typer.Option(help="How to score ties, and queries without relevant documents.", autocompletion=policy_names),
     ] = "standard",
     trials: Annotated[
         int | None,
-        typer.Option(min=1, help="Only compare, over this many random splits of the queries.", show_default=False),
+        typer.Option(min=1, help="Only compare, over this many random splits.", show_default=False),
     ] = None,
     sizes: Annotated[
-        str, typer.Option(help="With --trials, number of training, validation and test queries.")
-    ] = "10,5,35",
-    n_jobs: Annotated[int | None, typer.Option(help="Threads.", show_default="all cores")] = None,
+        str | None,
+        typer.Option(
+            help="With --trials, the number of training, validation and test queries.", show_default="10,5,35"
+        ),
+    ] = None,
+    n_jobs: Annotated[int | None, typer.Option(help="Number of threads.", show_default="all cores")] = None,
     apply: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Learn nothing: combine the runs by a model from --model.")
+        Path | None,
+        typer.Option(metavar="MODEL", help="Apply this model, written by --model, to runs without judgements."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write the fused run here.", rich_help_panel="Output"),
+        typer.Option("--out", "-o", metavar="FILE", help="Write the fused run to this file.", rich_help_panel="Output"),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the model here.", rich_help_panel="Output")
+        Path | None, typer.Option(metavar="FILE", help="Write the model to this file.", rich_help_panel="Output")
     ] = None,
     force: Force = False,
 ) -> None:
     """Learn to combine retrieval runs, and compare with unsupervised fusions.
 
-    C and the kind of features are chosen by cross-validation. The table compares the learned fusion with
-    RRF, CombSUM, CombMNZ, Borda and the best single run on queries that none of them was trained on.
+    C and the kind of features are chosen by cross-validation. The learned fusion is compared with RRF, CombSUM,
+    CombMNZ, Borda and the best single run on queries that were not used for training.
     """
     from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
 
-    if apply is not None and (out is None or any(one is not None for one in (model, trials, qrels))):
-        raise Misuse("--apply combines runs by a model: give -o, and leave out --qrels, --model and --trials")
+    learns = [model, trials, qrels, preset, kinds, sizes, negative or None, ranks or None]
+    learns += [None if measure == "ap" else measure, None if scorer == "linear" else scorer]
+    if apply is not None and (out is None or any(one is not None for one in learns)):
+        raise Misuse("--apply only applies a model: give -o, and leave out all options for learning and comparing")
+    if sizes is not None and trials is None:
+        raise Misuse("--sizes goes with --trials")
     if trials is not None and (out is not None or model is not None):
         raise Misuse("--trials only compares; leave out --out and --model, or --trials")
     check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
@@ -105,7 +114,7 @@ def command(
         policy=policy,
         n_jobs=n_jobs,
     )
-    contest = _contest(queries, fusion, ranks, measure, policy, trials, sizes, n_jobs)
+    contest = _contest(queries, fusion, ranks, measure, policy, trials, sizes or "10,5,35", n_jobs)
     record: dict[str, Any] = {"queries": len(queries), "documents": queries.n_documents, **contest.to_dict()}
     comparison = contest.compare(_LEARNED)
     record["comparison"] = comparison.to_dicts()
@@ -137,7 +146,7 @@ def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> Queries:
     if qrels is not None:
         return gather(read_runs(sources), read_qrels(qrels))
     if any(recognize(path) == "run" for path in sources):
-        raise Misuse("runs need judgements to learn from: give --qrels FILE")
+        raise Misuse("learning from runs needs judgements: give --qrels FILE")
     data = reading.read(sources, missing=reading.missing or "nan")
     if not isinstance(data, Queries):
         raise Misuse("give TREC runs with --qrels, or judged data with a column per retriever")

@@ -46,7 +46,7 @@ def command(
         if fingerprint:
             raise Misuse("--fingerprint is for data; a model always shows that of its training data")
         if reading != Reading():
-            raise Misuse(f"options for reading data have no place here: {path.name} is a model; leave them out")
+            raise Misuse(f"options for reading data do not apply: {path.name} is a model; leave them out")
         output.result(*_model(path, 10 if top is None else top))
     else:
         if top is not None:

@@ -16,24 +16,24 @@ DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
 
 @dataclass(frozen=True)
 class Judging:
-    """Measures, policy, and what of a list counts."""
+    """Measures, policy, and how much of a ranking is evaluated."""
 
     measures: Annotated[
         list[str],
         typer.Option(
             "--measure",
             "-m",
-            help="A measure; repeat it for more. Where only one is shown, it is the first.",
+            help="A measure; repeat for more. The first is used where only one is shown.",
             show_default=" ".join(DEFAULT_MEASURES),
             autocompletion=measure_names,
         ),
     ] = field(default_factory=list)
     policy: Annotated[
         str,
-        typer.Option(help="How ties and queries without relevant documents count.", autocompletion=policy_names),
+        typer.Option(help="How to score ties, and queries without relevant documents.", autocompletion=policy_names),
     ] = "standard"
     depth: Annotated[
-        int | None, typer.Option(min=1, help="Count only the first documents of each list.", show_default="all")
+        int | None, typer.Option(min=1, help="Evaluate only the first documents of each ranking.", show_default="all")
     ] = None
     missing_topics: Annotated[
         Literal["error", "skip", "zero"], typer.Option(help="How to score judged topics missing from the run.")

@@ -22,7 +22,7 @@ def command(
     output: Output,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Only this one, in detail.", autocompletion=measure_names),
+        typer.Argument(metavar="NAME", help="Describe this one.", autocompletion=measure_names),
     ] = None,
 ) -> None:
     """List the measures, or describe one."""

@@ -24,12 +24,12 @@ class Output:
         bool, typer.Option("--json", help="Print one JSON document instead of text.", rich_help_panel=_PANEL)
     ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no summary.", rich_help_panel=_PANEL)
+        bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.", rich_help_panel=_PANEL)
     ] = False
     traceback: Annotated[
         bool,
         typer.Option(
-            "--traceback", help=f"Show where errors come from; so does {TRACEBACK_VARIABLE}=1.", rich_help_panel=_PANEL
+            "--traceback", help=f"Print the traceback of an error, like {TRACEBACK_VARIABLE}=1.", rich_help_panel=_PANEL
         ),
     ] = False
 

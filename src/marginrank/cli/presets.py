@@ -20,10 +20,10 @@ EXAMPLES: Final = ("marginrank presets", "marginrank presets svmmap")
 def command(
     output: Output,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Only this one, in detail.", autocompletion=preset_names)
+        str | None, typer.Argument(metavar="NAME", help="Describe this one.", autocompletion=preset_names)
     ] = None,
 ) -> None:
-    """List the methods that --preset takes, or describe one."""
+    """List the methods for --preset, or describe one."""
     from marginrank.methods.presets import all_presets, parse_preset  # noqa: PLC0415
 
     known = all_presets()

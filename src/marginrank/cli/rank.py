@@ -28,32 +28,33 @@ EXAMPLES: Final = (
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="What marginrank train wrote.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `marginrank train`.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features.")],
     reading: Reading,
     output: Output,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="Write here.", show_default="stdout", rich_help_panel="Output"
+            "--out", "-o", metavar="FILE", help="Where to write.", show_default="stdout", rich_help_panel="Output"
         ),
     ] = None,
     form: Annotated[
         Format | None,
-        typer.Option("--format", help="What to write.", show_default="by suffix of -o", rich_help_panel="Output"),
+        typer.Option(
+            "--format", help="Format of the output.", show_default="by suffix of -o", rich_help_panel="Output"
+        ),
     ] = None,
     k: Annotated[
-        int | None, typer.Option("--k", min=1, help="Only the best k of each query.", show_default="all")
+        int | None, typer.Option("--k", min=1, help="Rank only the best k documents of each query.", show_default="all")
     ] = None,
-    group: Annotated[
-        bool, typer.Option("--group", help="Of each document group, only the best document of a query.")
-    ] = False,
-    tag: Annotated[str | None, typer.Option(help="Name of the run in a TREC file.", show_default="marginrank")] = None,
+    group: Annotated[bool, typer.Option("--group", help="Rank only the best document of each document group.")] = False,
+    tag: Annotated[str | None, typer.Option(help="Tag of a TREC run.", show_default="marginrank")] = None,
     force: Force = False,
 ) -> None:
-    """Score documents, one number per line in the order of the file, or rank them.
+    """Score or rank documents with a model.
 
-    With --k, or as .run, .tsv or .parquet, documents are ranked: query, rank, document, score.
+    Writes one score per line, in the order of the file. With --k or --group, or to a .run, .tsv or .parquet file,
+    documents are ranked: query, rank, document, score.
     """
     kind = form or format_of(out, ranked=k is not None or group)
     _check_format(kind, out, ranked=k is not None or group, tag=tag)
@@ -77,9 +78,9 @@ def command(
 
 def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | None) -> None:
     if kind == "scores" and ranked:
-        raise Misuse("scores are one per document; --k and --group go with tsv, trec and parquet")
+        raise Misuse("scores are one per document; use --k and --group with tsv, trec or parquet")
     if kind == "parquet" and out is None:
-        raise Misuse("a Parquet table is no text; name a file with -o")
+        raise Misuse("a Parquet table cannot be printed; give a file with -o")
     if tag is not None and kind != "trec":
         raise Misuse("--tag goes with --format trec")
 

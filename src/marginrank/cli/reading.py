@@ -23,80 +23,94 @@ _PANEL: Final = "Reading"
 
 @dataclass(frozen=True)
 class Reading:
-    """Choices that files leave open."""
+    """How to read files."""
 
     missing: Annotated[
         Literal["error", "nan", "zero", "min"] | None,
         typer.Option(
-            help="What NULL, NA and NaN become; min is the least value in the query.",
+            help="How to treat NULL, NA and NaN; min is the smallest value in the query.",
             show_default="error",
             rich_help_panel=_PANEL,
         ),
     ] = None
     dtype: Annotated[
         Literal["float32", "float64"] | None,
-        typer.Option(help="Type of the features.", show_default=False, rich_help_panel=_PANEL),
+        typer.Option(help="Data type of the features.", show_default=False, rich_help_panel=_PANEL),
     ] = None
     first_index: Annotated[
         int | None,
         typer.Option(
-            min=0, max=1, help="Number of the first feature in text.", show_default="1", rich_help_panel=_PANEL
+            min=0, max=1, help="Index of the first feature in text files.", show_default="1", rich_help_panel=_PANEL
         ),
     ] = None
     n_features: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Features in text, where the last may be absent.", show_default=False, rich_help_panel=_PANEL
+            min=1,
+            help="Number of features in text files, if the last may be absent.",
+            show_default=False,
+            rich_help_panel=_PANEL,
         ),
     ] = None
     regroup: Annotated[
-        bool, typer.Option("--regroup", help="Accept queries that come back in text.", rich_help_panel=_PANEL)
+        bool,
+        typer.Option(
+            "--regroup",
+            help="Accept text files in which the rows of a query are not contiguous.",
+            rich_help_panel=_PANEL,
+        ),
     ] = False
     qid: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Query ids in a table.", show_default=False, rich_help_panel=_PANEL),
+        typer.Option(
+            metavar="COLUMN", help="Column of query ids in a table.", show_default=False, rich_help_panel=_PANEL
+        ),
     ] = None
     grade: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Grades in a table.", show_default=False, rich_help_panel=_PANEL),
+        typer.Option(metavar="COLUMN", help="Column of grades in a table.", show_default=False, rich_help_panel=_PANEL),
     ] = None
     document_id: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Document names in a table.", show_default=False, rich_help_panel=_PANEL),
+        typer.Option(
+            metavar="COLUMN", help="Column of document ids in a table.", show_default=False, rich_help_panel=_PANEL
+        ),
     ] = None
     document_group: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Document groups in a table.", show_default=False, rich_help_panel=_PANEL),
+        typer.Option(
+            metavar="COLUMN", help="Column of document groups in a table.", show_default=False, rich_help_panel=_PANEL
+        ),
     ] = None
     features: Annotated[
         list[str],
         typer.Option(
             "--feature",
             metavar="COLUMN",
-            help="A feature column of a table; repeat it for more.",
+            help="Column of a feature in a table; repeat for more.",
             show_default="all others",
             rich_help_panel=_PANEL,
         ),
     ] = field(default_factory=list)
 
     def read(self, paths: Sequence[Path], *, missing: str | None = None) -> Queries | Qrels | Run:
-        """Read whatever the files hold; ``missing`` is for where none was chosen."""
+        """Read files of any format; ``missing`` is the default of ``--missing``."""
         check_inputs(paths)
         from marginrank.data.formats import read  # noqa: PLC0415
 
         return read(list(paths), **self.options_of(paths[0], missing))
 
     def read_queries(self, paths: Sequence[Path], missing: str | None = None) -> Queries:
-        """Read judged documents with features; ``missing`` stands in for what was not asked for."""
+        """Read judged documents with features; ``missing`` is the default of ``--missing``."""
         from marginrank.data.queries import Queries  # noqa: PLC0415
 
         found = self.read(paths, missing=missing)
         if isinstance(found, Queries):
             return found
-        raise DataError("this holds no features; give judged documents with features", path=paths[0])
+        raise DataError("no features in this file; give judged documents with features", path=paths[0])
 
     def options_of(self, path: Path, missing: str | None = None) -> dict[str, Any]:
-        """What the reader of such a file takes; refuse what was asked for and has no place there."""
+        """Return the options for the reader of a file; refuse those that it does not have."""
         from marginrank.data.formats import recognize  # noqa: PLC0415
         from marginrank.data.registry import all_formats  # noqa: PLC0415
 
@@ -105,7 +119,7 @@ class Reading:
         for key in given:
             if key not in kind.options:
                 option = "--feature" if key == "features" else f"--{key.replace('_', '-')}"
-                raise Misuse(f"{option} has no place here: {path.name} is {kind.title}; leave it out")
+                raise Misuse(f"{option} does not apply: {path.name} is {kind.title}; leave it out")
         if missing is not None and "missing" in kind.options:
             given.setdefault("missing", missing)
         return given

@@ -24,30 +24,30 @@ EXAMPLES: Final = (
 def command(
     judged: Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")],
     systems: Annotated[
-        list[Path], typer.Argument(metavar="SYSTEM", help="Models, files of one score per line, or TREC runs.")
+        list[Path], typer.Argument(metavar="SYSTEM", help="Models, files with one score per line, or TREC runs.")
     ],
     reading: Reading,
     output: Output,
     judging: Judging,
     k: Annotated[
-        int, typer.Option("--k", min=1, max=1000, help="Documents shown of a query, and the last cutoff of NDCG.")
+        int, typer.Option("--k", min=1, max=1000, help="Number of documents shown per query, and last cutoff of NDCG.")
     ] = 10,
     baseline: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The baseline system.", show_default="the first"),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default="systems and data")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="systems and data")] = None,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.", rich_help_panel="Output"),
+        typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.", rich_help_panel="Output"),
     ] = Path("report.html"),
     force: Force = False,
 ) -> None:
-    """Write a page about one or several systems on judged queries.
+    """Write an HTML report about systems on judged queries.
 
-    One HTML file without anything from the network: measures with intervals, paired differences, NDCG by cutoff,
-    queries won and lost with their documents, weights, gap and choice of C of models, the profile of the data, and
-    the command that recomputes each number.
+    The report is one self-contained file: measures with confidence intervals, paired differences, NDCG by cutoff, the
+    queries won and lost with their documents, weights, gap and choice of C of models, a profile of the data, and the
+    command that recomputes each number.
     """
     names = system_names(systems)
     judging.check(names, baseline)
@@ -59,7 +59,7 @@ def command(
 
     truth = reading.read([judged])
     if isinstance(truth, Run):
-        raise DataError("this is a run, not judgements; the judged file comes first", path=judged)
+        raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     paths = dict(zip(names, systems, strict=True))
     sources = Sources(str(judged), {name: str(path) for name, path in paths.items()}, _words(reading))
     with whole(out, force=force) as place:

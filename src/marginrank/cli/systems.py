@@ -59,7 +59,7 @@ def read_system(path: Path, judged: Queries | Qrels) -> BaseRanker | FloatArray 
         if _columns(path) == 1:
             return _in_order(read_scores(path), judged)
         if recognize(path) != "run":
-            raise DataError("this is no system; give a model, one score per line, or a TREC run")
+            raise DataError("this is not a system; give a model, one score per line, or a TREC run")
         return read_run(path)
     except DataError as error:
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
@@ -79,7 +79,7 @@ def _columns(path: Path) -> int:
         for line in block.splitlines():
             if line.strip():
                 return len(line.split())
-    raise DataError("an empty file; give a model, one score per line, or a TREC run")
+    raise DataError("this file is empty; give a model, one score per line, or a TREC run")
 
 
 def read_scores(path: Path) -> FloatArray:
@@ -98,7 +98,7 @@ def read_scores(path: Path) -> FloatArray:
     number = next(at for at, line in enumerate(lines, 1) if not _is_number(line))
     text = lines[number - 1].decode(errors="replace").strip()
     raise DataError(
-        f"{text[:40]!r} is not a score; give one number per line, -inf for documents to be last", line=number
+        f"{text[:40]!r} is not a score; give one number per line, and -inf for documents to rank last", line=number
     )
 
 
