@@ -357,7 +357,9 @@ def test_bad_input_is_named():
 def test_additive_shapes_are_the_function_that_is_predicted():
     X, y, qid = judged(n_queries=60)
     X[::7, 0] = np.nan
-    ranker = Ranker("ranksvm", scorer="additive", bins=6, C=10.0, monotone={0: "increasing"}).fit(X, y, qid=qid)
+    ranker = Ranker("ranksvm", scorer="additive", bins=6, shape="steps", C=10.0, monotone={0: "increasing"}).fit(
+        X, y, qid=qid
+    )
     shapes = ranker.shapes()
     assert np.all(np.diff(shapes[0].values) >= 0)
     total = np.zeros(len(X))

@@ -76,10 +76,10 @@ class Method:
     bins: Annotated[int, typer.Option(help="Most bins per feature.", rich_help_panel=_SCORER)] = 255
     spacing: Annotated[
         Literal["mixed", "quantile", "even"], typer.Option(help="How bins are placed.", rich_help_panel=_SCORER)
-    ] = "mixed"
+    ] = "quantile"
     shape: Annotated[
         Literal["steps", "lines"], typer.Option(help="Curves of steps or of lines.", rich_help_panel=_SCORER)
-    ] = "steps"
+    ] = "lines"
     monotone: Annotated[
         list[str],
         typer.Option(

@@ -195,6 +195,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             measure=self.measure if self.preset is None else None,
             scorer=self.scorer,
             bins=self.bins,
+            shape="steps",
             monotone="increasing" if additive and self.nonnegative else None,
             nonnegative=self.nonnegative and not additive,
             tol=self.tol,

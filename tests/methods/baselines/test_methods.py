@@ -54,7 +54,7 @@ def test_svmacc3_and_4_learn_fifty_even_steps_of_what_is_relative_to_the_query(j
 def test_step_functions_of_a_linear_baseline_are_weights_of_threshold_indicators(judged):
     queries = judged()
     indicators = ThresholdBins(7).fit_transform(queries)
-    one = Ranker("svmacc", scorer="additive", bins=8, C=3.0).fit(queries)
+    one = Ranker("svmacc", scorer="additive", bins=8, spacing="mixed", shape="steps", C=3.0).fit(queries)
     other = Ranker("svmacc", C=3.0).fit(indicators)
     assert one.predict(queries) == pytest.approx(other.predict(indicators), abs=1e-6)
 
