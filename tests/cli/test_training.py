@@ -93,6 +93,8 @@ def test_step_functions_rise_where_they_are_told_to(run):
     words = [
         "--scorer",
         "additive",
+        "--shape",
+        "steps",
         "--bins",
         "8",
         "--monotone",

@@ -6,6 +6,7 @@ its values come from a search, there is no gap at any step.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from itertools import combinations, pairwise, permutations
 
@@ -252,7 +253,9 @@ def takes(solver, risk):
 
 
 @pytest.mark.parametrize("data", CASES)
-@pytest.mark.parametrize("number", range(len(LOSSES)), ids=[repr(loss) for loss in LOSSES])
+@pytest.mark.parametrize(
+    "number", range(len(LOSSES)), ids=[re.sub(r"<function (\w+) at \w+>", r"\1", repr(loss)) for loss in LOSSES]
+)
 def test_the_optimum_is_between_dual_and_primal_or_there_is_no_gap(number, data):
     loss, C = LOSSES[number], CASES[data]
     taken = []

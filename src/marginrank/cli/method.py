@@ -104,11 +104,11 @@ class Method:
     ] = None
     spacing: Annotated[
         Literal["mixed", "quantile", "even"] | None,
-        typer.Option(help="How bins are placed.", show_default="mixed", rich_help_panel=_SCORER),
+        typer.Option(help="How bins are placed.", show_default="quantile", rich_help_panel=_SCORER),
     ] = None
     shape: Annotated[
         Literal["steps", "lines"] | None,
-        typer.Option(help="Step functions, or piecewise linear curves.", show_default="steps", rich_help_panel=_SCORER),
+        typer.Option(help="Step functions, or piecewise linear curves.", show_default="lines", rich_help_panel=_SCORER),
     ] = None
     monotone: Annotated[
         list[str],
