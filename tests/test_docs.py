@@ -71,6 +71,6 @@ def test_commands_of_the_quickstart_print_what_it_shows(tmp_path, monkeypatch):
     for line, output in zip(shown[::2], shown[1::2], strict=True):
         done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert done.exit_code == 0, done.stderr
-        assert doctest.OutputChecker().check_output(shape_of(output), shape_of(done.output), doctest.ELLIPSIS), (
-            done.output
+        assert doctest.OutputChecker().check_output(shape_of(output), shape_of(done.stdout), doctest.ELLIPSIS), (
+            done.stdout
         )

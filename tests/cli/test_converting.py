@@ -76,6 +76,20 @@ def test_converting_refuses_what_makes_no_sense(fails, words, said, code):
     assert said in fails("convert", *words, code=code)
 
 
+def test_errors_name_options_and_not_parameters(fails, folder):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"qid": [1, 1], "grade": [1, 0], "f": [0.5, None], "site": ["x", "y"]}), "t.parquet")
+    assert "name the feature columns with --feature" in fails("convert", "t.parquet", "new.txt", code=1)
+    error = fails("convert", "t.parquet", "new.txt", "--feature", "f", code=1)
+    assert "--missing nan, zero or min" in error
+    (folder / "back.txt").write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n")
+    assert "pass --regroup to put" in fails("convert", "back.txt", "new.queries", code=1)
+    (folder / "from0.txt").write_text("1 qid:1 0:1\n")
+    assert "pass --first-index 0 if" in fails("convert", "from0.txt", "new.queries", code=1)
+
+
 FORMAT = """
 from marginrank.data.letor import read_letor
 from marginrank.data.letor_writer import write_letor

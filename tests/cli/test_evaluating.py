@@ -58,7 +58,7 @@ def test_trec_judgements_go_with_runs(run, fails):
     assert "TREC judgements have no features" in fails("evaluate", "qrels.txt", "model.safetensors", code=1)
     assert "not judgements" in fails("evaluate", "ranked.run", "ranked.run", code=1)
     Path("qrels.txt").write_text("".join([*lines, "more 0 d 1\n"]))
-    assert "missing_topics" in fails("evaluate", "qrels.txt", "ranked.run", code=1)
+    assert "--missing-topics skip" in fails("evaluate", "qrels.txt", "ranked.run", code=1)
     zero = run("evaluate", "qrels.txt", "ranked.run", "--missing-topics", "zero", "--json").json["systems"]["ranked"]
     assert zero["queries"]["ap"] == with_qrels["queries"]["ap"] + 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,6 +22,13 @@ INTERRUPTED: Final = 130
 
 #: Set to 1, it shows tracebacks as ``--traceback`` does.
 TRACEBACK_VARIABLE: Final = "MARGINRANK_TRACEBACK"
+
+
+#: Parameters of the library that have options, as errors spell them; what stands in parentheses is left alone.
+_PARAMETER: Final = re.compile(
+    r"\([^()]*\)|\b(?P<name>features|regroup|missing|missing_topics|first_index|n_features|qid|grade|document_id|"
+    r"document_group|dtype|scorer|bound|scaling)=(?P<value>'[^']*'(?:(?:, | or )'[^']*')*|[\w.]+)?"
+)
 
 
 class Misuse(Exception):  # noqa: N818
@@ -62,13 +70,31 @@ def describe(error: Exception) -> tuple[str, int]:
         place = f"{error.filename}: " if error.filename is not None else ""
         return _line(f"{place}{error.strerror}"), FAILED
     if isinstance(error, DataError | OSError | ImportError | FloatingPointError):
-        return _line(str(error)), FAILED
+        return _with_options(_line(str(error))), FAILED
     if isinstance(error, MemoryError):
         return "not enough memory; use less data, or convert it to .queries, which is memory-mapped", FAILED
     # Apart from data, the library raises ValueError for parameters that make no sense.
     if isinstance(error, Misuse | ValueError):
-        return _line(str(error)), MISUSED
+        return _with_options(_line(str(error))), MISUSED
     return _line(f"{type(error).__name__}: {error}; --traceback shows where it comes from"), FAILED
+
+
+def _with_options(message: str) -> str:
+    """Name options where the library names parameters.
+
+    >>> _with_options("choose what it becomes: missing='nan', 'zero' or 'min'")
+    'choose what it becomes: --missing nan, zero or min'
+    >>> _with_options("StructuredLoss(measure='ap') has no such bound; use bound='hinge', or pass regroup=True")
+    "StructuredLoss(measure='ap') has no such bound; use --bound hinge, or pass --regroup"
+    """
+
+    def option(match: re.Match[str]) -> str:
+        if match["name"] is None:
+            return match[0]
+        name = "--feature" if match["name"] == "features" else f"--{match['name'].replace('_', '-')}"
+        return name if match["value"] in (None, "True") else f"{name} {match['value'].replace(chr(39), '')}"
+
+    return _PARAMETER.sub(option, message)
 
 
 def _line(message: str) -> str:

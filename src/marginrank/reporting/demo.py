@@ -61,8 +61,8 @@ def learn(n_queries: int = 600, n_documents: int = 100) -> Outcome:
     """Train two rankers and measure them against Euclidean distance."""
     train, test = digits(n_queries, n_documents).split(0.7, 0.3)
     rankers = {
-        "svmmap": Ranker("svmmap", C=100.0).fit(train),
-        "svmndcg": Ranker(measure="ndcg@10", bound="hinge", C=100.0).fit(train),
+        "svmmap": Ranker("svmmap", C=10.0).fit(train),
+        "svmndcg": Ranker(measure="ndcg@10", bound="hinge", C=10.0).fit(train),
     }
     scores = {"euclidean": -np.asarray(test.X).sum(axis=1, dtype=np.float64)}
     scores |= {name: ranker.predict(test) for name, ranker in rankers.items()}
