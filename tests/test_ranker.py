@@ -433,6 +433,11 @@ def test_a_small_C_alone_is_no_collapse():
     X, y, qid = judged()
     ranker = Ranker("svmmap", C=1e-6).fit(X, y, qid=qid)
     assert ranker.health_.objective_ratio > 0.999
+    health = Ranker("svmmap", C=0.5).fit(X, y, qid=qid).health_
+    assert health.objective_ratio == pytest.approx(
+        (0.5 * health.norm**2 + 0.5 * health.average_slack) / (0.5 * health.slack_at_zero)
+    )
+    assert health.objective_ratio < 0.999
     assert not ranker.health_.collapsed
     assert ranker.model_.method.bound == "hinge"
 
@@ -449,6 +454,7 @@ def test_the_tight_bound_never_ends_above_its_start(start):
     assert ranker.health_.average_slack == pytest.approx(value)
     annealed = Ranker(loss, bound=Tight(start, anneal=5), C=50.0, scaling=None)
     assert annealed.fit(X, y, qid=qid).objective_ < trace[0] + 1e-9
+    assert [step.primal for step in annealed.solution_.trace] != trace
     given = Tight(np.array([1.0, 0.0, 0.0, 0.0]))
     near = Ranker(measure="ndcg@3", bound=given, C=0.001, scaling=None).fit(X, y, qid=qid)
     assert near.coef_ == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=0.1)
@@ -458,6 +464,7 @@ def test_the_tight_bound_never_ends_above_its_start(start):
         Ranker(loss=SoftmaxCrossEntropy(), bound="tight").fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="start is 'zero'; choose ranksvm, regression, or give the weights"):
         Tight("zero")
+    assert Tight() == Tight("ranksvm", 100.0, 0)
     with pytest.raises(ValueError, match="start_C is 0; it must be positive"):
         Tight(start_C=0)
     with pytest.raises(ValueError, match="bound is 'loose'; choose 'auto', 'hinge', 'tight' or a Tight"):
