@@ -170,7 +170,6 @@ def test_explanations_sum_to_the_scores():
         Ranker("mcrank@2").fit(queries).explain(queries)
 
 
-@pytest.mark.xfail(reason="Bins.contributions is still missing", raises=TypeError, strict=True)
 def test_explanations_of_curves_sum_to_the_scores():
     queries = judged(nan=True)
     ranker = Ranker("ranksvm-squared", scorer=Additive(bins=8)).fit(queries)

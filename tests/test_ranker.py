@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import warnings
+from dataclasses import is_dataclass
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker, evaluate
+from marginrank.components import Component
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods import CollapseWarning, Tight, all_presets, parse_preset
 from marginrank.risk import RankingRisk
@@ -54,6 +56,35 @@ def test_presets_with_cutoffs():
         Ranker("svmmpa").fit(*judged()[:2], qid=judged()[2])
     with pytest.raises(ValueError, match="preset 'svmmap' has no cutoff; leave out '@3'"):
         parse_preset("svmmap@3")
+
+
+def test_default_cutoffs_and_rounds():
+    cuts = {name: preset.cut for name, preset in all_presets().items() if preset.cut is not None}
+    assert {name for name, cut in cuts.items() if cut == 10} == {
+        "svmprec", "svmndcg", "svmmrr", "svmcombo", "svmcombo-shared", "dorm-ndcg", "dorm-p", "chapelle-ndcg"
+    }  # fmt: skip
+    rounds = {name: cut for name, cut in cuts.items() if cut != 10}
+    assert rounds == {"lambdarank": 100, "mcrank": 30, "prank": 30, "jrank": 30, "rankboost": 300}
+    assert parse_preset("svmndcg").criterion == "ndcg@10"
+    assert parse_preset("svmcombo").criterion == "ap + ndcg@10 + rr@10"
+    with pytest.raises(ValueError, match="unknown preset 'svmmpa'; did you mean 'svmmap'"):
+        parse_preset("svmmpa")
+
+
+def test_parts_never_change():
+    assert all(kind.__dataclass_params__.frozen for kind in Component.registry.values() if is_dataclass(kind))
+
+
+def test_a_loss_with_a_tight_bound_is_trained_as_it_is_unless_the_hinge_is_asked_for():
+    X, y, qid = judged()
+    loss = StructuredLoss("ndcg@3", bound="tight")
+    for bound in (None, "auto", "tight"):
+        ranker = Ranker(loss, bound=bound).fit(X, y, qid=qid)
+        assert (ranker.model_.method.bound, ranker.gap_, ranker.solution_.reason) == ("tight", np.inf, "stationary")
+    hinge = Ranker(loss, bound="hinge", solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    assert (hinge.model_.method.bound, hinge.solution_.reason) == ("hinge", "converged")
+    same = Ranker(StructuredLoss("ndcg@3"), bound="hinge", solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    assert np.array_equal(hinge.coef_, same.coef_)
 
 
 def test_the_objective_is_that_of_the_features_as_given():
@@ -184,6 +215,23 @@ def test_scaling_lives_in_the_model(scaling):
         Ranker("svmmap", scaling="max").fit(X, y, qid=qid)
 
 
+def test_features_of_different_spread_are_standardised_unless_told_otherwise():
+    X, y, qid = judged()
+    stretched = X * [1.0, 1000.0, 1.0, 1.0]
+    for features, options, scaling in (
+        (X, {}, None),
+        (stretched, {}, "standard"),
+        (stretched, {"scaling": None}, None),
+        (X, {"scaling": "standard"}, "standard"),
+        (stretched, {"scorer": "additive(bins=4)"}, None),
+    ):
+        assert Ranker("svmauc", **options).fit(features, y, qid=qid).model_.scaling == scaling
+    valid = judged(seed=3)
+    plain = Ranker("svmauc", patience=3).fit(stretched, y, qid=qid, validation=(valid[0] * [1, 1000, 1, 1], *valid[1:]))
+    named = Ranker("svmauc", patience=3, scaling="standard").fit(X, y, qid=qid, validation=valid)
+    assert plain.coef_ == pytest.approx(named.coef_, abs=1e-6)
+
+
 def test_frames_keep_their_names():
     X, y, qid = judged()
     names = ["bm25", "age", "noise", "one"]
@@ -294,6 +342,14 @@ def test_early_stopping_keeps_the_weights_that_were_best_on_validation():
     value, _ = RankingRisk.of(Queries.from_arrays(X, y, qid=qid), StructuredLoss("ap"))(ranker.coef_)
     assert ranker.solution_.risk == pytest.approx(value)
     assert ranker.objective_ == pytest.approx(0.5 * ranker.coef_ @ ranker.coef_ + 1000.0 * value)
+    names = ["a", "b", "c", "d"]
+    named = Queries.from_arrays(X, y, qid=qid, feature_names=names)
+    for other in (None, names):
+        Ranker("svmmap").fit(named, validation=held_out.with_features(held_out.X, other))
+    with pytest.raises(DataError, match="feature_names of validation and training queries differ"):
+        Ranker("svmmap").fit(named, validation=held_out.with_features(held_out.X, names[::-1]))
+    with pytest.raises(DataError, match="the validation queries have 3 features and the training queries 4"):
+        Ranker("svmmap").fit(named, validation=held_out.with_features(held_out.X[:, :3]))
     with pytest.raises(DataError, match="validation is Queries, or a tuple"):
         Ranker().fit(X, y, qid=qid, validation=valid[:2])
 
@@ -377,6 +433,11 @@ def test_a_small_C_alone_is_no_collapse():
     X, y, qid = judged()
     ranker = Ranker("svmmap", C=1e-6).fit(X, y, qid=qid)
     assert ranker.health_.objective_ratio > 0.999
+    health = Ranker("svmmap", C=0.5).fit(X, y, qid=qid).health_
+    assert health.objective_ratio == pytest.approx(
+        (0.5 * health.norm**2 + 0.5 * health.average_slack) / (0.5 * health.slack_at_zero)
+    )
+    assert health.objective_ratio < 0.999
     assert not ranker.health_.collapsed
     assert ranker.model_.method.bound == "hinge"
 
@@ -393,6 +454,7 @@ def test_the_tight_bound_never_ends_above_its_start(start):
     assert ranker.health_.average_slack == pytest.approx(value)
     annealed = Ranker(loss, bound=Tight(start, anneal=5), C=50.0, scaling=None)
     assert annealed.fit(X, y, qid=qid).objective_ < trace[0] + 1e-9
+    assert [step.primal for step in annealed.solution_.trace] != trace
     given = Tight(np.array([1.0, 0.0, 0.0, 0.0]))
     near = Ranker(measure="ndcg@3", bound=given, C=0.001, scaling=None).fit(X, y, qid=qid)
     assert near.coef_ == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=0.1)
@@ -402,6 +464,9 @@ def test_the_tight_bound_never_ends_above_its_start(start):
         Ranker(loss=SoftmaxCrossEntropy(), bound="tight").fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="start is 'zero'; choose ranksvm, regression, or give the weights"):
         Tight("zero")
+    assert Tight() == Tight("ranksvm", 100.0, 0)
+    with pytest.raises(ValueError, match="start_C is 0; it must be positive"):
+        Tight(start_C=0)
     with pytest.raises(ValueError, match="bound is 'loose'; choose 'auto', 'hinge', 'tight' or a Tight"):
         Ranker(bound="loose").fit(X, y, qid=qid)
 

@@ -236,6 +236,8 @@ def in_canonical_order(queries: Queries) -> Queries:
         query_ids=queries.query_ids[by_id],
         query_weights=None if queries.query_weights is None else queries.query_weights[by_id],
         rows=None,
+        keyed_by=None,
+        keys=queries.document_keys[order],
     )
 
 
