@@ -62,14 +62,7 @@ def copy_results(app: Any) -> None:  # noqa: ARG001
     shutil.copytree(RESULTS, HERE / "results", ignore=shutil.ignore_patterns("*.json", ".kept"))
 
 
-def link_results(app: Any, path: Path, page: str, content: list[str]) -> None:  # noqa: ARG001
-    """Point links of the included README to the copied results; files beside it are no pages."""
-    content[0] = content[0].replace("(experiments/results/", "(docs/results/")
-    content[0] = content[0].replace("[CONTRIBUTING.md](CONTRIBUTING.md)", "`CONTRIBUTING.md`")
-
-
 def setup(app: Any) -> None:
     """Connect the above."""
     app.connect("builder-inited", copy_results)
-    app.connect("include-read", link_results)
     app.connect("source-read", fill_marks)

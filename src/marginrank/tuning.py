@@ -61,7 +61,7 @@ class Selection:
         held_out: What the criterion was measured on.
         complete: Whether everything was tried and trained to the end; False after a time limit or a callback that
             stopped the search. The candidates are then those that were tried on all validation queries, if there are
-            any, and with folds the ranker is that of the first fold.
+            any, and with folds the ranker is that of one fold.
     """
 
     candidates: tuple[Candidate, ...]
@@ -298,7 +298,7 @@ class _Search:
     stop: _Stop
 
     def run(self, n_jobs: int | None) -> list[tuple[Candidate, BaseRanker]]:
-        """Return the settings that were tried on every split, each with the ranker of the first; at least one."""
+        """Return the settings that were tried on every split, each with the ranker of one of them; at least one."""
         rankers = [clone(self.ranker).set_params(**setting) for setting in self.settings]
         # A method without C is the same for all.
         paths = [list(self.Cs) if one._path_of_C else [self.ranker.C] for one in rankers]
@@ -323,10 +323,11 @@ class _Search:
             done = [path for path in of_folds if path is not None]
             for at, C in enumerate(paths[number] if done else []):
                 of_C = [path[at] for path in done]
-                candidate = _candidate({**setting, "C": C}, of_C), of_C[0][0]
                 # What was not trained to the end, or not judged on all folds, says little about its setting.
                 whole = len(done) == len(of_folds) and not any(_was_stopped(ranker) for ranker, _ in of_C)
-                (finished if whole else others).append(candidate)
+                # Of folds that were stopped, some may not have begun.
+                ranker = of_C[0][0] if whole else max((one for one, _ in of_C), key=lambda one: one.n_iter_)
+                (finished if whole else others).append((_candidate({**setting, "C": C}, of_C), ranker))
         return finished or others
 
 

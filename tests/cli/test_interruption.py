@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
-from marginrank import load
+from marginrank import Ranker, load
 from marginrank.cli.reading import Reading
 from marginrank.cli.watching import Watch
 
@@ -45,6 +47,32 @@ def test_a_signal_keeps_the_best_model_so_far(run, monkeypatch, number, words):
     assert evaluated["systems"]["new"]["mean"]["ap"] > 0.6
 
 
+def test_a_fold_that_began_stands_in_for_what_was_not_trained(run, monkeypatch):
+    """Even if it is not the first fold."""
+    began, fit_path = threading.Event(), Ranker.fit_path
+    folds = itertools.count()
+
+    def in_turn(self, *arguments, **options):
+        if next(folds) == 0:
+            began.wait(60)
+        return fit_path(self, *arguments, **options)
+
+    def step(self, *arguments):
+        if next(steps) == 20:
+            os.kill(os.getpid(), signal.SIGTERM)
+            began.set()
+        return watch(self, *arguments)
+
+    watch, steps = Watch.__call__, itertools.count(1)
+    monkeypatch.setattr(Ranker, "fit_path", in_turn)
+    monkeypatch.setattr(Watch, "__call__", step)
+    words = ["--folds", "2", "--n-jobs", "2", "--Cs", "1"]
+    done = run("train", "train.txt", *ENDLESS, *words, "-o", "new.safetensors")
+    assert done.code == 0
+    assert "trained on 15 of 30 queries" in done.out
+    assert load("new.safetensors").coef_.any()
+
+
 def test_a_fold_stands_in_for_what_was_not_trained(run, monkeypatch):
     send_after(monkeypatch, 40, signal.SIGTERM)
     done = run("train", "train.txt", *ENDLESS, "--folds", "3", "-o", "new.safetensors")
@@ -74,6 +102,8 @@ def test_a_stopped_search_keeps_what_was_finished(run, monkeypatch):
             solved.append(one)
             if len(solved) == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
+                while not self.stopping:  # the signal may take a moment
+                    time.sleep(0.001)
         return watch(self, one, theta)
 
     monkeypatch.setattr(Watch, "__call__", step)
