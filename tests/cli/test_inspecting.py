@@ -100,6 +100,7 @@ def test_a_model_is_described(run):
     model = load("model.safetensors")
     record = run("inspect", "model.safetensors", "--json").json
     assert record["kind"] == "model"
+    assert {**record, **model.model_.describe()} == record
     assert (record["preset"], record["measure"], record["C"]) == ("svmmap", "ap", 10.0)
     assert record["objective"] == model.objective_
     assert record["trained_on"] == model.trained_on_

@@ -29,6 +29,7 @@ def test_train_chooses_C_as_tune_does(run):
     assert done.json["output"] == "new.safetensors"
     model = load("new.safetensors")
     assert np.array_equal(model.coef_, chosen.ranker.coef_)
+    assert done.json["model"] == model.model_.describe()
     assert model.trained_on_["fingerprint"] == fingerprint(train)
 
 

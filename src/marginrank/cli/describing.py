@@ -58,7 +58,7 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
     if math.isfinite(solution.gap):
         share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0
         gap = f"gap {solution.gap:.2g} ({share:.2g} %)"
-    work = f"{count(solution.n_iter, 'iteration')}, {solution.passes:.0f} passes"
+    work = f"{count(solution.n_iter, 'iteration')}, {count(round(solution.passes), 'pass', 'passes')}"
     collapsed = "; the hinge is minimal at w = 0" if health.collapsed else ""
     return [
         ("method", f"{name}: {model.form.kind} scorer, {method.bound} bound, solver {method.solver}{scaled}"),

@@ -1,4 +1,4 @@
-"""Training that is watched: a line says where it stands, and Ctrl-C or SIGTERM end it with what it has."""
+"""Progress of training on a terminal or in a log; Ctrl-C and SIGTERM stop it with the best model so far."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from marginrank.words import count
+
 if TYPE_CHECKING:
     from marginrank.solvers.solution import Step
     from marginrank.typing import FloatArray
@@ -23,10 +25,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Watch:
-    """A callback of solvers that shows progress and, once a signal came, ends them with what they have.
+    """A callback of solvers that shows progress and, after a signal, stops them.
 
-    The first signal lets the iteration under way end, so that the best point so far is kept; before the first iteration
-    has ended there is none, and the signal is a `KeyboardInterrupt` like any other. So is a second signal.
+    After the first signal the current iteration is finished, so that the best point so far is kept; before the end of
+    the first iteration there is none, and the signal raises `KeyboardInterrupt` as usual. So does a second signal.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -60,11 +62,11 @@ class Watch:
         self._display.show(text, None)
 
     def expect(self, n_problems: int, tol: float) -> None:
-        """Tell how many problems will be solved, and to what share of the objective."""
+        """Set the number of problems to solve, and the relative gap to solve them to."""
         self._course = _Course(n_problems, tol)
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
-        """Show where an iteration got to, and return whether training is to end."""
+        """Show the state after an iteration, and return whether to stop."""
         self._has_point = True
         if self.stopping:
             return True
@@ -92,7 +94,7 @@ class _Course:
         self._lock = threading.Lock()
 
     def note(self, step: Step) -> float:
-        """Note an iteration, and give the share of all work that is done."""
+        """Record an iteration, and return the share of all work that is done."""
         with self._lock:
             thread = threading.get_ident()
             first, last = self._under_way.get(thread, (math.nan, None))
@@ -110,7 +112,7 @@ class _Course:
         return min(max(math.log(first / max(now, self._tol)) / math.log(first / self._tol), 0.0), 1.0)
 
     def seconds_left(self, share: float) -> float | None:
-        """Guess the time to the end, once there is something to guess by."""
+        """Estimate the time left, if there is enough to estimate it by."""
         spent = time.perf_counter() - self._began
         return spent * (1.0 - share) / share if spent > 1.0 and share > 0.02 else None
 
@@ -166,9 +168,9 @@ def _in_main_thread() -> bool:
 
 def _state(step: Step, seconds: float, left: float | None) -> str:
     share = _relative_gap(step)
-    gap = f"gap {share:.1e} of it" if math.isfinite(share) else "no certificate"
+    gap = f"relative gap {share:.1e}" if math.isfinite(share) else "no certificate"
     guess = "" if left is None else f", about {left:.0f} s left"
-    return f"objective {step.primal:.6g}, {gap}, {step.passes:.0f} passes, {seconds:.0f} s{guess}"
+    return f"objective {step.primal:.6g}, {gap}, {count(round(step.passes), 'pass', 'passes')}, {seconds:.0f} s{guess}"
 
 
 class _Silence:
