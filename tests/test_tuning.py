@@ -61,7 +61,8 @@ def test_folds_hold_every_query_out_once_and_train_on_all_at_the_end():
     assert np.array_equal(chosen.ranker.coef_, again.coef_)
     one, two = (tune(Ranker("svmauc"), TRAIN, folds=4, Cs=[0.1, 10.0], n_jobs=n) for n in (1, 2))
     assert [c.mean for c in one.candidates] == [c.mean for c in two.candidates]
-    assert one.ranker.n_jobs is None
+    assert one.ranker.n_jobs is two.ranker.n_jobs is None
+    assert "n_jobs" not in two.ranker.model_.method.parameters  # the threads of a search are not those of a model
     other = tune(Ranker("svmauc"), TRAIN, folds=4, Cs=[0.1, 10.0], random_state=1)
     assert [c.mean for c in other.candidates] != [c.mean for c in one.candidates]
 

@@ -314,9 +314,11 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         return self.model_
 
     def _specs(self) -> dict[str, Any]:
-        """Describe the parameters for a file; what only code can describe is left out."""
+        """Describe the parameters for a file, but n_jobs, which is a matter of the machine."""
         specs = {}
         for name, value in self.get_params(deep=False).items():
+            if name == "n_jobs":
+                continue
             try:
                 specs[name] = to_spec(value)
             except TypeError as error:

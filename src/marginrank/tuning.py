@@ -212,7 +212,8 @@ def tune(
     chosen = _choose([candidate for candidate, _ in candidates], rule)
     best, final = candidates[chosen]
     if held_out is None and not search.stop.stopped:
-        on_all = final._with_parameters(best.parameters).fit(queries, callback=search.stop)
+        on_all = final._with_parameters(best.parameters).set_params(n_jobs=ranker.n_jobs)
+        on_all.fit(queries, callback=search.stop)
         # A ranker that was trained to the end on most of the queries is worth more than one that was not, on all.
         final = final if search.stop.stopped else on_all
     complete = not search.stop.stopped
