@@ -43,7 +43,7 @@ def ranker(
     (10.0, Additive(bins=16, spacing='quantile', shape='steps', monotone=None))
     """
     if bins is not None:
-        options["scorer"] = Additive(bins=bins, spacing="quantile")
+        options["scorer"] = Additive(bins=bins, spacing="quantile", shape="steps")
     preset = isinstance(method, str) and parse_preset(method)
     if not preset or preset.loss is not None:
         options["solver"] = Auto(tol=tol)

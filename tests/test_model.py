@@ -170,14 +170,20 @@ def test_explanations_sum_to_the_scores():
         Ranker("mcrank@2").fit(queries).explain(queries)
 
 
-def test_explanations_of_curves_sum_to_the_scores():
+@pytest.mark.parametrize("curves", ["steps", "lines"])
+def test_explanations_of_curves_sum_to_the_scores(curves):
     queries = judged(nan=True)
-    ranker = Ranker("ranksvm-squared", scorer=Additive(bins=8)).fit(queries)
+    ranker = Ranker("ranksvm-squared", scorer=Additive(bins=8, shape=curves)).fit(queries)
     parts = ranker.explain(queries)
-    assert parts.sum(axis=1) == pytest.approx(ranker.predict(queries))
-    shape = ranker.shapes()[0]
-    at = np.searchsorted(shape.thresholds, queries.X[:, 0], side="left")
-    assert parts[:, 0] == pytest.approx(np.asarray(shape.values)[at])
+    assert parts.sum(axis=1) == pytest.approx(ranker.predict(queries), abs=1e-6)
+    for number, shape in enumerate(ranker.shapes()):
+        column = queries.X[:, number]
+        if curves == "steps":
+            value = np.append(shape.values, np.nan)[np.searchsorted(shape.thresholds, column, side="left")]
+        else:
+            value = np.interp(column, shape.knots, shape.values)
+        missing = shape.values[0] if shape.missing is None else shape.missing
+        assert parts[:, number] == pytest.approx(np.where(np.isnan(column), missing, value), abs=1e-6)
 
 
 def test_other_columns_are_refused():

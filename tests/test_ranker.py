@@ -391,7 +391,7 @@ def test_bad_input_is_named():
 def test_additive_shapes_are_the_function_that_is_predicted():
     X, y, qid = judged(n_queries=60)
     X[::7, 0] = np.nan
-    scorer = Additive(bins=6, monotone={0: "increasing"})
+    scorer = Additive(bins=6, shape="steps", monotone={0: "increasing"})
     ranker = Ranker("ranksvm", scorer=scorer, C=10.0).fit(X, y, qid=qid)
     shapes = ranker.shapes()
     assert np.all(np.diff(shapes[0].values) >= 0)

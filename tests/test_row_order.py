@@ -245,7 +245,7 @@ def test_rows_without_ids_are_called_by_their_place_in_the_source(data):
     assert names.tolist() == [one for q in run.topics.tolist() for one in data.ranked(data.scores)[q]]
     with pytest.raises(DataError, match="no document_ids"):
         data.ranker.rank(queries, ids=True)
-    with pytest.raises(DataError, match="no document_ids"):
+    with pytest.raises(DataError, match="rows of an array have none"):
         data.ranker.rank(data.X, qid=data.qid, ids=True)
 
 

@@ -141,7 +141,7 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     from marginrank.methods.weighting import Weighting
     from marginrank.preparation import SCALINGS
     from marginrank.preparation.thresholds import Spacing
-    from marginrank.scorers import Additive, Linear, Scorer
+    from marginrank.scorers import Additive, Linear
     from marginrank.solvers import Auto, Solver
     from marginrank.tuning import Rule, tune
 
@@ -158,7 +158,6 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     hints = get_type_hints(Tight)
     for group, name, choices in (
         (Method, "bound", {*get_args(Bound), "auto"}),
-        (Method, "scorer", set(members(Scorer))),
         (Method, "scaling", {"auto", "none", *SCALINGS}),
         (Method, "spacing", set(get_args(Spacing))),
         (Method, "shape", set(get_args(get_type_hints(Additive)["shape"]))),

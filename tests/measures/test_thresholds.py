@@ -82,4 +82,4 @@ def test_the_warning_points_to_the_call_of_evaluate():
 
 def test_groups_are_checked_too():
     with pytest.warns(FractionalGradesWarning, match=r"irrelevant: 2 for recall@1;"):
-        GroupedLoss("recall@1", groups=np.arange(4)).prepare(FRACTIONAL)
+        GroupedLoss("recall@1").prepare(FRACTIONAL, groups=np.arange(4))

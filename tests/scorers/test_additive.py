@@ -217,7 +217,7 @@ def test_signs_make_shapes_monotone_and_cost_what_they_cost_the_indicators():
     directions = {0: "increasing", "f2": "decreasing", 5: "decreasing"}
     signs, solver = bins.signs(directions, names), Bundle(tol=1e-11)
     loss = StructuredLoss("ap")
-    scorer = Additive(5, "quantile")
+    scorer = Additive(5, "quantile", "steps")
     free = solver.minimize(RankingRisk.of(queries, loss, scorer), 2.0)
     ours = solver.minimize(RankingRisk.of(queries, loss, scorer.with_params(monotone=directions)), 2.0)
     linear = by_indicators(queries, loss, 5, "quantile")

@@ -43,6 +43,14 @@ class Lattice(NamedTuple):
     tails: FloatArray
 
 
+class Ends(NamedTuple):
+    """The best ends from each state: for the loss, for the margin, and for the weighted sum of both."""
+
+    loss: FloatArray
+    margin: FloatArray
+    weighted: FloatArray
+
+
 @njit(nogil=True, cache=True)
 def _tail(ranked, starts, placed, begin, stop, depth, profile):  # type: ignore[no-untyped-def]
     """Margin of the documents that are not placed, in score order from rank ``depth`` on."""
@@ -208,16 +216,14 @@ def _grown(array):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _search_inside(  # type: ignore[no-untyped-def]
-    lattice, start_loss, start_margin, ends_loss, ends_margin, ends, weight, best, path
-):
+def _search_inside(lattice, start_loss, start_margin, ends, weight, best, path):  # type: ignore[no-untyped-def]
     """Look for larger products inside the hull; gives the largest, whose ``path`` replaces that of ``best``.
 
     Labels of a state are sums of loss and margin on some way to it, the loss falling and the margin rising. Also gives
     whether they were enough.
     """
     n_levels, depth = len(lattice.sizes), len(path)
-    tolerance = TOLERANCE * (start_loss + ends_loss[0]) * (start_margin + ends_margin[0])
+    tolerance = TOLERANCE * (start_loss + ends.loss[0]) * (start_margin + ends.margin[0])
     losses, margins = np.empty(256), np.empty(256)
     parents, steps = np.empty(256, dtype=np.int64), np.empty(256, dtype=np.int64)
     first, end = np.zeros(len(lattice.tails), dtype=np.int64), np.zeros(len(lattice.tails), dtype=np.int64)
@@ -248,8 +254,8 @@ def _search_inside(  # type: ignore[no-untyped-def]
             if margin <= highest:
                 continue
             highest = margin
-            most_loss, most_margin = loss + ends_loss[state], margin + ends_margin[state]
-            weighted = weight * loss + margin + ends[state]
+            most_loss, most_margin = loss + ends.loss[state], margin + ends.margin[state]
+            weighted = weight * loss + margin + ends.weighted[state]
             if _largest_product(most_loss, most_margin, weighted, weight) <= best + tolerance:
                 continue
             if n_labels == MOST_LABELS:
@@ -321,7 +327,7 @@ def rescaled_frontier(layout, task, ranked, xi, gradient, complete, first, end):
             continue
         path = np.empty(depth, dtype=np.int64)
         best, weight = _search_hull(lattice, loss, margin, ends_loss, ends_margin, ends, path)
-        best, enough = _search_inside(lattice, loss, margin, ends_loss, ends_margin, ends, weight, best, path)
+        best, enough = _search_inside(lattice, loss, margin, Ends(ends_loss, ends_margin, ends), weight, best, path)
         complete[query] &= enough
         if best <= 0.0:
             continue

@@ -86,7 +86,10 @@ class SlackLoss(IdealLoss):
         short = (_count_states(problem) <= self.most_states) | ~problem.active
         ways = ((short, self._prepare_frontier), (~short, self._prepare_search))
         kinds = [(np.flatnonzero(chosen), prepare) for chosen, prepare in ways if chosen.any()]
-        return kinds[0][1](judged) if len(kinds) == 1 else PreparedPerQuery(kinds, judged)
+        if len(kinds) == 1:
+            kind = _PreparedFrontier if short.all() else _PreparedSearch
+            return kind(problem, self._ideal_ranks(problem.levels, judged))
+        return PreparedPerQuery(kinds, judged)
 
     def _problem(self, judged: Judgements) -> Problem:
         measure = parse_measure(self.measure)

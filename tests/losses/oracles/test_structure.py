@@ -179,7 +179,7 @@ def test_a_new_measure_gets_the_oracle_it_is_entitled_to(new_measure):
                 values.append(coefficients(feature_map, kind, grades, order) @ scores)
             most = max(np.add(deltas, values))
             hinge = most - coefficients(feature_map, kind, grades, ideal) @ scores
-            assert StructuredLoss(name, spelling)(grades, scores)[0][0] == pytest.approx(hinge, abs=1e-10)
+            assert StructuredLoss(name, spelling, ideal="rows")(grades, scores)[0][0] == pytest.approx(hinge, abs=1e-10)
             tight = StructuredLoss(name, spelling, "tight")(grades, scores)[0][0]
             assert tight == pytest.approx(most - max(values), abs=1e-10)
 
@@ -199,7 +199,7 @@ def test_slack_rescaling_takes_any_measure_of_the_first_relevant_document(new_me
             * (1 + coefficients(feature_map, kind, grades, order) @ scores - base)
             for order in permutations(range(len(grades)))
         )
-        assert SlackLoss(name, "dorm")(grades, scores)[0][0] == pytest.approx(max(largest, 0), abs=1e-10)
+        assert SlackLoss(name, "dorm", ideal="rows")(grades, scores)[0][0] == pytest.approx(max(largest, 0), abs=1e-10)
 
 
 def two_levels(measure, n_rel, n_irr):
@@ -246,7 +246,7 @@ def test_a_measure_that_declares_nothing_is_refused_by_name():
     with pytest.raises(ValueError, match="no exact argmax for plain with po"):
         oracle_for(Plain(), "po")
     with pytest.raises(ValueError, match="groups need a sum over the first k ranks, such as ndcg@10, not plain"):
-        GroupedLoss(Plain(), np.arange(2)).prepare([1, 0])
+        GroupedLoss(Plain())
     assert Plain().worth(Rankings.of_list([2, 0])).tolist() == [2.0, 0.0]
     assert Plain().scales(Rankings.of_list([2, 0])).tolist() == [1.0]
     assert Plain().divisor(ideal=3.0, total=4.0) == 1.0

@@ -57,11 +57,11 @@ def test_svmacc3_and_4_learn_fifty_even_steps_of_what_is_relative_to_the_query(j
 def test_step_functions_of_a_linear_baseline_are_weights_of_threshold_indicators(judged):
     queries = judged()
     indicators = ThresholdBins(7, spacing="quantile").fit_transform(queries)
-    one = Ranker("svmacc", scorer=Additive(bins=8, spacing="quantile"), C=3.0).fit(queries)
+    one = Ranker("svmacc", scorer=Additive(bins=8, spacing="quantile", shape="steps"), C=3.0).fit(queries)
     other = Ranker("svmacc", C=3.0, scaling=None).fit(indicators)
     assert one.predict(queries) == pytest.approx(other.predict(indicators), abs=1e-6)
     stretched = queries.with_features(queries.X * [1.0, 1000.0, 1.0, 1.0])
-    curves = Ranker("svmacc", scorer=Additive(bins=8, spacing="quantile"), C=3.0).fit(stretched)
+    curves = Ranker("svmacc", scorer=Additive(bins=8, spacing="quantile", shape="steps"), C=3.0).fit(stretched)
     assert curves.model_.scaling is None
     assert curves.predict(stretched) == pytest.approx(one.predict(queries), abs=1e-6)
 
