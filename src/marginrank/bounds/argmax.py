@@ -70,7 +70,7 @@ def argmax_bound(
 
 @singledispatch
 def pair_reach(loss: Loss, queries: Queries) -> FloatArray:
-    """Give K of each query: c·√Σ‖x_i − x_j‖² over the pairs that the loss is a function of."""
+    """Return K of each query: c·√Σ‖x_i − x_j‖² over the pairs that the loss is a function of."""
     raise TypeError(
         f"{type(loss).__name__} of {len(queries)} queries is no function of pairs; take a StructuredLoss under φpo, "
         "PairwiseHinge() or PositionHinge(normalize='pairs')"

@@ -22,7 +22,7 @@ from marginrank.typing import FloatArray, IntArray
 
 @singledispatch
 def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
-    """Give G of each query with ξ(w) − ξ(v) ≤ G·‖w − v‖, as the features have it; 0 for queries without an order.
+    """Return G of each query with ξ(w) − ξ(v) ≤ G·‖w − v‖, as the features have it; 0 for queries without an order.
 
     A structured hinge is a maximum over rankings of functions with slope Ψ(y) − Ψ(y*), so G = max_y ‖Ψ(y*) − Ψ(y)‖.
     Each of these is bounded by the triangle inequality over pairs of documents:
@@ -127,7 +127,7 @@ def _hinges(normalize: Normalize, queries: Queries) -> FloatArray:
 
 
 def norm_bound(C: float, at_zero: float, lipschitz: float) -> float:
-    """Give a norm that the minimiser of ½‖w‖² + C·risk(w) never exceeds, whatever the queries: B of the bounds.
+    """Return a norm that the minimiser of ½‖w‖² + C·risk(w) never exceeds, whatever the queries: B of the bounds.
 
     At the minimum the objective is no larger than at 0, so ½‖w‖² ≤ C·at_zero; and w is −C times a slope of the risk, so
     ‖w‖ ≤ C·lipschitz.

@@ -82,7 +82,7 @@ def by_relevance(queries: Queries, rel: float) -> Levels:
 
 
 def log_factorial(n: IntArray) -> FloatArray:
-    """Give ln n! for numbers whose factorial no float holds.
+    """Return ln n! for numbers whose factorial no float holds.
 
     >>> np.exp(log_factorial(np.array([0, 3, 5]))).round(6).tolist()
     [1.0, 6.0, 120.0]
@@ -91,7 +91,7 @@ def log_factorial(n: IntArray) -> FloatArray:
 
 
 def log_rankings(binary: Levels) -> FloatArray:
-    """Give ln C(m, rel) for each query of two levels, 0 for one of one level."""
+    """Return ln C(m, rel) for each query of two levels, 0 for one of one level."""
     first = np.zeros(len(binary.counts), dtype=np.int64)
     first[binary.ordered] = np.diff(binary.offsets)[binary.of_query[:-1][binary.ordered]]
     return log_factorial(binary.lengths) - log_factorial(first) - log_factorial(binary.lengths - first)

@@ -274,7 +274,7 @@ def _largest_hinges(queries: Queries, measure: str | Measure, w: FloatArray) -> 
 
 
 def _log_mean(log_counts: FloatArray, xi: FloatArray, active: BoolArray) -> float:
-    """log10 of the mean of count·ξ over the queries that carry an order."""
+    """log10 of the mean of count·ξ over the queries that have an order."""
     with np.errstate(divide="ignore"):
         return float((logsumexp(log_counts[active] + np.log(xi[active])) - log(active.sum())) / log(10.0))
 

@@ -39,7 +39,7 @@ _DOMINATING: Final[Mapping[tuple[str, str], Loss]] = {
 
 
 def dominating_loss(statement: Statement, form: Form = "repaired", per: Per = "query") -> Loss:
-    """Give the loss whose empirical risk a bound begins with.
+    """Return the loss whose empirical risk a bound begins with.
 
     For pairs it is the position-sensitive hinge of Riezler and De Bona (2009) Definition 1. They say that it bounds
     the number of pairs in the wrong order. From three levels on it does not: grades (2, 1, 0) with scores
@@ -64,16 +64,18 @@ def dominating_loss(statement: Statement, form: Form = "repaired", per: Per = "q
 
 
 def mean_loss(queries: Queries, loss: Loss, w: FloatArray) -> float:
-    """Mean of ξ over the queries that carry an order: the empirical risk."""
+    """Mean of ξ over the queries that have an order: the empirical risk."""
     xi, active = losses_of(queries, loss, w)
     return float(xi[active].mean())
 
 
 def losses_of(queries: Queries, loss: Loss, w: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """ξ of each query at weights w, and which queries carry an order."""
+    """ξ of each query at weights w, and which queries have an order."""
     bound = loss.prepare(check_queries(queries))
     if not bound.active.any():
-        raise DataError("no query carries an order, so there is no risk; give queries with documents to tell apart")
+        raise DataError(
+            "every query has a single grade, so there is no risk; give queries with documents of different grades"
+        )
     return bound(scores_of(queries, w))[0], np.asarray(bound.active)
 
 
@@ -109,7 +111,7 @@ def ap_loss(queries: Queries, w: FloatArray, rel: float = 1.0) -> FloatArray:
 
 
 def binary_grades(queries: Queries, rel: float = 1.0) -> Queries:
-    """Give the queries with grade 1 for relevant documents and 0 for the others."""
+    """Return the queries with grade 1 for relevant documents and 0 for the others."""
     return replace(queries, grades=(queries.grades >= rel).astype(np.float64))
 
 

@@ -106,5 +106,5 @@ def stability_bound(
 
 
 def largest_at_zero(queries: Queries, loss: Loss) -> float:
-    """Give the largest ξ of a query where all scores are 0."""
+    """Return the largest ξ of a query where all scores are 0."""
     return float(losses_of(queries, loss, np.zeros(queries.n_features))[0].max())

@@ -35,7 +35,7 @@ class Terms:
 
 
 def check_norm(w: FloatArray, B: float | None) -> float:
-    """Give B, or ‖w‖ where it is None, and refuse a B that w is outside of."""
+    """Return B, or ‖w‖ where it is None, and refuse a B that w is outside of."""
     norm = float(np.linalg.norm(w))
     if B is None:
         return norm

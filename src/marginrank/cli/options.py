@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command whose parameters are dataclasses the options of all their fields instead.
+    """Replace parameters of a command that are dataclasses by the options of their fields.
 
     >>> from dataclasses import dataclass
     >>> @dataclass

@@ -184,7 +184,7 @@ class PreparedLoss(ABC):
     #: The loss that was prepared.
     definition: Loss
     offsets: IntArray
-    #: Queries whose documents carry an order; the others have ξ = 0, and means run over these.
+    #: Queries whose documents have an order; the others have ξ = 0, and means run over these.
     active: BoolArray
 
     @property

@@ -56,7 +56,7 @@ class Tight(Component):
         return weights
 
 
-#: What is minimised: the hinge, the tight bound, or the hinge unless it turns out to be minimal at 0.
+#: What is minimised: the hinge, the tight bound, or the hinge unless it is minimal at 0.
 BoundChoice: TypeAlias = Literal["auto", "hinge"] | Tight
 
 

@@ -56,7 +56,7 @@ class Training:
 
     Args:
         loss: The loss.
-        bound: With ``auto`` the hinge is minimised and, where it turns out to be minimal at 0, the tight bound, with a
+        bound: With ``auto`` the hinge is minimised and, where it is minimal at 0, the tight bound, with a
             warning.
         solver: The solver.
         n_jobs: Number of threads; all cores by default.

@@ -1,4 +1,4 @@
-"""What queries weigh in the objective, by what their grades say."""
+"""Weights of queries in the objective, computed from their grades."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WEIGHTINGS: Final[Mapping[str, Callable[[FloatArray, IntArray], FloatArray]]] = 
 
 
 def ordered_queries(queries: Queries) -> BoolArray:
-    """Tell which queries say anything about an order: two grades, and a weight above 0.
+    """Return which queries have an order: two grades, and a weight above 0.
 
     >>> ordered_queries(Queries.from_arrays([[0.0]] * 4, [2, 1, 0, 0], group=[2, 2])).tolist()
     [True, False]
@@ -55,7 +55,7 @@ def ordered_queries(queries: Queries) -> BoolArray:
 
 
 def weighted(queries: Queries, weighting: Weighting | None) -> Queries:
-    """Give the queries with weights that their grades make, times the weights that they have.
+    """Return the queries weighted by their grades, times the weights that they have.
 
     >>> judged = Queries.from_arrays([[0.0]] * 3, [2, 1, 0], group=[2, 1])
     >>> weighted(judged, "grades").query_weights.tolist()

@@ -162,7 +162,7 @@ def _grouping(
 
 
 def _keep_queries(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Give `Queries` for `Queries`, out of the reach of ``set_output``, which would make frames of them."""
+    """Return `Queries` for `Queries`, out of the reach of ``set_output``, which would make frames of them."""
     bare = unwrap(method)
 
     @wraps(method)

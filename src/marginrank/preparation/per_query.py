@@ -61,7 +61,7 @@ class QueryMinMax(_PerQuery):
 
 
 class QueryStandardize(_PerQuery):
-    """Give each feature mean 0 and standard deviation 1 inside each query.
+    """Scale each feature to mean 0 and standard deviation 1 inside each query.
 
     ``x' = (x - mean) / std``, ``std² = Σ (x - mean)² / n``
 

@@ -16,7 +16,7 @@ BLOCK = 8192
 
 
 class Standardize(FeatureTransformer):
-    """Give each column mean 0 and standard deviation 1 over all training documents.
+    """Scale each column to mean 0 and standard deviation 1 over all training documents.
 
     ``x' = (x - mean_) / scale_``, ``scale_² = Σ (x - mean_)² / n``
 

@@ -111,7 +111,7 @@ class Trees(Form):
         return int(np.count_nonzero(self.feature < 0))
 
     def first(self, n_trees: int) -> Trees:
-        """Give the form of the first trees, whose leaves are the first of θ."""
+        """Return the form of the first trees, whose leaves are the first of θ."""
         end = int(self.roots[n_trees]) if n_trees < len(self.roots) else len(self.feature)
         return replace(
             self,
