@@ -428,7 +428,7 @@ def test_longer_lists_change_stability_and_shares_by_nothing():
         (lambda q, w: argmax_bound(q, SlackLoss("rr"), w), TypeError, "no function of pairs"),
         (lambda *_: dominating_loss("theorem_5"), ValueError, "corollary_1, corollary_2"),
         (lambda q, _: Population.of(q[np.zeros(len(q), dtype=bool)]), DataError, "nothing to bound"),
-        (lambda q, w: corollary_2(q, w, population=Population.of(q, rel=9)), DataError, "every query has a single grade"),
+        (lambda q, w: corollary_2(q, w, population=Population.of(q, rel=9)), DataError, "every query has a single"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(call, error, message):
