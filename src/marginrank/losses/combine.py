@@ -14,7 +14,7 @@ from marginrank.typing import FloatArray
 _NO_SHARED_TIGHT: Final = "a shared slack has no tight bound to train; use separate slacks (SumLoss), or bound='hinge'"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SumLoss(Loss):
     """Weighted sum of losses, each with its own slack: ξ = Σ_l c_l ξ_l.
 
@@ -76,7 +76,7 @@ class SumLoss(Loss):
         return _PreparedSum([loss._of(judged) for loss in self.losses], weights)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MaxLoss(Loss):
     """Largest of several losses, query by query, with one slack: ξ = max_l ξ_l.
 

@@ -43,7 +43,7 @@ def _check_normalize(normalize: str) -> None:
         raise ValueError(f"normalize is {normalize!r}; choose 'pairs', 'none' or 'largest'")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairwiseHinge(Loss):
     """RankSVM: a hinge for every pair of documents of different grade of a query.
 
@@ -135,7 +135,7 @@ def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Lev
     return kinds, table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NDCGPairwiseHinge(Loss):
     """SVM-IR-QP of Cao et al. (SIGIR 2006): the pairwise hinge, in which pairs that cost more NDCG weigh more.
 
@@ -183,7 +183,7 @@ def ndcg_weights(grades: FloatArray, offsets: IntArray) -> dict[tuple[float, flo
     return {pair: float(np.mean(own)) for pair, own in losses.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PositionHinge(Loss):
     """The position-sensitive pairwise hinge: pairs high in the ranking need a larger margin.
 
@@ -286,7 +286,7 @@ class _PreparedPairs(PreparedLoss):
         self._add_hinges(self._ordered, self._layout, self._hinges, self._runs, direction, (xi, out), first, end)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ListHinge(Loss):
     """The listwise hinge that sums over all rankings instead of taking the largest; for lists of at most 7 documents.
 

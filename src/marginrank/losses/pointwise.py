@@ -10,7 +10,7 @@ from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.typing import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SquaredError(Loss):
     """Regression on the grades: ξ = the mean over the documents of a query of ½(s_i − g_i)².
 

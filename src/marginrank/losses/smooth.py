@@ -13,7 +13,7 @@ from marginrank.measures.gains import GAINS
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SoftmaxCrossEntropy(Loss):
     """Cross entropy of two distributions over the documents of a query, one of the grades and one of the scores.
 
