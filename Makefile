@@ -53,7 +53,8 @@ demo: $(RUNS)
 	@mkdir -p out
 	@$(BIN)/marginrank demo --page out/demo.html --force
 
-PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal
+# A page of the documentation is one file, whose examples build on each other: files stay in one process.
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile
 
 quick: $(READY)
 	$(PYTEST) -m "not slow"
@@ -71,7 +72,7 @@ oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet --constraint requirements/oldest.txt --group test --editable '.[all]'
-	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal -m "not slow" -o filterwarnings=default
+	$(OLDEST)/bin/python -m pytest -n auto --dist loadfile -m "not slow" -o filterwarnings=default
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -11,8 +11,18 @@ from typing import Any
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
+from marginrank.components import Component
+from marginrank.measures import Measure
+from marginrank.scorers.forms import Form
+
+
+def _registries() -> tuple[dict[str, Any], ...]:
+    """Return the registries, into which the classes of a page would otherwise stay for the tests after it."""
+    return Component.registry, Measure.registry, Form.registry
+
 
 def _enter(namespace: dict[str, Any]) -> None:
+    namespace["_registered"] = [dict(registry) for registry in _registries()]
     namespace["_home"], namespace["_folder"] = Path.cwd(), TemporaryDirectory()
     os.chdir(namespace["_folder"].name)
 
@@ -20,6 +30,10 @@ def _enter(namespace: dict[str, Any]) -> None:
 def _leave(namespace: dict[str, Any]) -> None:
     os.chdir(namespace["_home"])
     namespace["_folder"].cleanup()
+    for registry, before in zip(_registries(), namespace["_registered"], strict=True):
+        for name in set(registry) - set(before):
+            if not registry[name].__module__.startswith("marginrank."):
+                del registry[name]
 
 
 pytest_collect_file = Sybil(

@@ -190,7 +190,9 @@ if __name__ == "__main__":
         print(sorted(one.result for one in runner.run(experiment).values()))
 """
     )
-    running = subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE)
+    # The script is not in the folder of the repository, where `python -m experiments` is run.
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    running = subprocess.Popen([sys.executable, script, tmp_path, "2"], stdout=subprocess.PIPE, env=environment)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("kept/slow/n1-*.json")) or len(_calls(tmp_path)) < 2:
         assert time.monotonic() < deadline
@@ -199,7 +201,9 @@ if __name__ == "__main__":
     running.wait()
     running.stdout.close()
     (tmp_path / "quick").touch()
-    again = subprocess.run([sys.executable, script, tmp_path, "2"], capture_output=True, text=True, check=True)
+    again = subprocess.run(
+        [sys.executable, script, tmp_path, "2"], capture_output=True, text=True, check=True, env=environment
+    )
     assert again.stdout == "[1, 2]\n"
     assert sorted(_calls(tmp_path)) == ["1", "2", "2"]
 

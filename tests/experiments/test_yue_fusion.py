@@ -35,7 +35,7 @@ def test_the_model_is_that_of_a_fusion_with_thresholds(runs):
     fusion = Fusion(
         "score",
         preset="svmmap",
-        scorer=Additive(bins=51, spacing="quantile"),
+        scorer=Additive(bins=51, spacing="quantile", shape="steps"),
         nonnegative=False,
         ranks=True,
         Cs=yue_fusion.CS,
