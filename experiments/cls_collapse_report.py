@@ -58,7 +58,7 @@ def report(results: Mapping[str, Any]) -> Report:
             DATA_NOTE,
             SCALING_NOTE,
             MODEL_NOTE,
-            "The ideal ranking y has documents of one grade in the order of the file; the paper takes one at random. "
+            "The ideal ranking y has documents of one grade in a random order, as in the paper. "
             "y is among the rankings of the maximum, so that no slack is below 0.",
             "Fig. 1 of the paper is a sketch. Here it has the rankings of real queries.",
         ],

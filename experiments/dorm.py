@@ -27,8 +27,8 @@ WEB_NOTE: Final = (
     "those with documents of different grades."
 )
 BOUND_NOTE: Final = (
-    "“DORM” is the convex hinge of the paper, with an ideal ranking that has documents of one grade in the order of "
-    "the file. “tight” is the bound of Chapelle, Le and Smola (2007), eq. (14), trained from a ranking SVM and kept "
+    "“DORM” is the convex hinge of the paper, with an ideal ranking that has documents of one grade in a random "
+    "order. “tight” is the bound of Chapelle, Le and Smola (2007), eq. (14), trained from a ranking SVM and kept "
     "near it, which the paper does not have."
 )
 
