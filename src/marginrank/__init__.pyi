@@ -9,8 +9,11 @@ from .evaluation.comparing import compare as compare
 from .evaluation.evaluating import evaluate as evaluate
 from .fusion import Fusion as Fusion
 from .measures import parse_measure as parse_measure
+from .model import Model as Model
 from .ranker import Ranker as Ranker
 from .ranker import load as load
 from .reporting.report import write_report as write_report
+from .scorers.additive import Additive as Additive
+from .scorers.linear import Linear as Linear
 from .tuning import tune as tune
 from .version import __version__ as __version__

@@ -50,7 +50,7 @@ def dominating_loss(statement: Statement, form: Form = "repaired", per: Per = "q
     sum over all is more than it needs.
 
     >>> dominating_loss("theorem_3", "printed")
-    PositionHinge(m='documents', normalize='none')
+    PositionHinge(m='documents')
     """
     if (statement, form) not in _DOMINATING:
         known = ", ".join(sorted({name for name, _ in _DOMINATING}))
