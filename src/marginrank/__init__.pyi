@@ -4,6 +4,7 @@ from .data.queries import Queries as Queries
 from .data.tables import from_frame as from_frame
 from .data.trec import read_qrels as read_qrels
 from .data.trec import read_run as read_run
+from .data.trec import write_run as write_run
 from .errors import DataError as DataError
 from .evaluation.comparing import compare as compare
 from .evaluation.evaluating import evaluate as evaluate
