@@ -8,12 +8,44 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 from marginrank.components import Component
 from marginrank.measures import Measure
 from marginrank.scorers.forms import Form
+
+#: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
+SLOW_PLACES = (
+    "docs",
+    "tests/bounds",
+    "tests/experiments",
+    "tests/fusion",
+    "tests/preparation",
+    "tests/test_examples.py",
+    "tests/test_order_law.py",
+    "tests/data/test_formats.py",
+    "tests/data/test_letor_fuzz.py",
+    "tests/data/test_numbers.py",
+    "tests/evaluation/test_significance.py",
+    "tests/losses/test_laws.py",
+    "tests/losses/test_pairwise.py",
+    "tests/losses/test_slack.py",
+    "tests/losses/test_structured.py",
+    "tests/solvers/test_agreement.py",
+    "tests/solvers/test_certificates.py",
+    "tests/solvers/test_contract.py",
+    "tests/solvers/test_registry.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of slow places."""
+    places = [Path(__file__).parent / place for place in SLOW_PLACES]
+    for item in items:
+        if any(item.path.is_relative_to(place) for place in places):
+            item.add_marker(pytest.mark.slow)
 
 
 def _registries() -> tuple[dict[str, Any], ...]:
