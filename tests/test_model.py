@@ -218,6 +218,27 @@ def model():
     return Ranker("svmmap", scaling="standard").fit(judged()).model_
 
 
+TRAINED_ON = {"queries": 20, "documents": 160, "features": 3, "fingerprint": "0"}
+FIGURES = ("C", "mean", "standard_error", "objective", "average_slack", "norm", "passes")
+CANDIDATE = dict.fromkeys(FIGURES, 1.0)
+SELECTION = {
+    "criterion": "ap",
+    "policy": "standard",
+    "rule": "best",
+    "held_out": "20 queries in 2 folds",
+    "complete": True,
+    "chosen": 0,
+    "candidates": [CANDIDATE],
+}
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 CHANGES = [
     ({"n_features": 4}, r"scaler.mean_ has shape \(3,\)"),
     ({"n_features": -3}, "-3 is no number of features"),
@@ -234,11 +255,22 @@ CHANGES = [
     ({"scaling": None}, "has no array 'scaler.mean_'"),
     ({"C": "1"}, "C is '1', which is no number"),
     ({"C": True}, "C is True, which is no number"),
-    ({"C": 10**400}, "too large"),
+    ({"C": 10**400}, "a number beyond 1.8e308"),
+    ({"parameters": {"C": 10**400}}, "a number beyond 1.8e308"),
+    ({"selection": {"deep": [{"er": -(10**400)}]}}, "a number beyond 1.8e308"),
+    ({"parameters": {"C": nested(60)}}, "nested more than 50 deep"),
+    ({"C": 0.0}, "C is 0; it has to be above 0"),
+    ({"C": -1.0}, "C is -1; it has to be above 0"),
+    ({"lower_bound": 1e9}, "a lower bound is above its objective"),
+    ({"objective": None}, "says converged but has no lower bound that proves it"),
+    ({"objective": None, "stopped": "max_iter"}, "a lower bound is above its objective"),
+    ({"lower_bound": None}, "says converged but has no lower bound that proves it"),
     ({"objective": [1]}, "objective is"),
     ({"health": {"norm": 1.0}}, "missing"),
     ({"trained_on": {}}, "missing"),
     ({"trained_on": {"queries": "1", "documents": 1, "features": 1, "fingerprint": "0"}}, "queries is '1'"),
+    ({"trained_on": {**TRAINED_ON, "features": 4}}, "3 features, but it was trained on 4"),
+    ({"trained_on": {**TRAINED_ON, "queries": -1}}, "-1 queries"),
     ({"measure": 3}, "measure is 3; it has to be str"),
     ({"estimator": "Oracle"}, "this is the model of a Oracle; import the module that defines it before loading"),
     ({"parameters": {"colour": "red"}}, "colour"),
@@ -247,6 +279,14 @@ CHANGES = [
     ({"parameters": {"solver": {"kind": "Bundle", "tol": -1}}}, "tol is -1"),
     ({"parameters": {"solver": {}}}, "kind"),
     ({"selection": [1]}, "the selection is not a table"),
+    ({"selection": {"candidates": []}}, "chosen"),
+    ({"selection": {**SELECTION, "rule": 3}}, "the selection is not a table"),
+    ({"selection": {**SELECTION, "complete": None}}, "the selection is not a table"),
+    ({"selection": {**SELECTION, "candidates": {}}}, "the selection is not a table"),
+    ({"selection": {**SELECTION, "chosen": 1}}, "the selection chose candidate 1 of 1"),
+    ({"selection": {**SELECTION, "candidates": [CANDIDATE, {}]}}, "candidate 1 of the selection has other entries"),
+    ({"selection": {**SELECTION, "candidates": [{**CANDIDATE, "mean": "1"}]}}, "mean of candidate 0 is '1'"),
+    ({"selection": {**SELECTION, "candidates": [{**CANDIDATE, "C": None}]}}, "C of candidate 0 is None"),
 ]
 
 
@@ -281,6 +321,13 @@ def test_headers_that_lack_something_are_refused(model, tmp_path):
         ({"scaler.scale_": np.full(3, np.inf)}, "scaler.scale_"),
         ({"scaler.scale_": np.ones(3, dtype=bool)}, "scaler.scale_"),
         ({"scaler.mean_": None}, "scaler.mean_"),
+        ({"scaler.scale_": None}, "scaler.scale_"),
+        ({"scaler.scale_": np.zeros(3)}, "every feature with a weight has scale 0"),
+        ({"scaler.scale_": np.array([1.0, -1.0, 1.0])}, "the scale of feature 1 is below 0"),
+        ({"trace": np.array([[1.0, 2.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
+        ({"trace": np.array([[np.nan, 0.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
+        ({"trace": np.array([[1.0, 0.0, -0.1, 1.0]])}, "the trace has times or passes that are no numbers"),
+        ({"trace": np.array([[1.0, 0.0, 0.1, np.inf]])}, "the trace has times or passes that are no numbers"),
         ({"extra": np.zeros(1)}, "a linear model has no array 'extra'"),
     ],
 )
@@ -290,6 +337,72 @@ def test_arrays_that_do_not_fit_are_refused(arrays, message, model, tmp_path):
     with pytest.raises(DataError, match=message) as caught:
         load(tmp_path / "model")
     assert caught.value.path == str(tmp_path / "model")
+
+
+def test_the_selection_of_these_tests_is_one(model):
+    Model.from_parts({**model.describe(), "selection": SELECTION}, model.arrays())
+
+
+@pytest.fixture(scope="module")
+def models():
+    queries = judged()
+    made = {"trees": Ranker("mcrank@3"), "additive": Ranker("svmmap", scorer=Additive(bins=4, shape="lines"))}
+    made |= {"kernel": Ranker("gp-regression", scaling=None)}
+    return {kind: ranker.fit(queries.with_features(queries.X)).model_ for kind, ranker in made.items()}
+
+
+def put(array, at, value):
+    changed = array.copy()
+    changed[at] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "message"),
+    [
+        ("trees", "trees.feature", lambda a: put(a, 0, 3), "do not fit together"),
+        ("trees", "trees.feature", lambda a: put(a, 0, -2), "do not fit together"),
+        ("trees", "trees.feature", lambda a: a[:-1], "do not fit together"),
+        ("trees", "trees.left", lambda a: put(a, 0, 0), "do not fit together"),
+        ("trees", "trees.right", lambda a: put(a, 0, len(a)), "do not fit together"),
+        ("trees", "trees.right", lambda a: put(a, 0, -1), "do not fit together"),
+        ("trees", "trees.roots", lambda a: put(a, 0, 1 << 40), "do not fit together"),
+        ("trees", "trees.outputs", lambda a: put(a, 0, 9), "do not fit together"),
+        ("trees", "trees.left", lambda a: a + 0.5, "trees.left has type float64 and 1 dimensions; it needs int64"),
+        ("trees", "trees.threshold", lambda a: put(a, 0, np.nan), "a threshold or grade of the trees is not a number"),
+        ("trees", "trees.grades", lambda a: put(a, 0, np.inf), "a threshold or grade of the trees is not a number"),
+        ("trees", "trees.single", lambda a: np.array([a, a]), "trees.single has type bool and 1 dimensions"),
+        ("additive", "thresholds", lambda a: a[::-1].copy(), "are not finite and increasing"),
+        ("additive", "thresholds", lambda a: put(a, 1, a[0]), "are not finite and increasing"),
+        ("additive", "thresholds", lambda a: put(a, 1, np.nan), "are not finite and increasing"),
+        ("additive", "thresholds", lambda a: a.astype(np.int64), "thresholds has type int64"),
+        ("additive", "threshold_counts", lambda a: put(a, [0, 1], [-1, a[0] + a[1] + 1]), "do not add up"),
+        ("additive", "threshold_counts", lambda a: a[:-1], "do not add up"),
+        ("additive", "threshold_counts", lambda a: a * 1.0, "threshold_counts has type float64"),
+        ("additive", "missing", lambda a: a.astype(np.int64), "missing has type int64"),
+        ("additive", "starts", lambda a: a + 1e9, "start below the first threshold"),
+        ("additive", "starts", lambda a: a[None], "starts has type float64 and 2 dimensions"),
+        ("kernel", "kernel.documents", lambda a: put(a, (0, 0), np.nan), "a document of the kernel is not finite"),
+        ("kernel", "kernel.documents", lambda a: a[:, :2], r"documents of shape \(160, 2\) for 3 features"),
+        ("kernel", "kernel.length", lambda a: 0.0 * a, "a length above 0"),
+        ("kernel", "kernel.length", lambda a: a[None], "kernel.length has type float64 and 1 dimensions"),
+    ],
+)
+def test_forms_that_contradict_themselves_are_refused(kind, name, change, message, models, tmp_path):
+    model = models[kind]
+    arrays = model.arrays()
+    write_model(tmp_path / "model", "ranker", model.describe(), {**arrays, name: change(arrays[name])})
+    with pytest.raises(DataError, match=message) as caught:
+        load(tmp_path / "model")
+    assert caught.value.path == str(tmp_path / "model")
+
+
+def test_trees_of_more_features_than_anyone_has_are_refused(models, tmp_path):
+    described = models["trees"].describe()
+    many = {**described, "n_features": 2**40, "trained_on": {**described["trained_on"], "features": 2**40}}
+    write_model(tmp_path / "model", "ranker", many, models["trees"].arrays())
+    with pytest.raises(DataError, match="trees of 1,099,511,627,776 features; 1,048,576 are the most"):
+        load(tmp_path / "model")
 
 
 def test_files_of_other_kinds_are_named(tmp_path):

@@ -282,6 +282,25 @@ def test_tensors_that_lie_about_themselves_are_refused(path, entry):
     refusal(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ('"theta":', '"theta":{"dtype":"F64","shape":[0],"data_offsets":[0,0]},'),
+        ('"marginrank":', '"marginrank":"{}",'),
+        (r"\"kind\":", r"\"kind\": \"fusion\", "),
+    ],
+)
+def test_names_that_occur_twice_are_refused(path, name, before):
+    write_small(path)
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:8], "little")
+    header = whole[8 : 8 + size].decode()
+    assert name in header
+    changed = header.replace(name, before + name).encode()
+    path.write_bytes(struct.pack("<Q", len(changed)) + changed + whole[8 + size :])
+    assert "damaged model file" in refusal(path)
+
+
 # A file appears whole or not at all.
 
 

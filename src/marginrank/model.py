@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import NoneType
 from typing import Any, Final, Self, cast
 
 import numpy as np
@@ -13,11 +12,20 @@ import numpy.typing as npt
 
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError
+from marginrank.model_checks import (
+    check_certificate,
+    check_counts,
+    check_record,
+    check_scale,
+    check_selection,
+    check_values,
+)
 from marginrank.model_file import read_model, write_model
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scalings import SCALINGS
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form, all_forms
+from marginrank.scorers.linear import Weights
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import AnyArray, Features, FloatArray
 from marginrank.words import plain
@@ -229,6 +237,7 @@ class Model:
     @classmethod
     def from_parts(cls, described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Self:
         """Make a model of what `describe` and `arrays` returned; anything else is an error."""
+        check_values(described)
         forms, n_features, names = all_forms(), described["n_features"], described["feature_names"]
         if type(n_features) is not int or n_features < 0:
             raise ValueError(f"{n_features!r} is no number of features")
@@ -236,8 +245,8 @@ class Model:
             raise ValueError(f"unknown form {described['form']!r}")
         if described["stopped"] not in _REASONS:
             raise ValueError(f"unknown reason to stop {described['stopped']!r}")
-        if not isinstance(described["selection"], dict | NoneType):
-            raise ValueError("the selection is not a table")
+        if described["selection"] is not None:
+            check_selection(described["selection"])
         if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise ValueError("feature names are not a list of text")
         form, health = forms[described["form"]].from_arrays(arrays, n_features), described["health"]
@@ -257,10 +266,20 @@ class Model:
         unknown = sorted(set(arrays) - set(model.arrays()))
         if unknown:
             raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")
-        for record in (model.method, model.provenance, model.health):
-            if record is not None:
-                _check_types(record)
+        model._check_parts()
         return model
+
+    def _check_parts(self) -> None:
+        for record in (self.method, self.provenance, self.health):
+            if record is not None:
+                check_record(record)
+        check_certificate(self.solution)
+        learned_on = self.provenance
+        check_counts(queries=learned_on.queries, documents=learned_on.documents)
+        if learned_on.features != self.n_features:
+            raise ValueError(f"{self.n_features} features, but it was trained on {learned_on.features}")
+        if self.scaler is not None and hasattr(self.scaler, "scale_"):
+            check_scale(self.scaler.scale_, self.theta if isinstance(self.form, Weights) else None)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to a file; see `marginrank.model_file` for the format."""
@@ -297,25 +316,6 @@ class reading:  # noqa: N801
             raise DataError(error.problem, path=self.path) from None
         if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
             raise DataError(f"this model is incomplete or contradicts itself ({error}); save it again", path=self.path)
-
-
-#: What values of a dataclass may be, by how its fields are declared.
-_DECLARED: Final[Mapping[str, tuple[type, ...]]] = {
-    "str": (str,),
-    "str | None": (str, NoneType),
-    "int": (int,),
-    "float": (int, float),
-    "bool": (bool,),
-    "Mapping[str, Any]": (dict,),
-}
-
-
-def _check_types(record: Any) -> None:
-    for one in fields(record):
-        value = getattr(record, one.name)
-        kinds = _DECLARED[str(one.type)]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise ValueError(f"{one.name} is {value!r}; it has to be {one.type}")
 
 
 def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Solution:

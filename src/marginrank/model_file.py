@@ -107,6 +107,7 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArra
         with safe_open(place, "numpy") as file:
             document = _parse((file.metadata() or {}).get(_ENTRY), place)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        _refuse_repeated_keys(place)
     except (SafetensorError, OSError, TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         if isinstance(error, DataError):
             raise
@@ -168,6 +169,18 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:20]} is not a finite number")
     return number
+
+
+def _refuse_repeated_keys(place: Path) -> None:
+    """Refuse a container that names something twice: readers differ in which of the two they take."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise DataError("damaged model file (a name occurs twice in its header); save the model again", path=place)
+        return dict(pairs)
+
+    with place.open("rb") as file:
+        json.loads(file.read(int.from_bytes(file.read(8), "little")), object_pairs_hook=once)
 
 
 def _describe(place: Path, error: Exception) -> str:

@@ -20,6 +20,7 @@ from marginrank.evaluation.evaluating import evaluate
 from marginrank.fusion.features import column_names, fusion_features, parse_features
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Model, reading
+from marginrank.model_checks import check_values
 from marginrank.model_file import read_model, write_model
 from marginrank.ranker import Ranker, ranker_of
 from marginrank.scorers.base import Scorer, parse_scorer
@@ -186,6 +187,7 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         with reading(path):
             if kind != "fusion":
                 raise DataError("this model is not a fusion; read it with marginrank.load")
+            check_values(header)
             parameters = header["fusion"]["parameters"]
             fusion = cls(**{name: from_spec(spec) for name, spec in parameters.items()})
             fusion.features_ = "+".join(parse_features(header["fusion"]["features"]))

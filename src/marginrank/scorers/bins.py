@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from marginrank.data.queries import feature_number
 from marginrank.errors import DataError
 from marginrank.preparation.thresholds import Spacing, check_spacing, place_thresholds
-from marginrank.scorers.forms import Form
+from marginrank.scorers.forms import Form, stored
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 
@@ -188,11 +188,13 @@ class Bins(Form):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
         """Make bins of what `arrays` gave."""
-        counts = arrays["threshold_counts"]
-        if len(counts) != n_features or counts.sum() != len(arrays["thresholds"]):
+        counts = stored(arrays, "threshold_counts", np.int64)
+        thresholds, missing = stored(arrays, "thresholds", np.float64), stored(arrays, "missing", np.bool_)
+        starts = stored(arrays, "starts", np.float64) if "starts" in arrays else None
+        if len(counts) != n_features or (counts < 0).any() or counts.sum() != len(thresholds):
             raise ValueError("the thresholds do not add up")
-        cuts = np.split(arrays["thresholds"], np.cumsum(counts)[:-1]) if n_features else []
-        return cls(tuple(cuts), np.asarray(arrays["missing"], dtype=np.bool_), arrays.get("starts"))
+        cuts = np.split(thresholds, np.cumsum(counts)[:-1]) if n_features else []
+        return cls(tuple(cuts), missing, starts)
 
     @property
     def shape(self) -> CurveShape:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.errors import DataError
-from marginrank.scorers.forms import Form
+from marginrank.scorers.forms import Form, stored
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, Features, FloatArray
 
@@ -39,6 +39,8 @@ class Expansion(Form):
     def __post_init__(self) -> None:
         if self.documents.ndim != 2 or not (self.length > 0 and np.isfinite(self.length)):
             raise ValueError("a kernel has documents and a length above 0")
+        if not np.isfinite(self.documents).all():
+            raise ValueError("a document of the kernel is not finite")
 
     @property
     def n_parameters(self) -> int:
@@ -72,7 +74,7 @@ class Expansion(Form):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
         """Make a kernel of what `arrays` gave."""
-        documents = np.asarray(arrays["kernel.documents"], dtype=np.float64)
+        documents = stored(arrays, "kernel.documents", np.float64, ndim=2)
         if documents.shape[1:] != (n_features,):
             raise ValueError(f"documents of shape {documents.shape} for {n_features} features")
-        return cls(documents, float(arrays["kernel.length"]))
+        return cls(documents, float(stored(arrays, "kernel.length", np.float64, ndim=0)))

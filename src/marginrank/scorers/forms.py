@@ -8,6 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from marginrank.typing import AnyArray, Features, FloatArray
 
 
@@ -55,6 +58,21 @@ class Form(ABC):
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
         """Make a form of what `arrays` returned."""
+
+
+def stored(arrays: Mapping[str, AnyArray], name: str, dtype: npt.DTypeLike, ndim: int = 1) -> AnyArray:
+    """Return an array of a file, and refuse one of another type or number of dimensions.
+
+    >>> stored({"starts": np.zeros(2, dtype=np.int64)}, "starts", np.float64)
+    Traceback (most recent call last):
+    ...
+    ValueError: starts has type int64 and 1 dimensions; it needs float64 and 1
+    """
+    array = arrays[name]
+    if array.dtype != dtype or array.ndim != ndim:
+        needed = f"it needs {np.dtype(dtype)} and {ndim}"
+        raise ValueError(f"{name} has type {array.dtype} and {array.ndim} dimensions; {needed}")
+    return array
 
 
 def all_forms() -> dict[str, type[Form]]:

@@ -10,12 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.errors import DataError
-from marginrank.scorers.forms import Form
+from marginrank.scorers.forms import Form, stored
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 #: Rows that are scored together.
 _ROWS: Final = 1 << 12
+#: Most features of trees: nothing else in a model file says how many there may be, and each has a name and a count.
+_MOST_FEATURES: Final = 1 << 20
 
 
 class Tree(NamedTuple):
@@ -69,6 +71,10 @@ class Trees(Form):
         # The kernel follows these numbers without looking.
         if not self._fits():
             raise ValueError("the nodes of the trees do not fit together")
+        if self.n_features > _MOST_FEATURES:
+            raise ValueError(f"trees of {self.n_features:,} features; {_MOST_FEATURES:,} are the most")
+        if np.isnan(self.threshold).any() or not np.isfinite(self.grades).all():
+            raise ValueError("a threshold or grade of the trees is not a number")
 
     def _fits(self) -> bool:
         n, numbers = len(self.feature), np.arange(len(self.feature))
@@ -153,15 +159,11 @@ class Trees(Form):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
         """Make trees of what `arrays` gave, and refuse what does not fit together."""
-        whole = [
-            np.asarray(arrays[f"trees.{name}"], dtype=np.int64)
-            for name in ("feature", "left", "right", "roots", "outputs")
-        ]
-        threshold, grades = (np.asarray(arrays[f"trees.{name}"], dtype=np.float64) for name in ("threshold", "grades"))
-        if any(array.ndim != 1 for array in (*whole, threshold, grades)):
-            raise ValueError("the nodes of the trees are no lists")
-        feature, left, right, roots, outputs = whole
-        single = bool(arrays["trees.single"].any())
+        feature, left, right, roots, outputs = (
+            stored(arrays, f"trees.{name}", np.int64) for name in ("feature", "left", "right", "roots", "outputs")
+        )
+        threshold, grades = (stored(arrays, f"trees.{name}", np.float64) for name in ("threshold", "grades"))
+        single = bool(stored(arrays, "trees.single", np.bool_, ndim=0))
         return cls(n_features, feature, threshold, left, right, roots, outputs, grades, single)
 
 

@@ -1,0 +1,121 @@
+"""What the parts of a model may not say: headers and figures that contradict each other are refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from types import NoneType
+from typing import Any, Final
+
+import numpy as np
+
+from marginrank.solvers.solution import Solution
+from marginrank.typing import AnyArray, FloatArray
+
+#: Lists and objects of a header within each other; what marginrank writes has fewer than ten.
+_DEEPEST: Final = 50
+#: How far a lower bound may lie above the objective by rounding.
+_ROUNDING: Final = 1e-6
+#: What values of a dataclass may be, by how its fields are declared.
+_DECLARED: Final[Mapping[str, tuple[type, ...]]] = {
+    "str": (str,),
+    "str | None": (str, NoneType),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "Mapping[str, Any]": (dict,),
+}
+_TEXTS: Final = ("criterion", "policy", "rule", "held_out")
+_FIGURES: Final = ("C", "mean", "standard_error", "objective", "average_slack", "norm", "passes")
+
+
+def check_values(header: Any) -> None:
+    """Refuse numbers that no float holds, and values nested so deep that describing them would fail.
+
+    >>> check_values({"C": 10**400})
+    Traceback (most recent call last):
+    ...
+    ValueError: the header has a number beyond 1.8e308
+    """
+    level = [header]
+    for _ in range(_DEEPEST):
+        for value in level:
+            if isinstance(value, int) and abs(value) > _LARGEST:
+                raise ValueError("the header has a number beyond 1.8e308")
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+    if level:
+        raise ValueError(f"the header is nested more than {_DEEPEST} deep")
+
+
+_LARGEST: Final = int(np.finfo(np.float64).max)
+
+
+def check_record(record: Any) -> None:
+    """Refuse fields of a dataclass that are not of the type declared."""
+    for one in fields(record):
+        value = getattr(record, one.name)
+        kinds = _DECLARED[str(one.type)]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise ValueError(f"{one.name} is {value!r}; it has to be {one.type}")
+
+
+def check_counts(**counts: int) -> None:
+    """Refuse numbers of things below 0."""
+    for name, n in counts.items():
+        if n < 0:
+            raise ValueError(f"{n} {name}")
+
+
+def check_certificate(solution: Solution) -> None:
+    """Refuse a lower bound above the objective, convergence without a bound, and a C that is not above 0."""
+    if not (math.isnan(solution.C) or solution.C > 0):
+        raise ValueError(f"C is {solution.C:g}; it has to be above 0")
+    if solution.converged and not math.isfinite(solution.gap):
+        raise ValueError("it says converged but has no lower bound that proves it")
+    steps = np.array([(step.primal, step.dual) for step in solution.trace])
+    if not _bounded(np.array([solution.primal, *steps[:, 0]]), np.array([solution.dual, *steps[:, 1]])):
+        raise ValueError("a lower bound is above its objective")
+    costs = np.array([(step.seconds, step.passes) for step in solution.trace])
+    if not (np.isfinite(costs).all() and (costs >= 0).all()):
+        raise ValueError("the trace has times or passes that are no numbers from 0 up")
+
+
+def _bounded(primal: FloatArray, dual: FloatArray) -> bool:
+    room = _ROUNDING * (1.0 + np.abs(primal))
+    return bool(((dual == -np.inf) | (dual <= primal + room)).all())
+
+
+def check_scale(scale: FloatArray, weights: AnyArray | None) -> None:
+    """Refuse scales below 0, and scales of 0 for every feature that has a weight: the scores would all be equal."""
+    if (scale < 0).any():
+        raise ValueError(f"the scale of feature {int(np.argmax(scale < 0))} is below 0")
+    if weights is not None and weights.any() and not (scale * (weights != 0)).any():
+        raise ValueError("every feature with a weight has scale 0")
+
+
+def check_selection(selection: Any) -> None:
+    """Refuse what is not the table of a `tune`."""
+    if not isinstance(selection, dict):
+        raise ValueError("the selection is not a table")
+    candidates, chosen = selection["candidates"], selection["chosen"]
+    texts = all(isinstance(selection[name], str) for name in _TEXTS)
+    if not (texts and isinstance(selection["complete"], bool) and isinstance(candidates, list)):
+        raise ValueError("the selection is not a table")
+    if type(chosen) is not int or not 0 <= chosen < len(candidates):
+        raise ValueError(f"the selection chose candidate {chosen!r} of {len(candidates)}")
+    _check_candidates(candidates)
+
+
+def _check_candidates(candidates: Sequence[Any]) -> None:
+    for number, one in enumerate(candidates):
+        if not isinstance(one, dict) or one.keys() != candidates[0].keys():
+            raise ValueError(f"candidate {number} of the selection has other entries than the first")
+        for name in _FIGURES:
+            if isinstance(one[name], bool) or not isinstance(one[name], int | float):
+                raise ValueError(f"{name} of candidate {number} is {one[name]!r}, which is no number")
