@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from marginrank.data.numbers import LEFT_OVER, NOT_A_NUMBER, parse_number
 from marginrank.data.text_kernel import HASH, LINE_FEED, RETURN, SPACE, TAB, skip_blanks
+from marginrank.kernels import njit
 
 COLON: Final = 58
 EQUALS: Final = 61

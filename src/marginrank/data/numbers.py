@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
+
+from marginrank.kernels import njit
 
 OK: Final = 0
 NOT_A_NUMBER: Final = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from numba import njit
+from marginrank.kernels import njit
 
 TAB: Final = 9
 LINE_FEED: Final = 10

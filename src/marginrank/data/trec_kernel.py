@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from marginrank.data.numbers import OK, parse_number
 from marginrank.data.text_kernel import LINE_FEED, SPACE, skip_blanks
+from marginrank.kernels import njit
 
 
 @njit(nogil=True, cache=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from marginrank.kernels import njit
 from marginrank.typing import FloatArray, IntArray
 
 #: Products closer than this, relative to the largest possible, count as equal.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from marginrank.kernels import njit
 
 #: Lists are sorted whole rather than by insertion when more than this many ranks count.
 INSERTION_DEPTH = 64

@@ -13,7 +13,8 @@ Four bytes hold what a float32 holds, and the part is exact to 3·10⁻⁸.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from marginrank.kernels import njit
 
 _LOW = np.uint32(255)
 _SECOND, _THIRD, _FOURTH = np.uint32(8), np.uint32(16), np.uint32(24)

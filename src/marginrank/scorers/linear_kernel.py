@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from marginrank.kernels import njit
 
 # Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}

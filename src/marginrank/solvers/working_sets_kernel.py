@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from marginrank.kernels import njit
 from marginrank.typing import FloatArray, IntArray
 
 #: Distance, as a share of the terms of a height, below which two heights are the same.

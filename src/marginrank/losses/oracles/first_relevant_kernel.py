@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from marginrank.kernels import njit
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Clusters, Coefficients, Slacks, Sorted
 

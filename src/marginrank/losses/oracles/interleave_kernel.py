@@ -7,8 +7,8 @@ Every oracle kernel ranks the documents of queries ``first`` to ``end``, by plac
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from marginrank.kernels import njit
 from marginrank.losses.oracles.interleave import PairCosts, Placement
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Violations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from marginrank.kernels import njit
 from marginrank.losses.oracles.grade_lattice import CreditSum, RankSum, States
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Sorted, Violations

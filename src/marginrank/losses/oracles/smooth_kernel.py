@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from marginrank.kernels import njit
 from marginrank.losses.oracles.grade_lattice import Credits
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Coefficients, Slacks, Sorted

@@ -1,0 +1,169 @@
+"""Compiled functions: Numba, with a cache that is never fatal and never trusts a folder that others can write to.
+
+Numba's own cache fails where it finds no folder to write to, raises whatever a damaged file makes ``pickle`` raise,
+does not notice that a function of another module changed, and takes code compiled without bounds checks where they are
+asked for. Here, files whose digest does not match the sources and settings are as good as absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import pickle
+import sys
+import uuid
+from collections.abc import Callable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numba
+from numba import config
+from numba.core import serialize
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.extending import is_jitted
+
+from marginrank.kernel_folders import folder_to_write, folders_to_read
+
+_SUFFIX: Final = ".kernel"
+#: Settings of Numba that change the code.
+_SWITCHES: Final = ("BOUNDSCHECK", "OPT", "ENABLE_AVX", "DEBUGINFO_DEFAULT")
+_REBUILD: Final[Any] = CompileResult._rebuild
+_DUMP: Final[Any] = serialize.dumps
+_DIGEST_SIZE: Final = hashlib.sha256().digest_size
+
+
+def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function as `numba.njit` does, with the cache of this module."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        if cache and is_jitted(dispatcher):
+            cast("Any", dispatcher)._cache = KernelCache(function, options)
+        return dispatcher
+
+    return compiled
+
+
+class KernelCache(_Cache):
+    """The compiled forms of one function, a file for each types of arguments and kind of machine.
+
+    A file begins with the SHA-256 of the sources, the settings and what follows: a pickle, which runs code when it is
+    read. `marginrank.kernel_folders` says which folders are trusted with it.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._function, self._options = function, options
+        self._source = Path(function.__code__.co_filename)
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder that is written to."""
+        folder = folder_to_write(self._source)
+        return None if folder is None else str(folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for these types; None where there is nothing that can be used."""
+        target_context.refresh()
+        if not self._enabled:
+            return None
+        name = self._file_name(sig, target_context.codegen())
+        for folder in folders_to_read(self._source):
+            with contextlib.suppress(Exception):  # whatever is wrong, the kernel can be compiled
+                content = (folder / name).read_bytes()
+                digest, payload = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
+                if digest == self._digest(payload):
+                    return _REBUILD(target_context, *pickle.loads(payload))
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled, if there is a place for it."""
+        folder = folder_to_write(self._source) if self._enabled else None
+        if folder is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        payload = _DUMP(data._reduce())
+        with contextlib.suppress(OSError):  # a full disk
+            _write(folder / self._file_name(sig, data.codegen), self._digest(payload) + payload)
+
+    def enable(self) -> None:
+        """Use the cache."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Do not use the cache."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Forget all forms of the function."""
+        for folder in folders_to_read(self._source):
+            for file in folder.glob(f"{self._stem}.*{_SUFFIX}"):
+                with contextlib.suppress(OSError):
+                    file.unlink()
+
+    @property
+    def _stem(self) -> str:
+        # Folders of the user hold kernels of all modules, and of several installations.
+        place = hashlib.sha256(str(self._source.parent).encode(errors="surrogateescape")).hexdigest()[:12]
+        name = self._function.__qualname__.replace("<", "").replace(">", "")
+        return f"{self._source.stem}.{name}.{place}.{sys.implementation.cache_tag}"
+
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        settings = sorted((name, repr(_sorted(value))) for name, value in self._options.items())
+        switches = [str(getattr(config, name, None)) for name in _SWITCHES]
+        key = repr((str(sig), codegen.magic_tuple(), settings, switches))
+        return f"{self._stem}.{hashlib.sha256(key.encode()).hexdigest()[:32]}{_SUFFIX}"
+
+    def _digest(self, payload: bytes) -> bytes:
+        return hashlib.sha256(self._stamp + payload).digest()
+
+    @cached_property
+    def _stamp(self) -> bytes:
+        """A digest of all that the compiled code depends on but types: sources, constants, and versions."""
+        functions = _reached(self._function)
+        total = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
+        for path in sorted({function.__code__.co_filename for function in functions}):
+            total.update(_source_digest(path))
+        for function in sorted(functions, key=lambda one: (one.__module__, one.__qualname__)):
+            total.update(repr(_constants(function)).encode())
+        return total.digest()
+
+
+def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
+    """Return a function and all compiled functions that it may call."""
+    reached: set[Callable[..., Any]] = set()
+    waiting = [function]
+    while waiting:
+        one = waiting.pop()
+        if one not in reached:
+            reached.add(one)
+            found: list[Any] = [one.__globals__.get(name) for name in one.__code__.co_names]
+            waiting += [other.py_func for other in found if is_jitted(other)]
+    return reached
+
+
+def _constants(function: Callable[..., Any]) -> list[tuple[str, Any]]:
+    """Return the numbers and texts outside a function that are compiled into it."""
+    found = ((name, function.__globals__.get(name)) for name in sorted(function.__code__.co_names))
+    return [(name, value) for name, value in found if isinstance(value, bool | int | float | str | bytes | tuple)]
+
+
+def _sorted(value: Any) -> Any:
+    return sorted(value) if isinstance(value, set) else value
+
+
+@cache
+def _source_digest(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    waiting = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        waiting.write_bytes(content)
+        waiting.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            waiting.unlink()
+        raise
