@@ -30,6 +30,7 @@ from safetensors.numpy import save_file
 from marginrank import DataError, __version__
 from marginrank.atomic import atomic_path
 from marginrank.model_file import is_model, read_model, write_model
+from tests import stepping
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('aé\n"\\'),
@@ -419,3 +420,26 @@ def test_a_killed_writer_leaves_a_whole_model(how, tmp_path):
     assert all(other.name.startswith(".model.") and other.suffix == ".unfinished" for other in others)
     _, header, arrays = read_model(model)
     assert arrays["theta"].tolist() == [float(header["round"])] * 10_000
+
+
+@stepping.supported
+def test_a_save_killed_at_any_system_call_leaves_a_whole_model(path):
+    write_small(path, round=0)
+    before, rounds = path.read_bytes(), set()
+    for _ in stepping.kills(lambda: write_small(path, round=1)):
+        rounds.add(read_model(path)[1]["round"])
+        path.write_bytes(before)
+    assert rounds == {0, 1}
+    assert names_in(path.parent) == [path.name]
+
+
+@stepping.supported
+def test_a_save_whose_system_calls_fail_says_so_or_is_done(path):
+    write_small(path, round=0)
+    before, noticed = path.read_bytes(), set()
+    for refused in stepping.failures(lambda: write_small(path, round=1)):
+        assert read_model(path)[1]["round"] == (0 if refused else 1)
+        assert names_in(path.parent) == [path.name]
+        noticed.add(refused)
+        path.write_bytes(before)
+    assert noticed == {True, False}

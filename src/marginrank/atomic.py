@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_UNFINISHED: Final = ".unfinished"
 
 
 @contextmanager
@@ -16,8 +25,8 @@ def atomic_path(path: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
     """Yield a path of the same name to write to, which replaces ``path`` once everything is on the disk.
 
     Whatever stops the writer, the name holds what it held before or the new file, never a part of it. The new file is
-    written in a folder ``.NAME.<hex digits>.unfinished`` beside it, which only a killed process leaves behind. A
-    symbolic link stays, and the file it points to is replaced.
+    written in a folder ``.NAME.<hex digits>.unfinished`` beside it, which only a killed process leaves behind; the next
+    writer of that name removes it. A symbolic link stays, and the file it points to is replaced.
 
     Args:
         path: The file to write; its folder has to exist.
@@ -39,22 +48,95 @@ def atomic_path(path: str | Path, *, overwrite: bool = True) -> Iterator[Path]:
     """
     target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
     _check_target(target, overwrite)
-    waiting = target.with_name(f".{target.name}.{secrets.token_hex(8)}.unfinished")
-    try:
-        waiting.mkdir()
-    except OSError as error:
-        raise OSError(error.errno, f"cannot write in this folder: {error.strerror}", str(target.parent)) from None
-    try:
-        yield waiting / target.name
-        _sync(waiting / target.name)
-        if overwrite:
-            (waiting / target.name).replace(target)
-        else:
-            _put_in_free_place(waiting / target.name, target)
-    finally:
-        shutil.rmtree(waiting, ignore_errors=True)
+    _sweep(target)
+    with _waiting_folder(target) as waiting:
+        try:
+            yield waiting / target.name
+            _sync(waiting / target.name)
+            if overwrite:
+                (waiting / target.name).replace(target)
+            else:
+                _put_in_free_place(waiting / target.name, target)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno is None or not _is_within(error.filename, waiting):
+                raise
+            # The waiting name would mean nothing to the reader.
+            raise OSError(error.errno, f"cannot write: {error.strerror}", str(target)) from error
     with suppress(OSError):
         _sync(target.parent)
+
+
+def _is_within(name: object, folder: Path) -> bool:
+    return name is None or (isinstance(name, str | os.PathLike) and Path(name).is_relative_to(folder))
+
+
+@contextmanager
+def _waiting_folder(target: Path) -> Iterator[Path]:
+    """Make a folder that is locked as long as it is in use, and removed at the end."""
+    lock = None
+    while lock is None:
+        waiting = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_UNFINISHED}")
+        try:
+            waiting.mkdir()
+            lock = _locked(waiting, target, wait=True)
+        except OSError as error:
+            shutil.rmtree(waiting, ignore_errors=True)
+            raise OSError(error.errno, f"cannot write in this folder: {error.strerror}", str(target.parent)) from None
+    try:
+        yield waiting
+    finally:
+        # Windows does not remove what is open.
+        os.close(lock)
+        shutil.rmtree(waiting, ignore_errors=True)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed writers of this name left, but nothing that a live one uses."""
+    pattern = re.compile(re.escape(f".{target.name}.") + r"[0-9a-f]{16}" + re.escape(_UNFINISHED))
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in [one for one in entries if pattern.fullmatch(one.name)]:
+            if entry.is_dir(follow_symlinks=False):
+                with suppress(OSError):
+                    _remove_if_unused(Path(entry.path), target)
+
+
+def _remove_if_unused(waiting: Path, target: Path) -> None:
+    lock = _locked(waiting, target, wait=False)
+    if lock is not None:
+        if fcntl is None:
+            os.close(lock)
+        shutil.rmtree(waiting, ignore_errors=True)
+        if fcntl is not None:
+            os.close(lock)
+
+
+def _locked(waiting: Path, target: Path, *, wait: bool) -> int | None:
+    """Lock a waiting folder and return the descriptor; None if another holds it or has removed it.
+
+    Where there are no such locks, as on Windows, a file that is open cannot be removed, which tells the same.
+    """
+    path = waiting / f"{target.name}.lock"
+    if fcntl is None:
+        if not wait:
+            path.unlink(missing_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        if os.path.samestat(os.fstat(lock), path.stat()):
+            return lock
+    except FileNotFoundError:
+        pass
+    except OSError:
+        if wait:  # a file system without locks, where nothing is swept
+            return lock
+    os.close(lock)
+    return None
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
