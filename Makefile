@@ -54,7 +54,7 @@ demo: $(RUNS)
 	@$(BIN)/marginrank demo --page out/demo.html --force
 
 # A page of the documentation is one file, whose examples build on each other: files stay in one process.
-PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 quick: $(READY)
 	$(PYTEST) -m "not slow"

@@ -41,11 +41,13 @@ SLOW_PLACES = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests of slow places."""
+    """Mark all tests of slow places, and run these first, so that no core waits for a long file at the end."""
     places = [Path(__file__).parent / place for place in SLOW_PLACES]
     for item in items:
         if any(item.path.is_relative_to(place) for place in places):
             item.add_marker(pytest.mark.slow)
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow_files)
 
 
 def _registries() -> tuple[dict[str, Any], ...]:

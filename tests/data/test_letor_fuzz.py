@@ -1,6 +1,6 @@
 """Any bytes at all: the reader agrees with the slow reference bit for bit, or both refuse.
 
-``HYPOTHESIS_PROFILE=fuzz`` runs ten times as many examples, drawn anew.
+``HYPOTHESIS_PROFILE=fuzz`` runs forty times as many examples, drawn anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from marginrank.errors import DataError
 
 from .reference_letor import Judged, RefusedError, parse
 
-EFFORT = 10 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 1
+EFFORT = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 1
 
 
 def fuzz(max_examples: int) -> Callable[[Any], Any]:
@@ -272,7 +272,7 @@ arbitrary = st.binary(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=
 
 
 @pytest.mark.slow
-@fuzz(1200)
+@fuzz(300)
 @given(data=arbitrary, options=OPTIONS, block=SIZES)
 @example(data=b"", options=DEFAULTS, block=4)
 @example(data=b"\n", options=DEFAULTS, block=4)
@@ -290,7 +290,7 @@ def test_any_bytes_are_read_as_the_grammar_says_or_refused(
 
 
 @pytest.mark.slow
-@fuzz(1500)
+@fuzz(400)
 @given(data=damaged(), options=OPTIONS, block=SIZES)
 def test_damaged_files_are_read_as_the_grammar_says_or_refused(
     scratch: Path, data: bytes, options: dict[str, Any], block: int
@@ -299,7 +299,7 @@ def test_damaged_files_are_read_as_the_grammar_says_or_refused(
 
 
 @pytest.mark.slow
-@fuzz(1500)
+@fuzz(400)
 @given(data=seeds.map(lambda seed: make_file(seed, NUMBER_FORMS)), options=OPTIONS, block=SIZES)
 def test_odd_numbers_and_blanks_are_read_bit_for_bit(
     scratch: Path, data: bytes, options: dict[str, Any], block: int

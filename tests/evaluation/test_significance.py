@@ -145,7 +145,7 @@ def test_interval_of_extreme_confidence_keeps_its_order():
 
 
 @given(paired_values)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_interval_lies_within_the_differences(pairs):
     a, b = (np.array(side) for side in zip(*pairs, strict=True))
     assume(len(a) > 1)
@@ -155,7 +155,7 @@ def test_interval_lies_within_the_differences(pairs):
 
 @pytest.mark.slow
 @given(paired_values)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_swapping_the_systems_mirrors_the_row(pairs):
     a, b = zip(*pairs, strict=True)
     there, back = row_of(a, b), row_of(b, a)
