@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def test_other_tools_read_the_file(path):
     assert (document["format_version"], document["package_version"]) == (1, __version__)
     # By the documented rule: type and shape, then the bytes.
     digest = hashlib.sha256(b"<f8 (2,) " + np.array([0.5, -1.0]).tobytes()).hexdigest()
-    assert document["arrays"]["theta"] == digest
+    assert document["arrays"]["theta"] == {"dtype": "float64", "shape": [2], "digest": digest}
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def bytes_of(write, *values):
 def test_other_files_are_named(path, data, kind):
     path.write_bytes(data)
     assert not is_model(path)
-    assert refusal(path) == f"this is {kind}, not a marginrank model; give the file that marginrank wrote"
+    assert refusal(path) == f"this is {kind}, not a marginrank model file; give the file that marginrank wrote"
 
 
 def test_what_is_no_model_file_is_named(tmp_path):
@@ -214,7 +215,7 @@ def test_what_is_no_model_file_is_named(tmp_path):
     assert not is_model(tmp_path / "absent")
     save_file({"theta": np.ones(2)}, tmp_path / "theirs", metadata={"format": "pt"})
     assert refusal(tmp_path / "theirs") == (
-        "a safetensors file of another program; give the file that marginrank wrote"
+        "a safetensors file, but no model file; give the file that marginrank wrote"
     )
 
 
@@ -225,6 +226,7 @@ def forge(path, document, tensors=b"", **entries):
     """Write a safetensors file with a marginrank entry and tensors as they are described."""
     text = document if isinstance(document, str) else json.dumps(document, sort_keys=True)
     header = json.dumps({"__metadata__": {"marginrank": text}, **entries}).encode()
+    header += b" " * (-len(header) % 8)
     path.write_bytes(struct.pack("<Q", len(header)) + header + tensors)
 
 
@@ -232,6 +234,10 @@ def document_of(**changes):
     parts = {"format_version": 1, "package_version": "9", "kind": "ranker", "header": {}, "arrays": {}, **changes}
     parts = {name: value for name, value in parts.items() if value is not ...}
     return {**parts, "digest": hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()}
+
+
+def described(*shape, digest="0" * 64):
+    return {"dtype": "float64", "shape": list(shape), "digest": digest}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +258,8 @@ def document_of(**changes):
         (document_of() | {"digest": "0"}, "does not match its digest"),
         (document_of() | {"kind": "fusion"}, "does not match its digest"),
         (json.dumps(document_of(), indent=1), "does not match its digest"),
-        (document_of(arrays={"theta": "0"}), "an array does not match its digest"),
+        (document_of(arrays={"theta": "0"}), "does not match its digest"),
+        (document_of(arrays={"theta": described(0)}), "the arrays are not those of the header"),
     ],
 )
 def test_headers_that_make_no_sense_are_refused(path, document, problem):
@@ -279,7 +286,7 @@ def test_a_forged_file_is_whole_otherwise(path):
     ],
 )
 def test_tensors_that_lie_about_themselves_are_refused(path, entry):
-    forge(path, document_of(arrays={"theta": "0" * 64}), b"\0" * 8, theta=entry)
+    forge(path, document_of(arrays={"theta": described(*entry["shape"])}), b"\0" * 8, theta=entry)
     refusal(path)
 
 
@@ -300,6 +307,17 @@ def test_names_that_occur_twice_are_refused(path, name, before):
     changed = header.replace(name, before + name).encode()
     path.write_bytes(struct.pack("<Q", len(changed)) + changed + whole[8 + size :])
     assert "damaged model file" in refusal(path)
+
+
+def test_an_array_that_does_not_match_its_digest_is_refused(path):
+    entry = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
+    digest = hashlib.sha256(b"<f8 (1,) " + b"\0" * 8).hexdigest()
+    for stored, whole in ((digest, True), ("0" * 64, False)):
+        forge(path, document_of(arrays={"theta": described(1, digest=stored)}), b"\0" * 8, theta=entry)
+        if whole:
+            assert read_model(path)[2]["theta"].tolist() == [0.0]
+        else:
+            assert "an array does not match its digest" in refusal(path)
 
 
 # A file appears whole or not at all.
@@ -392,7 +410,16 @@ def test_places_that_cannot_be_written_to_are_named(tmp_path):
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(OSError, match="not a regular file; give another name"):
             write_small(tmp_path / "pipe")
-        assert refusal(tmp_path / "pipe") == "not a file; give the file that marginrank wrote"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_model_comes_through_a_pipe(path, tmp_path):
+    write_small(path, C=1.0)
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(path.read_bytes(),))
+    writer.start()
+    assert read_model(tmp_path / "pipe")[1] == {"C": 1.0}
+    writer.join()
 
 
 SCRIPT = """

@@ -139,7 +139,7 @@ def test_trec_files_are_described(run, folder):
     ("words", "said", "code"),
     [
         (["nowhere"], "nowhere: no such file", 1),
-        (["."], "a folder without header.json", 1),
+        (["."], "this is a folder", 1),
         (["empty.txt"], "empty.txt: no data in this file", 1),
         (["train.txt", "--top", "-1"], "--top", 2),
         (["train.txt", "--top", "3"], "--top is for models", 2),

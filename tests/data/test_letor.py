@@ -817,9 +817,7 @@ def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
         read_letor(tmp_path)
     with pytest.raises(DataError) as refused:
         read(tmp_path)
-    assert (
-        str(refused.value) == f"{tmp_path}: a folder without header.json; name a file, or a folder that convert wrote"
-    )
+    assert str(refused.value) == f"{tmp_path}: this is a folder; give the name of a file"
 
 
 def test_no_file_at_all() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import hashlib
+import itertools
 import json
+import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,14 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from safetensors import safe_open
 
+from marginrank.container import read_container, write_container
 from marginrank.data.queries import Queries
-from marginrank.data.storage import is_binary, read_binary, read_npz, write_binary
+from marginrank.data.storage import QUERY_SETS, read_binary, read_npz, verify_binary, write_binary
 from marginrank.data.tables import from_frame
 from marginrank.errors import DataError
+from marginrank.model_file import write_model
 
 COLUMNS = ("grades", "offsets", "query_ids", "document_ids", "query_weights", "document_groups")
 
@@ -125,10 +130,14 @@ def test_a_set_is_replaced_and_nothing_else_is_left(saved: Path) -> None:
     other = Queries.from_arrays([[1.0]], [0], qid=[1])
     write_binary(saved, other)
     assert_equal(read_binary(saved), other)
-    assert sorted(path.name for path in saved.iterdir()) == [
-        "X.npy", "grades.npy", "header.json", "offsets.npy", "query_ids.npy",
-    ]  # fmt: skip
     assert [path.name for path in saved.parent.iterdir()] == ["set.queries"]
+
+
+def test_a_set_that_is_open_stays_what_it_was(saved: Path) -> None:
+    """A reader maps one file, so it cannot mix the arrays of two."""
+    q = read_binary(saved)
+    write_binary(saved, Queries.from_arrays([[1.0]], [0], qid=[1]))
+    assert_equal(q, some_queries())
 
 
 def test_a_link_to_a_set_stays_a_link(saved: Path) -> None:
@@ -142,217 +151,207 @@ def test_a_link_to_a_set_stays_a_link(saved: Path) -> None:
 
 def test_folders_above_are_made(tmp_path: Path) -> None:
     write_binary(tmp_path / "a" / "b" / "set.queries", some_queries())
-    assert is_binary(tmp_path / "a" / "b" / "set.queries")
+    assert_equal(read_binary(tmp_path / "a" / "b" / "set.queries"), some_queries())
+
+
+@pytest.mark.parametrize("words", [["a", "é\udce9", ""], ["x" * 2000, "\udcff", "漢" * 3]], ids=["short", "long"])
+def test_ids_come_back_whatever_they_hold(tmp_path: Path, words: list[str]) -> None:
+    q = Queries.from_arrays(np.ones((3, 1)), [0, 1, 2], qid=words, document_ids=words, document_groups=words)
+    write_binary(tmp_path / "set.queries", q)
+    again = read_binary(tmp_path / "set.queries")
+    assert again.query_ids.tolist() == again.document_ids.tolist() == again.document_groups.tolist() == words
+
+
+@pytest.mark.parametrize("labels", [[1, 2], [True, False], [0.5, 1.5], np.array([3, 4], dtype=np.uint8)])
+def test_labels_that_are_numbers_come_back_as_numbers(tmp_path: Path, labels: Any) -> None:
+    q = Queries.from_arrays([[0.0], [1.0]], [0, 1], group=[2], document_groups=labels)
+    write_binary(tmp_path / "set.queries", q)
+    again = read_binary(tmp_path / "set.queries")
+    assert again.document_groups.dtype == np.asarray(labels).dtype
+    assert again.document_groups.tolist() == list(labels)
+
+
+def test_other_tools_read_the_file(saved: Path) -> None:
+    with safe_open(saved, "numpy") as file:
+        document = json.loads(file.metadata()["marginrank-queries"])
+        np.testing.assert_array_equal(file.get_tensor("X"), some_queries().X)
+    assert document["kind"] == "queries"
+    assert document["header"]["documents"] == 4
+    digest = hashlib.sha256(b"<f8 (2,) " + np.array([1, 2.5]).tobytes()).hexdigest()
+    assert document["arrays"]["query_weights"] == {"dtype": "float64", "shape": [2], "digest": digest}
 
 
 # --- interrupted and refused writes
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, where: str, error: BaseException) -> None:
-    calls = {"n": 0}
-    save, rename = np.save, Path.rename
-
-    def failing_save(*args: Any, **kwargs: Any) -> None:
-        calls["n"] += 1
-        if calls["n"] == 3:
-            raise error
-        save(*args, **kwargs)
-
-    def failing_rename(self: Path, target: Path) -> Path:
-        if self.name.startswith(".set.queries-"):
-            raise error
-        return rename(self, target)
-
-    if where == "save":
-        monkeypatch.setattr(np, "save", failing_save)
-    else:
-        monkeypatch.setattr(Path, "rename", failing_rename)
-
-
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=["disk full", "Ctrl-C"])
-@pytest.mark.parametrize("where", ["save", "rename"])
+@pytest.mark.parametrize("where", ["fsync", "replace"])
 def test_an_interrupted_write_leaves_the_old_set_in_place(
     saved: Path, monkeypatch: pytest.MonkeyPatch, where: str, error: BaseException
 ) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
     with monkeypatch.context() as patch:
-        interrupt_at(patch, where, error)
+        patch.setattr(*((os, "fsync", fail) if where == "fsync" else (Path, "replace", fail)))
         with pytest.raises(type(error)):
             write_binary(saved, Queries.from_arrays([[1.0]], [0], qid=[1]))
     assert [path.name for path in saved.parent.iterdir()] == ["set.queries"]
     assert_equal(read_binary(saved), some_queries())
 
 
-FOREIGN: dict[str, Callable[[Path], None]] = {
-    "a file": lambda path: path.write_text("precious"),
-    "an empty folder": Path.mkdir,
-    "a folder": lambda path: (path.mkdir(), (path / "precious.txt").write_text("precious")),
-    "a folder with another header": lambda path: (
-        path.mkdir(),
-        (path / "precious.txt").write_text("precious"),
-        (path / "header.json").write_text('{"format": "something else"}'),
-    ),
-    "a folder with a header that is no JSON": lambda path: (
-        path.mkdir(),
-        (path / "precious.txt").write_text("precious"),
-        (path / "header.json").write_text("precious"),
-    ),
-}
+def test_a_set_is_not_replaced_where_that_is_not_wanted(saved: Path) -> None:
+    with pytest.raises(FileExistsError):
+        write_binary(saved, Queries.from_arrays([[1.0]], [0], qid=[1]), overwrite=False)
+    assert_equal(read_binary(saved), some_queries())
 
 
-@pytest.mark.parametrize("case", FOREIGN)
-def test_what_is_not_ours_is_not_overwritten(tmp_path: Path, case: str) -> None:
-    target = tmp_path / "target"
-    FOREIGN[case](target)
-    before = {path: path.read_bytes() for path in [target, *target.rglob("*")] if path.is_file()}
-    with pytest.raises(DataError) as refused:
-        write_binary(target, some_queries())
-    assert str(refused.value) == f"{target}: exists and is not a binary query set; choose another name or remove it"
-    assert {path: path.read_bytes() for path in [target, *target.rglob("*")] if path.is_file()} == before
+# --- damage: arrays that a program may have written, under digests that are right
 
 
-# --- damage
+def rewrite(path: Path, kind: str = "queries", header: dict[str, Any] | None = None, **arrays: Any) -> None:
+    """Write a set again with other arrays (None takes one away) and entries of the header."""
+    content = read_container(path, QUERY_SETS)
+    changed = {**content.arrays, **{name.replace("__", "."): array for name, array in arrays.items()}}
+    kept = {name: np.array(array) for name, array in changed.items() if array is not None}
+    write_container(path, QUERY_SETS, kind, {**content.header, **(header or {})}, kept)
 
 
-def change_header(**changes: Any) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        header = json.loads((folder / "header.json").read_text(encoding="utf-8")) | changes
-        (folder / "header.json").write_text(json.dumps(header), encoding="utf-8")
-
-    return change
-
-
-def drop_from_header(name: str) -> Callable[[Path], None]:
-    def drop(folder: Path) -> None:
-        header = json.loads((folder / "header.json").read_text(encoding="utf-8"))
-        del header[name]
-        (folder / "header.json").write_text(json.dumps(header), encoding="utf-8")
-
-    return drop
-
-
-def rewrite(name: str, array: Any) -> Callable[[Path], None]:
-    """Put another array in place, and describe it truly in the header."""
-
-    def change(folder: Path) -> None:
-        header = json.loads((folder / "header.json").read_text(encoding="utf-8"))
-        values = np.asarray(array)
-        np.save(folder / f"{name}.npy", values)
-        header["arrays"][name] = {"dtype": values.dtype.str, "shape": list(values.shape)}
-        (folder / "header.json").write_text(json.dumps(header), encoding="utf-8")
-
-    return change
-
-
-def cut(name: str, share: float) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        data = (folder / name).read_bytes()
-        (folder / name).write_bytes(data[: int(len(data) * share)])
-
-    return change
-
-
-HEADER, FOLDER = "{folder}/header.json: ", "{folder}: "
-AGAIN = "; convert the source again"
-
-DAMAGE: dict[str, tuple[Callable[[Path], None], str, str]] = {
-    "header empty": (cut("header.json", 0), HEADER + "damaged header (", AGAIN),
-    "header cut": (cut("header.json", 0.5), HEADER + "damaged header (", AGAIN),
-    "header not JSON": (lambda f: (f / "header.json").write_text("hello"), HEADER + "damaged header (", AGAIN),
-    "header a list": (lambda f: (f / "header.json").write_text("[1, 2]"), HEADER + "damaged header (", AGAIN),
-    "header a number": (lambda f: (f / "header.json").write_text("5"), HEADER + "damaged header (", AGAIN),
-    "header not UTF-8": (lambda f: (f / "header.json").write_bytes(b"\xff{"), HEADER + "damaged header (", AGAIN),
-    "another format": (change_header(format="zarr"), HEADER + "format 'zarr' is not 'marginrank-queries'", ""),
-    "a later version": (
-        change_header(version=2),
-        HEADER + "format version 2; this marginrank reads version 1",
-        "",
-    ),
-    "no version": (drop_from_header("version"), HEADER + "damaged header ('version')", AGAIN),
-    "no arrays": (drop_from_header("arrays"), "{folder}", AGAIN),
-    "arrays no table": (change_header(arrays=None), "{folder}", AGAIN),
-    "array without description": (change_header(arrays={"X": 5}), "{folder}", AGAIN),
-    "too few arrays": (change_header(arrays={}), FOLDER + "damaged binary query set (", AGAIN),
-    "no width": (drop_from_header("features"), "{folder}", AGAIN),
-    "wrong width": (change_header(features=7), FOLDER + "damaged binary query set (", AGAIN),
-    "no names": (drop_from_header("feature_names"), "{folder}", AGAIN),
-    "names no list": (change_header(feature_names=5), "{folder}", AGAIN),
-    "too few names": (change_header(feature_names=["a"]), "{folder}", AGAIN),
-    "unknown array": (rewrite("extra", [1.0]), "{folder}", AGAIN),
-    "array outside": (
-        change_header(arrays={"../X": {"dtype": "<f4", "shape": [4, 3]}}),
-        HEADER + "damaged header (unknown array '../X')",
-        AGAIN,
-    ),
-    "array gone": (lambda f: (f / "grades.npy").unlink(), "{folder}/grades.npy: missing or damaged array (", AGAIN),
-    "array empty": (cut("X.npy", 0), "{folder}/X.npy: missing or damaged array (", AGAIN),
-    "array head cut": (cut("X.npy", 0.2), "{folder}/X.npy: missing or damaged array (", AGAIN),
-    "array cut": (cut("X.npy", 0.95), "{folder}/X.npy: missing or damaged array (", AGAIN),
-    "array of text": (
-        lambda f: (f / "X.npy").write_text("not an array at all"),
-        "{folder}/X.npy: missing or damaged array (",
-        AGAIN,
-    ),
-    "array of another shape": (
-        lambda f: np.save(f / "X.npy", np.zeros((4, 2), dtype=np.float32)),
-        "{folder}/X.npy: holds float32 (4, 2), but the header says <f4 (4, 3)",
-        AGAIN,
-    ),
-    "array of another type": (
-        lambda f: np.save(f / "X.npy", np.zeros((4, 3))),
-        "{folder}/X.npy: holds float64 (4, 3), but the header says <f4 (4, 3)",
-        AGAIN,
-    ),
-    "array of objects": (
-        lambda f: np.save(f / "query_ids.npy", np.array([{}, {}]), allow_pickle=True),
-        "{folder}/query_ids.npy: missing or damaged array (",
-        AGAIN,
-    ),
-    "offsets end early": (rewrite("offsets", [0, 2, 3]), FOLDER + "damaged binary query set (", AGAIN),
-    "offsets start late": (rewrite("offsets", [1, 2, 4]), FOLDER + "damaged binary query set (", AGAIN),
-    "no offsets": (rewrite("offsets", np.zeros(0, dtype=np.int64)), FOLDER + "damaged binary query set (", AGAIN),
-    "offsets leave the rows": (rewrite("offsets", [0, 1000, 4]), FOLDER + "damaged binary query set (", AGAIN),
-    "offsets run backwards": (rewrite("offsets", [0, -3, 4]), FOLDER + "damaged binary query set (", AGAIN),
-    "too few query ids": (rewrite("query_ids", ["a"]), FOLDER + "damaged binary query set (", AGAIN),
-    "too few document ids": (rewrite("document_ids", ["a"]), FOLDER + "damaged binary query set (", AGAIN),
-    "too few weights": (rewrite("query_weights", [1.0]), FOLDER + "damaged binary query set (", AGAIN),
-    "too few groups": (rewrite("document_groups", [1]), FOLDER + "damaged binary query set (", AGAIN),
-    "too few grades": (rewrite("grades", [1.0]), FOLDER + "damaged binary query set (", AGAIN),
+NAN, INF = float("nan"), float("inf")
+DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
+    "NaN grade": ({"grades": [0, NAN, 0, 1]}, "grades[1] is nan"),
+    "infinite grade": ({"grades": [0, 1, INF, 1]}, "grades[2] is inf"),
+    "negative grade": ({"grades": [0, -1.0, 0, 1]}, "grades[1] is -1"),
+    "whole grades": ({"grades": [0, 1, 0, 1]}, "grades are int64, not float64"),
+    "too few grades": ({"grades": [1.0]}, "X has the shape (4, 3) for 1 document"),
+    "grades in a table": ({"grades": np.zeros((4, 1))}, "grades have the shape (4, 1)"),
+    "no grades": ({"grades": None}, "no array 'grades'"),
+    "negative weight": ({"query_weights": [1, -2.0]}, "query_weights[1] is -2"),
+    "NaN weight": ({"query_weights": [NAN, 1]}, "query_weights[0] is nan"),
+    "too few weights": ({"query_weights": [1.0]}, "query_weights have the shape (1,)"),
+    "offsets end early": ({"offsets": [0, 2, 3]}, "offsets must rise"),
+    "offsets start late": ({"offsets": [1, 2, 4]}, "offsets must rise"),
+    "no offsets": ({"offsets": np.zeros(0, dtype=np.int64)}, "offsets must be a list"),
+    "offsets leave the rows": ({"offsets": [0, 1000, 4]}, "offsets must rise"),
+    "offsets run backwards": ({"offsets": [0, -3, 4]}, "offsets must rise"),
+    "fractional offsets": ({"offsets": [0, 2.5, 4]}, "offsets must be a list"),
+    "too many offsets": ({"offsets": [0, 1, 2, 4]}, "4 offsets for 2 queries"),
+    "too few query ids": ({"query_ids__codes": np.ones((1, 1), np.uint32)}, "3 offsets for 1 query"),
+    "equal query ids": ({"query_ids__codes": np.ones((2, 1), np.uint32)}, "two queries have the same id"),
+    "no query ids": ({"query_ids__codes": None}, "no array 'query_ids'"),
+    "no character": ({"query_ids__codes": np.array([[97], [0x110000]], np.uint32)}, "what is no character"),
+    "ids of width 0": ({"query_ids__codes": np.ones((2, 0), np.uint32)}, "query_ids are no text"),
+    "ids as numbers in a table": ({"query_ids__codes": np.ones((2, 2), np.int32)}, "query_ids are no text"),
+    "too few document ids": ({"document_ids__codes": np.ones((1, 1), np.uint32)}, "document_ids have the shape"),
+    "too few groups": ({"document_groups": [1]}, "document_groups have the shape (1,)"),
+    "unknown array": ({"extra": [1.0]}, "unknown array 'extra'"),
+    "no features": ({"X": None}, "X.data"),
+    "whole features": ({"X": np.ones((4, 3), dtype=np.int64)}, "X holds int64"),
+    "too few rows": ({"X": np.ones((3, 3))}, "X has the shape (3, 3) for 4 documents"),
+    "flat features": ({"X": np.ones(12)}, "X has the shape (12,)"),
+    "other width": ({"header": {"features": 7}}, "3 features, but the header says 7"),
+    "other count": ({"header": {"documents": 5}}, "4 documents, but the header says 5"),
+    "width no number": ({"header": {"features": "3"}}, "'features' is not a number"),
+    "names no list": ({"header": {"feature_names": 5}}, "'feature_names' is not a list"),
+    "names no text": ({"header": {"feature_names": [1, 2, 3]}}, "3 feature_names"),
+    "too few names": ({"header": {"feature_names": ["a"]}}, "1 feature_names for 3 features"),
 }
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damage_is_named_with_the_way_out(saved: Path, case: str) -> None:
-    damage, start, end = DAMAGE[case]
-    damage(saved)
+def test_what_no_set_may_hold_is_named_with_the_way_out(saved: Path, case: str) -> None:
+    changes, problem = DAMAGE[case]
+    rewrite(saved, **changes)
     with pytest.raises(DataError) as refused:
         read_binary(saved)
-    assert str(refused.value).startswith(start.format(folder=saved))
-    assert str(refused.value).endswith(end)
+    assert str(refused.value).startswith(f"{saved}: damaged binary query set (")
+    assert problem in str(refused.value)
+    assert str(refused.value).endswith("; convert the source again")
 
 
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [
-        ("X.indptr", np.array([0, 2, 2, 4, 9], dtype=np.int32)),
-        ("X.indptr", np.array([0, 2, 2, 4], dtype=np.int32)),
-        ("X.indptr", np.array([0, 2, -1, 4, 4], dtype=np.int32)),
-        ("X.indices", np.array([0, 1], dtype=np.int32)),
-        ("X.data", np.zeros(1, dtype=np.float32)),
-    ],
-    ids=["ends late", "too few rows", "runs backwards", "too few columns", "too few values"],
-)
-def test_damaged_sparse_features_are_refused(tmp_path: Path, name: str, array: np.ndarray) -> None:
-    write_binary(tmp_path / "set.queries", some_queries(sparse=True))
-    rewrite(name, array)(tmp_path / "set.queries")
-    with pytest.raises(DataError, match=r"damaged binary query set \(.*\); convert the source again$"):
-        read_binary(tmp_path / "set.queries")
+# The columns of `some_queries` are 0 2 | | 0 1 | 1.
+SPARSE_DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
+    "far beyond the width": ({"X__indices": np.array([0, 2, 0, 1, 2_000_000_000], np.int32)}, "column 2000000000"),
+    "just beyond the width": ({"X__indices": np.array([0, 3, 0, 1, 1], np.int32)}, "value 1 is in column 3"),
+    "negative": ({"X__indices": np.array([-1, 2, 0, 1, 1], np.int32)}, "value 0 is in column -1"),
+    "unsorted": ({"X__indices": np.array([2, 0, 0, 1, 1], np.int32)}, "must rise"),
+    "repeated": ({"X__indices": np.array([0, 2, 1, 1, 1], np.int32)}, "must rise"),
+    "fractional": ({"X__indices": np.array([0, 2.5, 0, 1, 1])}, "whole numbers"),
+    "wraps around": ({"X__indices": np.array([0, 2, 0, 1, 2**32 + 1], np.int64)}, "column 4294967297"),
+    "ends late": ({"X__indptr": np.array([0, 2, 2, 4, 9], np.int32)}, ""),
+    "too few rows": ({"X__indptr": np.array([0, 2, 2, 5], np.int32)}, ""),
+    "runs backwards": ({"X__indptr": np.array([0, 2, -1, 4, 5], np.int32)}, ""),
+    "too few columns": ({"X__indices": np.array([0, 1], np.int32)}, ""),
+    "too few values": ({"X__data": np.zeros(1, np.float32)}, ""),
+    "part gone": ({"X__indptr": None}, ""),
+}
 
 
-def test_a_folder_of_something_else(tmp_path: Path) -> None:
-    assert not is_binary(tmp_path)
-    assert not is_binary(tmp_path / "nowhere")
-    with pytest.raises((DataError, FileNotFoundError), match=str(tmp_path)):
+@pytest.mark.parametrize("case", SPARSE_DAMAGE)
+def test_damaged_sparse_features_are_refused(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "set.queries"
+    write_binary(path, some_queries(sparse=True))
+    changes, problem = SPARSE_DAMAGE[case]
+    rewrite(path, **changes)
+    with pytest.raises(DataError) as refused:
+        read_binary(path)
+    assert str(refused.value).startswith(f"{path}: damaged binary query set (")
+    assert problem in str(refused.value)
+
+
+def test_a_csr_matrix_that_points_outside_is_refused() -> None:
+    X = sp.csr_array(np.ones((2, 2)))
+    X.indices[3] = 2_000_000
+    with pytest.raises(DataError, match="value 3 is in column 2000000, but there are 2 features"):
+        Queries.from_arrays(X, [0, 1], group=[2])
+
+
+def test_long_ids_that_overlap_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "set.queries"
+    words = ["x" * 2000, *"abc"]
+    write_binary(path, Queries.from_arrays(np.ones((4, 1)), np.ones(4), qid=words))
+    for ends in ([2000, 1, 2002, 2003], [2000, 2001, 2002, 9000], [-1, 2001, 2002, 2003]):
+        rewrite(path, query_ids__ends=np.array(ends))
+        with pytest.raises(DataError, match="the words of query_ids must follow one another"):
+            read_binary(path)
+
+
+# --- damage: bytes
+
+
+def test_a_cut_file_is_refused_wherever_it_is_cut(saved: Path) -> None:
+    for length in reversed(range(saved.stat().st_size)):
+        os.truncate(saved, length)
+        with pytest.raises(DataError) as refused:
+            read_binary(saved)
+        assert str(refused.value).startswith(f"{saved}: ")
+
+
+def test_every_flipped_bit_is_found(saved: Path) -> None:
+    """Reading refuses what is wrong in the header; the digests tell the rest."""
+    whole, taken, named = saved.read_bytes(), [], {str(saved)}
+    for at, bit in itertools.product(range(len(whole)), range(0, 8, 3)):
+        saved.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :])
+        try:
+            verify_binary(saved)
+        except DataError as error:
+            named.add(str(error.path))
+        else:
+            taken.append((at, bit))
+    assert (taken, named) == ([], {str(saved)})
+
+
+def test_a_folder_and_other_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a file; give the file that marginrank wrote"):
         read_binary(tmp_path)
+    (tmp_path / "text").write_text("1 qid:1 1:1\n")
+    with pytest.raises(DataError, match="this is text, not a marginrank binary query set"):
+        read_binary(tmp_path / "text")
+    with pytest.raises(FileNotFoundError):
+        read_binary(tmp_path / "absent")
+    write_model(tmp_path / "model", "ranker", {}, {})
+    with pytest.raises(DataError, match="a safetensors file, but no binary query set"):
+        read_binary(tmp_path / "model")
 
 
 # --- NumPy archives

@@ -327,3 +327,36 @@ def test_feature_names_that_stand_twice_are_refused(tmp_path: Path) -> None:
     q = Queries.from_arrays([[1.0, 2.0]], [0], qid=["a"], feature_names=["x", "x"])
     with pytest.raises(DataError):
         write_parquet(tmp_path / "q.parquet", q)
+
+
+# --- damaged files
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".feather"])
+def test_ids_that_point_outside_their_text_are_refused(tmp_path: Path, suffix: str) -> None:
+    """Arrow reads such a file without complaint, and then from foreign memory."""
+    path = tmp_path / f"bad{suffix}"
+    table = pa.table({"qid": [1, 1], "y": [0, 1], "f": [0.5, 1.0], "docid": ["abc", "defg"]})
+    feather.write_feather(table, path, compression="uncompressed")
+    ends, others = (np.array(numbers, dtype=np.int32).tobytes() for numbers in ([0, 3, 7], [0, 3, 2_000_000_000]))
+    assert path.read_bytes().count(ends) == 1
+    path.write_bytes(path.read_bytes().replace(ends, others))
+    with pytest.raises(DataError) as refused:
+        read_table(path)
+    assert str(refused.value).startswith(f"{path}: not a readable {suffix} file: ")
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".parquet", ".feather"])
+def test_a_cut_table_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"cut{suffix}"
+    table = pa.table({"qid": [1] * 99, "y": [0, 1, 2] * 33, "f": np.arange(99.0)})
+    if suffix == ".parquet":
+        parquet.write_table(table, path)
+    else:
+        feather.write_feather(table, path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError) as refused:
+            read_table(path)
+        assert refused.value.path == str(path)

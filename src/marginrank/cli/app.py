@@ -30,10 +30,11 @@ from marginrank import cli
 from marginrank.cli.failures import FAILED, MISUSED, TRACEBACK_VARIABLE, guarded
 from marginrank.cli.options import flat
 from marginrank.cli.watching import terminated_as_interrupted
+from marginrank.sources import streams_kept
 from marginrank.version import __version__
 
 #: Commands that come first in the help, in the order they are usually needed; others follow in alphabetical order.
-_FIRST: Final = ("train", "tune", "rank", "evaluate", "report", "fuse", "convert", "inspect")
+_FIRST: Final = ("train", "tune", "rank", "evaluate", "report", "fuse", "convert", "inspect", "verify")
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."
 
 
@@ -62,7 +63,7 @@ class _Commands(_PlainFlags, TyperGroup):
         if not standalone_mode:
             return super().main(words, standalone_mode=False, **extra)
         show_traceback = "--traceback" in words or os.environ.get(TRACEBACK_VARIABLE, "0") not in ("", "0")
-        with _warnings_as_lines(), terminated_as_interrupted():
+        with _warnings_as_lines(), terminated_as_interrupted(), streams_kept():
             code = guarded(
                 lambda: super(_Commands, self).main(words, standalone_mode=False, **extra),
                 show_traceback=show_traceback,

@@ -33,7 +33,7 @@ def command(
 ) -> None:
     """Convert judged data to another format, given by the suffix of DST.
 
-    .queries is a binary format that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .parquet is a
+    .queries is one binary file that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .parquet is a
     table.
     """
     *sources, target = paths
@@ -55,7 +55,5 @@ def _convert(sources: list[Path], target: Path, reading: Reading, force: bool) -
     from marginrank.data.formats import convert  # noqa: PLC0415
 
     options = reading.options_of(sources[0])
-    if target.suffix == ".queries":  # a folder, which is put in place whole already
-        return convert(sources, target, **options)
     with whole(target, force=force) as place:
         return convert(sources, place, **options)

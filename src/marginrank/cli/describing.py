@@ -27,14 +27,18 @@ _STATES: Final[Mapping[str, str]] = {
 
 def data_line(queries: Queries, paths: Sequence[Path]) -> str:
     """Name and count judged queries in a line."""
-    names = ", ".join(path.name for path in paths)
+    return f"{', '.join(path.name for path in paths)}: {sizes_line(queries)}"
+
+
+def sizes_line(queries: Queries) -> str:
+    """Count judged queries in a line."""
     sizes = [
         count(len(queries), "query", "queries"),
         count(queries.n_documents, "document"),
         count(queries.n_features, "feature"),
     ]
     grades = f"grades {queries.grades.min():g} to {queries.grades.max():g}" if queries.n_documents else "no grades"
-    return f"{names}: {', '.join([*sizes, grades])}"
+    return ", ".join([*sizes, grades])
 
 
 def model_facts(model: Model) -> list[tuple[str, str]]:

@@ -45,7 +45,7 @@ def _check_output(path: Path, inputs: Sequence[Path], force: bool) -> None:
         raise DataError("this is both input and output; choose another name", path=path)
     if not force:
         raise DataError("already exists; choose another name, or give --force", path=path)
-    if path.is_dir() and path.suffix != ".queries":
+    if path.is_dir():
         raise DataError("this is a folder; give the name of a file", path=path)
 
 

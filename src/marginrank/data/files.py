@@ -15,6 +15,7 @@ from typing import IO, Any, TextIO, TypeAlias, cast
 
 from marginrank.data.places import TextBlock
 from marginrank.errors import DataError
+from marginrank.sources import is_stream, open_input
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -38,45 +39,45 @@ def list_paths(paths: Paths) -> list[Path]:
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed by its suffix."""
-    with _opener(path) as file:
+    """Open a file or a pipe for reading, decompressed by its suffix."""
+    with open_input(path) as raw, _decompressed(raw, path) as file:
         yield file
 
 
-def _opener(path: Path) -> IO[bytes]:
+def _decompressed(raw: IO[bytes], path: Path) -> IO[bytes]:
     match path.suffix.lower():
         case ".gz":
-            return cast("IO[bytes]", gzip.open(path))
+            return cast("IO[bytes]", gzip.open(raw))
         case ".xz":
-            return lzma.open(path)
+            return lzma.open(raw)
         case ".bz2":
-            return bz2.open(path)
+            return bz2.open(raw)
         case ".zst":
-            return cast("IO[bytes]", io.BufferedReader(_ZstdFile(path)))
+            return cast("IO[bytes]", io.BufferedReader(_ZstdFile(raw, path)))
         case _:
-            return _open_plain(path)
+            return _plain(raw, path)
 
 
-def _open_plain(path: Path) -> IO[bytes]:
-    file = path.open("rb")
-    compressed = _COMPRESSED.match(file.peek(16))
+def _plain(raw: IO[bytes], path: Path) -> IO[bytes]:
+    compressed = _COMPRESSED.match(raw.read(16))
+    raw.seek(0)
     if compressed is None:
-        return file
-    file.close()
-    raise DataError(f"this is compressed data; its name lacks .{compressed.lastgroup}", path=path)
+        return raw
+    way_out = "decompress it into the pipe" if is_stream(path) else f"its name lacks .{compressed.lastgroup}"
+    raise DataError(f"this is compressed data; {way_out}", path=path)
 
 
 class _ZstdFile(io.RawIOBase):
     """Decompress Zstandard frames, refusing a file that ends inside one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file: IO[bytes], path: Path) -> None:
         try:
             import zstandard  # noqa: PLC0415
         except ImportError:
             raise ImportError(f"{path}: reading .zst needs zstandard: pip install 'marginrank[zstd]'") from None
         self._new_frame: Any = zstandard.ZstdDecompressor().decompressobj
         self._broken = zstandard.ZstdError
-        self._file = path.open("rb")
+        self._file = file
         self._frame: Any = None
         self._ready = b""
 
@@ -107,10 +108,6 @@ class _ZstdFile(io.RawIOBase):
             if self._frame.eof:
                 self._frame = None
         return out
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 def create_text(path: str | Path) -> TextIO:

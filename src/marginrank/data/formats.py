@@ -7,9 +7,11 @@ from typing import Any
 
 from marginrank.data.files import Paths, line_blocks, list_paths
 from marginrank.data.queries import Queries
-from marginrank.data.registry import all_formats
+from marginrank.data.registry import Format, all_formats
 from marginrank.data.trec import Qrels, Run
+from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
+from marginrank.sources import open_input, streams_kept
 
 #: Text that matches no other format.
 _DEFAULT = "letor"
@@ -26,12 +28,13 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
     `read_binary`.
     """
     files = list_paths(paths)
-    kinds = [recognize(path) for path in files]
-    for path, kind in zip(files, kinds, strict=True):
-        if kind != kinds[0]:
-            raise DataError(f"this is {kind}, but {files[0].name} is {kinds[0]}; read them apart", path=path)
-    content: Queries | Qrels | Run = all_formats()[kinds[0]].read(files, **options)
-    return content
+    with streams_kept():
+        kinds = [recognize(path) for path in files]
+        for path, kind in zip(files, kinds, strict=True):
+            if kind != kinds[0]:
+                raise DataError(f"this is {kind}, but {files[0].name} is {kinds[0]}; read them apart", path=path)
+        content: Queries | Qrels | Run = all_formats()[kinds[0]].read(files, **options)
+    return check_queries(content, files[0]) if isinstance(content, Queries) else content
 
 
 def read_queries(paths: Paths, **options: Any) -> Queries:
@@ -48,13 +51,15 @@ def recognize(path: Path) -> str:
     """Return the name of the format of a file: letor, qrels, run, table, npz, binary, or any other registered one."""
     formats = all_formats().values()
     if path.is_dir():
-        folders = [one.name for one in formats if one.is_folder is not None and one.is_folder(path)]
-        if folders:
-            return folders[0]
-        raise DataError("a folder without header.json; name a file, or a folder that convert wrote", path=path)
+        raise DataError("this is a folder; give the name of a file", path=path)
     by_suffix = [one.name for one in formats if path.suffix.lower() in one.suffixes]
     if by_suffix:
         return by_suffix[0]
+    with open_input(path) as file:
+        start = file.read(256)
+    by_start = [one.name for one in formats if one.begins is not None and one.begins(start)]
+    if by_start:
+        return by_start[0]
     words = _first_line(path).split()
     return next((one.name for one in formats if one.matches is not None and one.matches(words)), _DEFAULT)
 
@@ -81,10 +86,15 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
     if written is None or written.write is None:
         raise DataError(f"unknown suffix {path.suffix!r}; write one of {', '.join(sorted(writers))}", path=path)
     files = list_paths(source)
-    if any(file.exists() and path.exists() and file.samefile(path) for file in files):
-        raise DataError("this is source and target at once; choose another target", path=path)
-    if written.name != "binary" and recognize(files[0]) == "letor":
-        options.setdefault("dtype", "float64")
-    queries = read_queries(files, **options)
+    with streams_kept():
+        queries = _read_for(written, files, path, options)
     written.write(path, queries)
     return queries
+
+
+def _read_for(written: Format, files: list[Path], target: Path, options: dict[str, Any]) -> Queries:
+    if any(file.exists() and target.exists() and file.samefile(target) for file in files):
+        raise DataError("this is source and target at once; choose another target", path=target)
+    if written.name != "binary" and recognize(files[0]) == "letor":
+        options.setdefault("dtype", "float64")
+    return read_queries(files, **options)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.text import label_array, text_array
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, IntArray
 
@@ -27,11 +30,11 @@ def group_rows(
     """Query ids, offsets and, where rows have to move, the row that each place takes."""
     if (qid is None) == (group is None):
         raise DataError("pass either qid (the query of each row) or group (the number of rows of each query)")
-    if group is not None:
+    if qid is None:
         _refuse_ids_as_sizes(np.asarray(group), n)
-        sizes = check_sizes(group, n)
+        sizes = check_sizes(cast("npt.ArrayLike", group), n)
         return np.arange(len(sizes)), offsets_from_sizes(sizes), None
-    return group_by_id(_check_ids(np.asarray(qid), n))
+    return group_by_id(_check_ids(label_array(qid), n))
 
 
 def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
@@ -107,7 +110,7 @@ def _check_ids(ids: AnyArray, n: int) -> AnyArray:
             raise DataError(f"qid[{int(np.argmin(np.isfinite(ids)))}] is not a number; every row needs a query id")
         if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
             return ids.astype(np.int64)
-    if ids.dtype == object:
+    if ids.dtype.kind in "OT":
         return text_of_objects(ids, "qid", "every row needs a query id")
     return ids
 
@@ -123,4 +126,4 @@ def text_of_objects(values: AnyArray, name: str, rule: str) -> AnyArray:
         if value is None or (not isinstance(value, str) and str(value) in ("nan", "NaT", "<NA>")):
             raise DataError(f"{name}[{at}] is missing; {rule}")
         words.append(str(value))
-    return np.array(words, dtype=str)
+    return text_array(words)

@@ -13,6 +13,8 @@ import scipy.sparse as sp
 
 from marginrank.data.grouping import group_rows, offsets_from_sizes, text_of_objects
 from marginrank.data.keys import row_keys
+from marginrank.data.text import as_text, join_text, label_array
+from marginrank.data.validation import check_csr, check_queries
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
 from marginrank.words import count
@@ -105,14 +107,16 @@ class Queries:
         names = None if feature_names is None else tuple(map(str, feature_names))
         if names is not None and len(names) != features.shape[1]:
             raise DataError(f"{len(names)} feature names for {features.shape[1]} features")
-        return cls(
-            X=features,
-            offsets=offsets,
-            query_ids=ids,
-            query_weights=as_weights(query_weights, len(ids)),
-            feature_names=names,
-            rows=rows,
-            **cast("Any", columns),
+        return check_queries(
+            cls(
+                X=features,
+                offsets=offsets,
+                query_ids=ids,
+                query_weights=as_weights(query_weights, len(ids)),
+                feature_names=names,
+                rows=rows,
+                **cast("Any", columns),
+            )
         )
 
     def __len__(self) -> int:
@@ -251,7 +255,7 @@ class Queries:
         if len(sets) == 1:
             return sets[0]
         _check_same_features(sets)
-        ids = np.concatenate([part.query_ids for part in sets])
+        ids = _join([part.query_ids for part in sets])
         unique, first = np.unique(ids, return_index=True)
         if len(unique) < len(ids):
             repeated = ids[np.setdiff1d(np.arange(len(ids)), first)[0]]
@@ -302,7 +306,7 @@ class Queries:
         ['0', '2', '1']
         """
         if self.document_ids is not None:
-            return self.document_ids.astype(str)
+            return as_text(self.document_ids)
         return (np.arange(self.n_documents) if self.rows is None else self.rows).astype(str)
 
     def from_source_rows(self, values: npt.ArrayLike, name: str = "values") -> AnyArray:
@@ -365,6 +369,8 @@ def _as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
 
 def _as_csr(X: Any) -> sp.csr_array:
     """Make CSR with sorted columns, each once per row, in the caller's memory where it is so already."""
+    if X.format == "csr":
+        check_csr(X)
     matrix: sp.csr_array = sp.csr_array(_as_floats(X))
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
@@ -455,9 +461,9 @@ def _expect_length(name: str, array: Features | AnyArray, n: int, one: str, many
 def _as_labels(name: str, values: npt.ArrayLike | None, n: int) -> AnyArray | None:
     if values is None:
         return None
-    array = np.asarray(values)
+    array = label_array(values)
     _expect_length(name, array, n, "row of X", "rows of X")
-    if array.dtype == object:
+    if array.dtype.kind in "OT":
         return text_of_objects(array, name, f"give every row one, or leave out {name}")
     return array
 
@@ -493,4 +499,10 @@ def _stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray |
         return None
     if len(given) < len(columns):
         raise DataError(f"some parts have {name} and some have none; give them to all or to none")
-    return np.concatenate(given)
+    return _join(given)
+
+
+def _join(columns: Sequence[AnyArray]) -> AnyArray:
+    if any(column.dtype.kind in "UO" for column in columns):
+        return join_text([as_text(column) for column in columns])
+    return np.concatenate(columns)

@@ -21,8 +21,8 @@ class Format:
         read: Reads a list of files; returns `Queries`, `Qrels` or a `Run`.
         options: Options of ``read`` that the command line offers.
         suffixes: Files with these suffixes have this format.
-        matches: Of text with any other suffix, whether the words of its first line are in this format.
-        is_folder: Whether a folder has this format.
+        matches: Of other text, whether the words of its first line are in this format.
+        begins: Of files with any other suffix, whether the first 256 bytes are in this format.
         write: Writes `Queries`; None for a format that is only read.
         writes: Suffixes of the files that ``write`` writes.
     """
@@ -33,7 +33,7 @@ class Format:
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     matches: Callable[[Sequence[bytes]], bool] | None = None
-    is_folder: Callable[[Path], bool] | None = None
+    begins: Callable[[bytes], bool] | None = None
     write: Callable[[Path, Any], None] | None = None
     writes: tuple[str, ...] = ()
 

@@ -1,119 +1,184 @@
-"""The binary form: a folder of plain ``.npy`` arrays under a JSON header, memory-mapped when opened."""
+"""The binary form, one file that is mapped into memory, and NumPy archives."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
 
+from marginrank.container import Content, Family, read_container, write_container
 from marginrank.data.files import Paths, list_paths
 from marginrank.data.grouping import check_offsets
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
+from marginrank.data.text import as_text, text_array
+from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
+from marginrank.memory import check_memory
+from marginrank.memory import max_memory as memory_budget
+from marginrank.sources import open_input
 from marginrank.typing import AnyArray
 
-HEADER = "header.json"
-FORMAT = "marginrank-queries"
-VERSION = 1
-_SPARSE_PARTS = ("X.data", "X.indices", "X.indptr")
-_PER_DOCUMENT = ("grades", "document_ids", "document_groups")
-_PER_QUERY = ("query_ids", "query_weights")
-_ARRAYS = {"X", *_SPARSE_PARTS, "offsets", *_PER_DOCUMENT, *_PER_QUERY}
+QUERY_SETS: Final = Family("marginrank-queries", "binary query set", "convert the source again")
+_KIND: Final = "queries"
+_SPARSE_PARTS: Final = ("X.data", "X.indices", "X.indptr")
+_LABELS: Final = ("query_ids", "document_ids", "document_groups")
+_NUMBERS: Final = ("grades", "offsets", "query_weights")
+_LARGEST_CHARACTER: Final = 0x10FFFF
 
 
-def write_binary(path: str | Path, queries: Queries) -> None:
-    """Write the binary form, a folder; what stood there before is replaced once all is written.
+def write_binary(path: str | Path, queries: Queries, *, overwrite: bool = True) -> None:
+    """Write the binary form; a file of that name is replaced once all is written.
 
     Documents are written in the order of the queries; the rows of the source are not kept.
+
+    Args:
+        path: The file to write.
+        queries: What to write.
+        overwrite: Replace a file of that name instead of refusing it.
     """
-    target = Path(path).resolve() if Path(path).is_symlink() else Path(path)
-    if target.exists() and not is_binary(target):
-        raise DataError("exists and is not a binary query set; choose another name or remove it", path=target)
-    arrays = _arrays_of(queries)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "queries": len(queries),
         "documents": queries.n_documents,
         "features": queries.n_features,
         "feature_names": None if queries.feature_names is None else list(queries.feature_names),
-        "arrays": {name: {"dtype": array.dtype.str, "shape": list(array.shape)} for name, array in arrays.items()},
     }
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        for name, array in arrays.items():
-            np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
-        (unfinished / HEADER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
-        unfinished.chmod(0o755)
-        _put_in_place(unfinished, target)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-
-
-def _put_in_place(finished: Path, target: Path) -> None:
-    """Rename a folder to its target; what stands there is moved aside, and comes back if that fails."""
-    if not target.exists():
-        finished.rename(target)
-        return
-    aside = finished.with_name(f".old{finished.name}")
-    try:
-        target.rename(aside)
-        finished.rename(target)
-    except BaseException:
-        if aside.exists() and not target.exists():
-            aside.rename(target)
-        raise
-    shutil.rmtree(aside)
+    write_container(target, QUERY_SETS, _KIND, header, _arrays_of(queries), overwrite=overwrite)
 
 
 def read_binary(path: str | Path) -> Queries:
-    """Open the binary form; its arrays stay on disk until they are used."""
-    folder = Path(path)
-    header = _read_header(folder)
-    arrays = {name: _open_array(folder, name, spec) for name, spec in header["arrays"].items()}
+    """Open the binary form; its features stay on disk until they are used.
+
+    Sizes, types and structure are checked, digests are not, as that would read everything: `marginrank verify` does.
+    """
+    return _queries_of(read_container(path, QUERY_SETS), path)
+
+
+def verify_binary(path: str | Path) -> Queries:
+    """Open the binary form and check the digest of every array."""
+    content = read_container(path, QUERY_SETS)
+    damaged = content.damaged()
+    if damaged:
+        raise DataError(f"array {damaged[0]!r} does not match its digest; {QUERY_SETS.again}", path=path)
+    return _queries_of(content, path)
+
+
+def _queries_of(content: Content, path: str | Path) -> Queries:
     try:
-        return _queries_from(arrays, header["feature_names"], header["features"])
+        queries = _assemble(content)
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"damaged binary query set ({error}); convert the source again", path=folder) from None
+        problem = error.problem if isinstance(error, DataError) else str(error)
+        raise DataError(f"damaged {QUERY_SETS.title} ({problem}); {QUERY_SETS.again}", path=path) from None
+    return queries
 
 
-def is_binary(path: Path) -> bool:
-    """Whether a path is a folder that `write_binary` made."""
-    try:
-        header = json.loads((path / HEADER).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(header, dict) and header.get("format") == FORMAT
+def _assemble(content: Content) -> Queries:
+    header, arrays = content.header, dict(content.arrays)
+    names, n_features = header["feature_names"], header["features"]
+    if type(n_features) is not int or not 0 <= n_features < 1 << 31:
+        raise TypeError("'features' is not a number of features")
+    if names is not None and not isinstance(names, list):
+        raise TypeError("'feature_names' is not a list of names")
+    X: Any = arrays.pop("X") if "X" in arrays else _sparse_from(arrays, n_features)
+    columns: dict[str, Any] = {name: arrays.pop(name, None) for name in _NUMBERS}
+    columns |= {name: _labels_from(arrays, name) for name in _LABELS}
+    unknown = sorted(set(arrays) - set(_SPARSE_PARTS if sp.issparse(X) else ()))
+    missing = [name for name in ("grades", "offsets", "query_ids") if columns[name] is None]
+    if unknown or missing:
+        raise TypeError(f"unknown array {unknown[0]!r}" if unknown else f"no array {missing[0]!r}")
+    queries = check_queries(Queries(X=X, feature_names=None if names is None else tuple(names), **columns))
+    sizes = {"queries": len(queries), "documents": queries.n_documents, "features": queries.n_features}
+    for name, size in sizes.items():
+        if header.get(name) != size:
+            raise ValueError(f"{size} {name}, but the header says {header.get(name)}")
+    return queries
 
 
-def read_npz(path: str | Path, *, allow_nan: bool = False) -> Queries:
+def _arrays_of(queries: Queries) -> dict[str, AnyArray]:
+    X = queries.X
+    features = dict(zip(_SPARSE_PARTS, (X.data, X.indices, X.indptr), strict=True)) if sp.issparse(X) else {"X": X}
+    numbers = {name: getattr(queries, name) for name in _NUMBERS}
+    arrays = features | {name: column for name, column in numbers.items() if column is not None}
+    for name in _LABELS:
+        labels = getattr(queries, name)
+        if labels is not None:
+            arrays |= _stored_labels(name, labels)
+    return arrays
+
+
+def _stored_labels(name: str, labels: AnyArray) -> dict[str, AnyArray]:
+    """Numbers as they are; text as code points, a row per word, or as bytes and the end of each word."""
+    if labels.dtype.kind in "iub" or labels.dtype in (np.float32, np.float64):
+        return {name: labels}
+    words = as_text(labels)
+    if words.dtype.kind == "U":
+        width = max(1, words.dtype.itemsize // 4)
+        native = np.ascontiguousarray(words, dtype=f"=U{width}")
+        return {f"{name}.codes": native.view(np.uint32).reshape(len(words), width)}
+    encoded = [word.encode(errors="surrogatepass") for word in words.tolist()]
+    ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+    return {f"{name}.bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}.ends": ends}
+
+
+def _labels_from(arrays: dict[str, AnyArray], name: str) -> AnyArray | None:
+    codes, data, ends = (arrays.pop(f"{name}.{part}", None) for part in ("codes", "bytes", "ends"))
+    if codes is not None:
+        if codes.ndim != 2 or codes.dtype != np.uint32 or codes.shape[1] == 0:
+            raise TypeError(f"{name} are no text")
+        if codes.max(initial=0) > _LARGEST_CHARACTER:
+            raise ValueError(f"{name} hold what is no character")
+        return codes.view(f"<U{codes.shape[1]}").reshape(len(codes))
+    if data is not None and ends is not None:
+        return _decoded(name, data, ends)
+    labels = arrays.pop(name, None)
+    if labels is not None and labels.dtype == np.bool_ and labels.view(np.uint8).max(initial=0) > 1:
+        raise ValueError(f"{name} are neither true nor false")
+    return labels
+
+
+def _decoded(name: str, data: AnyArray, ends: AnyArray) -> AnyArray:
+    if data.dtype != np.uint8 or ends.dtype != np.int64 or data.ndim != 1 or ends.ndim != 1:
+        raise TypeError(f"{name} are no text")
+    starts = np.concatenate([np.zeros(min(1, len(ends)), dtype=np.int64), ends[:-1]])
+    if np.any(ends < starts) or (int(ends[-1]) if len(ends) else 0) != len(data):
+        raise ValueError(f"the words of {name} must follow one another")
+    text = data.tobytes()
+    spans = zip(starts.tolist(), ends.tolist(), strict=True)
+    return text_array([text[start:end].decode(errors="surrogatepass") for start, end in spans])
+
+
+def read_npz(path: str | Path, *, allow_nan: bool = False, max_memory: int | str | None = None) -> Queries:
     """Read a NumPy archive with ``X``, ``y`` (or ``grades``) and ``qid`` (or ``group``).
 
     Args:
         path: The archive.
         allow_nan: Keep NaN features as missing values instead of refusing them.
+        max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.memory.max_memory`.
     """
     try:
-        return _queries_from_archive(_read_archive(Path(path)), allow_nan)
+        return _queries_from_archive(_read_archive(Path(path), memory_budget(max_memory)), allow_nan)
     except DataError as error:
         raise DataError(error.problem, path=path) from None
 
 
-def _read_archive(path: Path) -> dict[str, AnyArray]:
-    with path.open("rb") as file:
+def _read_archive(path: Path, budget: int) -> dict[str, AnyArray]:
+    with open_input(path) as file:
         try:
+            with zipfile.ZipFile(file) as members:
+                unpacked = sum(member.file_size for member in members.infolist())
+            check_memory(unpacked, "the arrays of this archive", budget)
+            file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
+        except DataError:
+            raise
         except Exception as error:
             raise DataError(f"not a readable .npz file: {error}") from None
 
@@ -140,7 +205,7 @@ def _queries_from_archive(arrays: Mapping[str, AnyArray], allow_nan: bool) -> Qu
         return queries
     if ids.shape != (len(queries),):
         raise DataError(f"{ids.size} query_ids for {len(queries)} queries")
-    return replace(queries, query_ids=ids)
+    return check_queries(replace(queries, query_ids=ids))
 
 
 def _group_of(arrays: Mapping[str, AnyArray], n: int) -> AnyArray:
@@ -162,81 +227,6 @@ def _checked_sparse(arrays: Mapping[str, AnyArray]) -> sp.csr_array:
     return matrix
 
 
-def _arrays_of(queries: Queries) -> dict[str, AnyArray]:
-    X = queries.X
-    features = dict(zip(_SPARSE_PARTS, (X.data, X.indices, X.indptr), strict=True)) if sp.issparse(X) else {"X": X}
-    columns = {
-        "grades": queries.grades,
-        "offsets": queries.offsets,
-        "query_ids": queries.query_ids,
-        "document_ids": queries.document_ids,
-        "query_weights": queries.query_weights,
-        "document_groups": queries.document_groups,
-    }
-    return features | {name: column for name, column in columns.items() if column is not None}
-
-
-def _read_header(folder: Path) -> dict[str, Any]:
-    path = folder / HEADER
-    try:
-        header: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if header["format"] != FORMAT:
-            raise DataError(f"format {header['format']!r} is not {FORMAT!r}", path=path)
-        if header["version"] != VERSION:
-            raise DataError(f"format version {header['version']}; this marginrank reads version {VERSION}", path=path)
-        _check_header(header)
-    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise DataError(f"damaged header ({error}); convert the source again", path=path) from None
-    return header
-
-
-def _check_header(header: Mapping[str, Any]) -> None:
-    arrays, names, width = header["arrays"], header["feature_names"], header["features"]
-    if not isinstance(arrays, dict) or not all(map(_is_spec, arrays.values())):
-        raise TypeError("'arrays' does not describe arrays")
-    if unknown := sorted(set(arrays) - _ARRAYS):
-        raise TypeError(f"unknown array {unknown[0]!r}")
-    if not isinstance(width, int):
-        raise TypeError("'features' is not a number")
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise TypeError("'feature_names' is not a list of names")
-
-
-def _is_spec(spec: Any) -> bool:
-    return isinstance(spec, dict) and isinstance(spec.get("dtype"), str) and isinstance(spec.get("shape"), list)
-
-
-def _open_array(folder: Path, name: str, spec: Mapping[str, Any]) -> AnyArray:
-    file = folder / f"{name}.npy"
-    try:
-        size = int(np.prod(spec["shape"]))
-        array: AnyArray = np.load(file, mmap_mode="r" if size else None, allow_pickle=False)
-    except (OSError, TypeError, ValueError, EOFError) as error:
-        raise DataError(f"missing or damaged array ({error}); convert the source again", path=file) from None
-    if array.dtype.str != spec["dtype"] or list(array.shape) != spec["shape"]:
-        raise DataError(
-            f"holds {array.dtype} {array.shape}, but the header says {spec['dtype']} {tuple(spec['shape'])}; "
-            "convert the source again",
-            path=file,
-        )
-    return array
-
-
-def _queries_from(arrays: dict[str, AnyArray], names: list[str] | None, n_features: int) -> Queries:
-    X: Any = arrays["X"] if "X" in arrays else _sparse_from(arrays, n_features)
-    columns: dict[str, Any] = {name: array for name, array in arrays.items() if name not in ("X", *_SPARSE_PARTS)}
-    n_documents, n_queries = columns["grades"].size, columns["offsets"].size - 1
-    check_offsets(columns["offsets"], n_documents)
-    shapes = dict.fromkeys(_PER_DOCUMENT, (n_documents,)) | dict.fromkeys(_PER_QUERY, (n_queries,))
-    for name, array in [("X", X), *columns.items()]:
-        expected = {"X": (n_documents, n_features), "offsets": (n_queries + 1,), **shapes}[name]
-        if array.shape != expected:
-            raise ValueError(f"{name} has the shape {array.shape}, not {expected}")
-    if names is not None and len(names) != n_features:
-        raise ValueError(f"{len(names)} feature_names for {n_features} features")
-    return Queries(X=X, feature_names=None if names is None else tuple(names), **columns)
-
-
 def _sparse_from(arrays: Mapping[str, AnyArray], n_features: int | None) -> sp.csr_array:
     data, indices, indptr = (arrays[name] for name in _SPARSE_PARTS)
     if not all(part.ndim == 1 and np.issubdtype(part.dtype, np.integer) for part in (indices, indptr)):
@@ -247,25 +237,35 @@ def _sparse_from(arrays: Mapping[str, AnyArray], n_features: int | None) -> sp.c
     return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
 
 
-def _read_folders(paths: Paths) -> Queries:
+def _read_sets(paths: Paths) -> Queries:
     return Queries.concatenate([read_binary(path) for path in list_paths(paths)])
 
 
-def _read_archives(paths: Paths, *, missing: str = "error", allow_nan: bool = False) -> Queries:
+def _read_archives(
+    paths: Paths, *, missing: str = "error", allow_nan: bool = False, max_memory: int | str | None = None
+) -> Queries:
     if missing not in ("error", "nan"):
         raise ValueError(f"missing is {missing!r}; a NumPy archive takes 'error' or 'nan'")
     keep = allow_nan or missing == "nan"
-    return Queries.concatenate([read_npz(path, allow_nan=keep) for path in list_paths(paths)])
+    return Queries.concatenate([read_npz(path, allow_nan=keep, max_memory=max_memory) for path in list_paths(paths)])
 
 
 FORMATS = (
     Format(
         "binary",
         "a binary query set",
-        _read_folders,
-        is_folder=lambda path: (path / HEADER).is_file(),
+        _read_sets,
+        suffixes=(".queries",),
+        begins=QUERY_SETS.begins,
         write=write_binary,
         writes=(".queries",),
     ),
-    Format("npz", "a NumPy archive", _read_archives, ("missing",), (".npz",)),
+    Format(
+        "npz",
+        "a NumPy archive",
+        _read_archives,
+        ("missing",),
+        (".npz",),
+        begins=lambda start: start.startswith(b"PK\x03\x04"),
+    ),
 )

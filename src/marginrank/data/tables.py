@@ -15,7 +15,11 @@ from marginrank.data.files import Paths, list_paths
 from marginrank.data.missing import Missing, check_missing, fill_missing
 from marginrank.data.queries import Queries, feature_dtype
 from marginrank.data.registry import Format
+from marginrank.data.text import as_text
 from marginrank.errors import DataError
+from marginrank.memory import check_memory
+from marginrank.memory import max_memory as memory_budget
+from marginrank.sources import open_input
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -68,7 +72,7 @@ def from_frame(
         _matrix(rows, names, asked or _common_dtype(rows, names), missing),
         rows[grade_column].to_numpy(),
         qid=_labels(rows[query_column], "query id"),
-        document_ids=None if document_column is None else _labels(rows[document_column], "document id").astype(str),
+        document_ids=None if document_column is None else as_text(_labels(rows[document_column], "document id")),
         document_groups=None if document_group is None else _labels(rows[document_group], "document group"),
         feature_names=names,
         allow_nan=True,
@@ -141,13 +145,19 @@ def _labels(column: nw.Series[Any], what: str) -> npt.NDArray[Any]:
     return column.to_numpy()
 
 
-def read_table(paths: Paths, **options: Any) -> Queries:
-    """Read Parquet, Arrow IPC or Feather files; options are those of `from_frame`."""
-    files = list_paths(paths)
+def read_table(paths: Paths, *, max_memory: int | str | None = None, **options: Any) -> Queries:
+    """Read Parquet, Arrow IPC or Feather files; options are those of `from_frame`.
+
+    Args:
+        paths: One file or several, which are put one after the other.
+        max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.memory.max_memory`.
+        options: Those of `from_frame`.
+    """
+    files, budget = list_paths(paths), memory_budget(max_memory)
     parts: list[Queries] = []
     for path in files:
         try:
-            parts.append(from_frame(_arrow_table(path), **options))
+            parts.append(from_frame(_arrow_table(path, budget), **options))
         except DataError as error:
             raise DataError(error.problem, path=path) from None
         if parts[-1].n_features != parts[0].n_features:
@@ -159,25 +169,54 @@ def read_table(paths: Paths, **options: Any) -> Queries:
     return Queries.concatenate(parts)
 
 
-def _arrow_table(path: Path) -> Any:
+def _arrow_table(path: Path, budget: int) -> Any:
     try:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import feather, ipc, parquet  # noqa: PLC0415
     except ImportError:
         raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[parquet]'") from None
-    try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return parquet.read_table(path)
-        with path.open("rb") as file:
-            is_stream = file.read(6) not in (b"ARROW1", b"FEA1")
-        if is_stream:
-            with pa.OSFile(str(path)) as file, ipc.open_stream(file) as reader:
-                return reader.read_all()
-        return feather.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        if isinstance(error, FileNotFoundError):
+    with open_input(path) as file:
+        start = file.read(6)
+        file.seek(0)
+        try:
+            if start.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):
+                table = _read_parquet(parquet.ParquetFile(file), budget)
+            elif start == b"ARROW1":
+                table = _read_batches(ipc.open_file(file), budget)
+            elif start.startswith(b"FEA1"):
+                table = feather.read_table(file)
+            else:
+                table = _read_batches(ipc.open_stream(file), budget)
+            # Without this, a damaged file is read from foreign memory.
+            table.validate(full=True)
+        except DataError:
             raise
-        raise DataError(f"not a readable {path.suffix} file: {str(error).splitlines()[0]}", path=path) from None
+        except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
+            first = next(iter(str(error).splitlines()), type(error).__name__)
+            raise DataError(f"not a readable {path.suffix} file: {first}", path=path) from None
+    return table
+
+
+def _read_parquet(file: Any, budget: int) -> Any:
+    """Read a row group at a time, as many as the budget allows."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    n_bytes = file.metadata.num_rows * 8 * file.metadata.num_columns
+    check_memory(n_bytes, f"{file.metadata.num_rows:,} rows of {file.metadata.num_columns:,} columns", budget)
+    groups = [file.schema_arrow.empty_table()]
+    for number in range(file.num_row_groups):
+        groups.append(file.read_row_group(number))
+        check_memory(sum(group.nbytes for group in groups), "the columns of this table", budget)
+    return pa.concat_tables(groups)
+
+
+def _read_batches(reader: Any, budget: int) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    numbers = range(getattr(reader, "num_record_batches", 0))
+    batches = [reader.get_batch(at) for at in numbers] if hasattr(reader, "get_batch") else list(reader)
+    check_memory(sum(one.nbytes for one in batches), "the columns of this table", budget)
+    return pa.Table.from_batches(batches, schema=reader.schema)
 
 
 def write_parquet(path: str | Path, queries: Queries) -> None:
@@ -197,7 +236,7 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
         "grade": queries.grades,
     }
     if queries.document_ids is not None:
-        columns["document_id"] = queries.document_ids.astype(str)
+        columns["document_id"] = as_text(queries.document_ids)
     if set(columns) & set(names):
         raise DataError(
             f"feature names {sorted(set(columns) & set(names))} are taken by the other columns; rename them"
@@ -206,7 +245,11 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
     if repeated:
         raise DataError(f"feature name {repeated[0]!r} stands more than once; give each column a name of its own")
     columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
-    parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), path)
+    try:
+        table = pa.table({name: pa.array(column) for name, column in columns.items()})
+    except UnicodeEncodeError:
+        raise DataError("an id is not UTF-8, and a Parquet table holds nothing else; re-encode the source") from None
+    parquet.write_table(table, path)
 
 
 FORMATS = (
@@ -216,6 +259,7 @@ FORMATS = (
         read_table,
         ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features"),
         (".parquet", ".pq", ".arrow", ".feather", ".ipc"),
+        begins=lambda start: start.startswith((b"PAR1", b"ARROW1", b"FEA1")),
         write=write_parquet,
         writes=(".parquet",),
     ),

@@ -1,0 +1,67 @@
+"""``marginrank verify``: whether files are whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from marginrank.cli.describing import sizes_line
+from marginrank.cli.failures import FAILED, Misuse, describe
+from marginrank.cli.files import check_inputs
+from marginrank.cli.output import Output
+from marginrank.cli.reading import Reading
+
+EXAMPLES: Final = ("marginrank verify model.safetensors train.txt",)
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models and data.", show_default=False)],
+    reading: Reading,
+    output: Output,
+) -> None:
+    """Check that models and data files are whole.
+
+    Of a model and of binary data, sizes, types, structure and the digest of every array; of other data, that all of it
+    can be read. Prints a line for each file; the exit code is 1 if one is damaged.
+    """
+    checks = [_check(path, reading) for path in paths]
+    lines = [f"{one['path']}: {'ok, ' if one['ok'] else 'FAILED, '}{one['found']}" for one in checks]
+    output.result({"files": checks}, "\n".join(lines))
+    if not all(one["ok"] for one in checks):
+        raise typer.Exit(FAILED)
+
+
+def _check(path: Path, reading: Reading) -> dict[str, Any]:
+    try:
+        check_inputs([path])
+        return {"path": path, "ok": True, "found": _found(path, reading)}
+    except Misuse:
+        raise
+    except Exception as error:
+        message, _ = describe(error)
+        return {"path": path, "ok": False, "found": message.removeprefix(f"{path}: ")}
+
+
+def _found(path: Path, reading: Reading) -> str:
+    """Read all of a file, and say what it holds and what was checked."""
+    from marginrank.data.formats import recognize  # noqa: PLC0415
+    from marginrank.data.queries import Queries, check_finite  # noqa: PLC0415
+    from marginrank.data.registry import all_formats  # noqa: PLC0415
+    from marginrank.data.storage import verify_binary  # noqa: PLC0415
+    from marginrank.model_file import is_model  # noqa: PLC0415
+
+    if is_model(path):
+        from marginrank.fusion.learned import load_any  # noqa: PLC0415
+
+        kind, _ = load_any(path)
+        return f"a model ({kind}); checked header, structure and digests"
+    title = all_formats()[recognize(path)].title
+    if recognize(path) == "binary":
+        queries = verify_binary(path)
+        check_finite(queries.X, allow_nan=True)
+        return f"{title}, {sizes_line(queries)}; checked header, structure, values and digests"
+    content = reading.read([path], missing="nan")
+    what = sizes_line(content) if isinstance(content, Queries) else f"{len(content):,} topics"
+    return f"{title}, {what}; checked structure and values"

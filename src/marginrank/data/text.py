@@ -1,0 +1,77 @@
+"""Arrays of text: ids and labels, in memory that grows with the text and not with its longest word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.typing import AnyArray, IntArray
+
+#: Characters by which the longest word may exceed the mean in an array of fixed width.
+_SPREAD: Final = 64
+#: What a Python string takes beside its characters, with the reference to it.
+_PER_OBJECT: Final = 64
+
+
+def fits_fixed_width(lengths: IntArray) -> bool:
+    """Whether words of these lengths are kept at fixed width, which sorts fastest, or as Python strings.
+
+    So text takes at most four bytes per character and 256 per word.
+
+    >>> fits_fixed_width(np.array([9, 40])), fits_fixed_width(np.array([9] * 1000 + [2000]))
+    (True, False)
+    """
+    return len(lengths) == 0 or bool(lengths.max() <= lengths.mean() + _SPREAD)
+
+
+def text_array(words: Sequence[str]) -> AnyArray:
+    """Make an array of words: of fixed width, or of Python strings where one is much longer than the others.
+
+    >>> text_array(["a", "bc"]).dtype.str, text_array(["a"] * 99 + ["b" * 100]).dtype.str
+    ('<U2', '|O')
+    """
+    lengths = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+    if fits_fixed_width(lengths):
+        return np.array(words, dtype=f"U{max(1, int(lengths.max(initial=1)))}")
+    array = np.empty(len(words), dtype=object)
+    array[:] = words
+    return array
+
+
+def label_array(values: npt.ArrayLike) -> AnyArray:
+    """Make an array of labels, as NumPy does but for text, which goes to `text_array`."""
+    if isinstance(values, list | tuple) and values and all(isinstance(value, str) for value in values):
+        return text_array(cast("Sequence[str]", values))
+    return np.asarray(values)
+
+
+def as_text(values: AnyArray) -> AnyArray:
+    """Return labels of any type as text.
+
+    >>> as_text(np.array([7, 12])).tolist(), as_text(np.array([b"a", b"bc"])).tolist()
+    (['7', '12'], ['a', 'bc'])
+    """
+    if values.dtype.kind == "U":
+        return values
+    if values.dtype.kind == "S":
+        return text_array([word.decode(errors="surrogateescape") for word in values.tolist()])
+    if values.dtype.kind in "OT":
+        return text_array(list(map(str, values.tolist())))
+    return values.astype(str)
+
+
+def join_text(parts: Sequence[AnyArray]) -> AnyArray:
+    """Put arrays of text one after the other."""
+    if len({part.dtype for part in parts}) == 1:
+        return np.concatenate(parts)
+    return text_array([word for part in parts for word in part.tolist()])
+
+
+def text_bytes(array: AnyArray) -> int:
+    """Count the bytes that an array takes, with the strings it refers to."""
+    if array.dtype != object:
+        return array.nbytes
+    return sum(map(len, array.tolist())) + _PER_OBJECT * len(array)
