@@ -1,7 +1,8 @@
 """LETOR text read slowly and plainly: the grammar as regular expressions, every number by Python's `float`.
 
-A file is a sequence of lines ended by line feeds. Blanks are space, tab and carriage return. A line is blank, or a
-comment, or ``grade [qid:Q] index:value … [# comment]``.
+A file is a sequence of lines ended by line feeds, carriage returns or both. Blanks are space and tab. Ids hold no
+control characters; what is not UTF-8 in them is kept as surrogates. A line is blank, or a comment, or
+``grade [qid:Q] index:value … [# comment]``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Literal
 
 import numpy as np
 
-BLANKS = re.compile(rb"[ \t\r]+")
+BLANKS = re.compile(rb"[ \t]+")
+LINE_END = re.compile(rb"\r\n|\r|\n")
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 QUERY = re.compile(rb"qid:([^\x00-\x20]+)", re.IGNORECASE)
 FEATURE = re.compile(rb"0*([0-9]{1,10}):(.+)", re.DOTALL)
 MISSING = re.compile(rb"null|nan|na", re.IGNORECASE)
-DOCUMENT = re.compile(rb"[ \t\r]*(?:docid[ \t\r]*[=:][ \t\r]*)?([^\x00-\x20]*)", re.IGNORECASE)
+DOCUMENT = re.compile(rb"[ \t]*(?:docid[ \t]*[=:][ \t]*)?([^ \t]*)", re.IGNORECASE)
 LARGEST_INDEX = 2**31 - 2
 
 
@@ -76,7 +78,7 @@ def parse(
     """Read a whole file, or raise `RefusedError`."""
     judged = Judged()
     _demand(b"\0" not in data, "a NUL byte")
-    for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+    for line in LINE_END.split(data.removeprefix(b"\xef\xbb\xbf")):
         content, hash_sign, comment = line.partition(b"#")
         words = [word for word in BLANKS.split(content) if word]
         if words:
@@ -132,7 +134,5 @@ def _number(word: bytes, dtype: type[np.floating]) -> float:
 
 
 def _text(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise RefusedError("not UTF-8") from None
+    _demand(not re.search(rb"[\x00-\x1f]", data), "control character")
+    return data.decode(errors="surrogateescape")

@@ -684,15 +684,10 @@ BAD: dict[str, tuple[bytes, dict[str, Any], str]] = {
         {},
         ":1:12: a NUL byte; this is not a text file, or its name lacks .gz, .xz, .bz2 or .zst",
     ),
-    "query id in Latin-1": (
-        b"1 qid:1 1:1\n1 qid:M\xfcller 1:1\n",
+    "control character in a document id": (
+        b"1 qid:1 1:1 #docid = a\x0eb\n",
         {},
-        ":2:7: this query id is not UTF-8; re-encode the file",
-    ),
-    "document id in Latin-1": (
-        b"1 qid:1 1:1 #docid = M\xfcller\n",
-        {},
-        ":1:22: this document id is not UTF-8; re-encode the file",
+        ":1:23: control character in this document id; remove it",
     ),
     "vertical tab": (b"1 qid:1\x0b1:1\n", {}, ":1:8: '\\x0b1:1' is not index:value"),
 }

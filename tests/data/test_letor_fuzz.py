@@ -24,7 +24,7 @@ from marginrank.data.letor import read_letor
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 
-from .reference_letor import Judged, RefusedError, parse
+from .reference_letor import LINE_END, Judged, RefusedError, parse
 
 EFFORT = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "fuzz" else 1
 
@@ -71,7 +71,7 @@ def agree(path: Path, data: bytes, options: dict[str, Any], block: int) -> None:
         expected = parse(data, **options)
     except RefusedError as refusal:
         expected, reason = None, str(refusal)
-    contents = [line.split(b"#")[0].strip(b" \t\r") for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
+    contents = [line.split(b"#")[0].strip(b" \t") for line in LINE_END.split(data.removeprefix(b"\xef\xbb\xbf"))]
     # Sizes for text without query ids, so that their absence is never the reason to refuse it.
     group = None if any(b"qid:" in content.lower() for content in contents) else [sum(map(bool, contents))]
     BLOCK["size"] = block
@@ -185,7 +185,7 @@ def one_line(rng: Random, query: str | None, forms: list[Callable[[Random], str]
     indices = sorted({rng.randint(1, 10 ** rng.choice([1, 1, 1, 5])) for _ in range(rng.randint(0, 5))})
     grade = rng.choice(forms)(rng).lstrip("-") if rng.random() < 0.3 else rng.choice(GRADES)
     words = [grade, *([] if query is None else [f"qid:{query}"]), *(f"{i}:{rng.choice(forms)(rng)}" for i in indices)]
-    blanks = [rng.choice([" ", " ", " ", "\t", "  ", " \t ", "\r"]) for _ in words]
+    blanks = [rng.choice([" ", " ", " ", "\t", "  ", " \t "]) for _ in words]
     text = rng.choice(["", "", "", " ", "\t"]) + "".join(map("".join, zip(words, blanks, strict=True)))
     return text + rng.choice(COMMENTS).format(rng.choice(NAMES)) + rng.choice(["", "\r"])
 

@@ -177,7 +177,7 @@ BAD: dict[str, tuple[Any, str | bytes, str]] = {
     "run without a tag": (
         read_run,
         "1 Q0 a 1 0.5 \r\n",
-        ":1:15: 5 columns instead of 6; a line reads: topic Q0 document rank score tag",
+        ":1:14: 5 columns instead of 6; a line reads: topic Q0 document rank score tag",
     ),
     "word for a grade": (read_qrels, "1 0 a 1\n1 0 b yes\n", ":2:7: 'yes' is not a finite number"),
     "word for a score": (read_run, "1 Q0 a 1 high x\n", ":1:10: 'high' is not a finite number"),
@@ -201,9 +201,15 @@ BAD: dict[str, tuple[Any, str | bytes, str]] = {
         b"1 Q0 a 1 2 x\0y\n",
         ":1:13: a NUL byte; this is not a text file, or its name lacks .gz, .xz, .bz2 or .zst",
     ),
-    "topic in Latin-1": (read_qrels, b"1 0 a 1\nM\xfc 0 a 1\n", ":2:1: this topic is not UTF-8; re-encode the file"),
-    "document in Latin-1": (read_qrels, b"1 0 M\xfc 1\n", ":1:5: this document id is not UTF-8; re-encode the file"),
-    "tag in Latin-1": (read_run, b"1 Q0 a 1 2 \xfc\n", ":1:12: this tag is not UTF-8; re-encode the file"),
+    "control character in a grade": (read_qrels, b"t 0 d 1\x0e5\n", ":1:7: '1\\x0e5' is not a finite number"),
+    "control character after a grade": (read_qrels, b"t 0 d 1\x0b\n", ":1:7: '1\\x0b' is not a finite number"),
+    "control character in a score": (read_run, b"1 Q0 a 1 2\x1f9 x\n", ":1:10: '2\\x1f9' is not a finite number"),
+    "control character in a document": (
+        read_qrels,
+        b"1 0 a 1\n1 0 b\x1bc 1\n",
+        ":2:6: control character in this document id; remove it",
+    ),
+    "control character in a topic": (read_qrels, b"\x011 0 a 1\n", ":1:1: control character in this topic; remove it"),
 }
 
 
@@ -405,3 +411,11 @@ def test_the_files_of_trec_eval(shared_data: Callable[[str], Path]) -> None:
     graded = read_qrels(folder / "qrels.rel_level.xz")
     assert len(graded) == 3
     assert graded.grades.max() > 1
+
+
+def test_names_in_another_encoding_come_back_byte_for_byte(write: Callable[..., Path], tmp_path: Path) -> None:
+    text = b"M\xfcller Q0 caf\xe9 1 2.0 t\xe4g\nM\xfcller Q0 \xc3\xa9\xff 2 1.0 t\xe4g\n"
+    run = read_run(write(text))
+    assert run.document_ids.tolist() == ["caf\udce9", "é\udcff"]
+    write_run(tmp_path / "copy.run", run)
+    assert (tmp_path / "copy.run").read_bytes() == text

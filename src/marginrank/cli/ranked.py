@@ -64,13 +64,14 @@ class Ranked:
         """All that is ranked as a TREC run."""
         import numpy as np  # noqa: PLC0415
 
+        from marginrank.data.text import as_text  # noqa: PLC0415
         from marginrank.data.trec import Run  # noqa: PLC0415
 
         if self.queries.document_groups is None:
             return Run.from_scores(self.queries, self.scores)
         sizes, places = self._places()
         offsets, names = np.cumsum([0, *sizes]), self.queries.document_names[places]
-        return Run(self.queries.query_ids.astype(str), offsets, names, self.scores[places])
+        return Run(as_text(self.queries.query_ids), offsets, names, self.scores[places])
 
     def write(self, kind: Format, place: Path) -> None:
         """Write a file; text is compressed by its suffix."""
@@ -80,7 +81,7 @@ class Ranked:
         """Print what would be written."""
         with tempfile.TemporaryDirectory() as folder:
             self.write(kind, Path(folder, "text"))
-            with Path(folder, "text").open(encoding="utf-8") as text:
+            with Path(folder, "text").open(encoding="utf-8", errors="surrogateescape") as text:
                 shutil.copyfileobj(text, file)
         file.flush()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +56,8 @@ def read_system(path: Path, judged: Queries | Qrels) -> BaseRanker | FloatArray 
         if is_model(path):
             return load_ranker(path)
         if _columns(path) == 1:
+            from marginrank.data.scores import read_scores  # noqa: PLC0415
+
             return _in_order(read_scores(path), judged)
         if recognize(path) != "run":
             raise DataError("this is not a system; give a model, one score per line, or a TREC run")
@@ -80,30 +81,3 @@ def _columns(path: Path) -> int:
             if line.strip():
                 return len(line.split())
     raise DataError("this file is empty; give a model, one score per line, or a TREC run")
-
-
-def read_scores(path: Path) -> FloatArray:
-    """Read one number per line; NaN is none."""
-    import numpy as np  # noqa: PLC0415
-
-    from marginrank.data.files import line_blocks  # noqa: PLC0415
-
-    lines = b"".join(line_blocks(path)).rstrip().split(b"\n")
-    try:
-        scores = np.array(lines, dtype=np.float64)
-    except ValueError:
-        scores = None
-    if scores is not None and not np.isnan(scores).any():
-        return scores
-    number = next(at for at, line in enumerate(lines, 1) if not _is_number(line))
-    text = lines[number - 1].decode(errors="replace").strip()
-    raise DataError(
-        f"{text[:40]!r} is not a score; give one number per line, and -inf for documents to rank last", line=number
-    )
-
-
-def _is_number(line: bytes) -> bool:
-    try:
-        return not math.isnan(float(line))
-    except ValueError:
-        return False

@@ -15,6 +15,7 @@ from typing import IO, Any, TextIO, TypeAlias, cast
 
 from marginrank.data.places import TextBlock
 from marginrank.errors import DataError
+from marginrank.memory import check_memory, max_memory
 from marginrank.sources import is_stream, open_input
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -23,6 +24,9 @@ BLOCK_BYTES = 4 << 20
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 _COMPRESSED = re.compile(rb"(?P<gz>\x1f\x8b)|(?P<xz>\xfd7zXZ\x00)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<zst>\x28\xb5\x2f\xfd)")
 _UTF8_MARK = b"\xef\xbb\xbf"
+#: How bytes that are not UTF-8 are read, and written again as they were.
+NOT_UTF8 = "surrogateescape"
+_LONG_LINE = 1 << 26
 
 
 def list_paths(paths: Paths) -> list[Path]:
@@ -118,18 +122,21 @@ def create_text(path: str | Path) -> TextIO:
     if suffix == ".zst":
         raise DataError("text is written plain or as .gz, .xz or .bz2, not as .zst", path=target)
     if suffix in openers:
-        return cast("TextIO", openers[suffix](target, "wt", encoding="utf-8", newline="\n"))
-    return target.open("w", encoding="utf-8", newline="\n")
+        return cast("TextIO", openers[suffix](target, "wt", encoding="utf-8", errors=NOT_UTF8, newline="\n"))
+    return target.open("w", encoding="utf-8", errors=NOT_UTF8, newline="\n")
 
 
-def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+def line_blocks(path: Path, size: int = BLOCK_BYTES, budget: int | None = None) -> Iterator[bytes]:
     """Yield the text of a file in blocks of whole lines; the last line gets its line feed if it has none.
+
+    Lines may end in a line feed, a carriage return or both; in the blocks all end in a line feed.
 
     Raises:
         DataError: The data is no text, or it is compressed and damaged or cut short. The lines of the blocks before
             have been yielded.
     """
     rest = b""
+    returned = False
     line = 0
     with open_binary(path) as file:
         first = True
@@ -147,18 +154,31 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
                 break
             if first:
                 data, first = data.removeprefix(_UTF8_MARK), False
+            data, returned = _with_line_feeds(data, returned)
             if b"\0" in data:
                 raise _not_text(TextBlock(rest + data, path, line))
             cut = data.rfind(b"\n") + 1
             if not cut:
                 rest += data
+                if len(rest) > _LONG_LINE:
+                    check_memory(3 * len(rest), f"line {line + 1:,} of this file", max_memory(budget), path=path)
                 continue
             block = rest + data[:cut]
             rest = data[cut:]
             line += block.count(b"\n")
             yield block
-    if rest:
+    if rest or returned:
         yield rest + b"\n"
+
+
+def _with_line_feeds(data: bytes, returned: bool) -> tuple[bytes, bool]:
+    """End lines in line feeds; a carriage return at the end is left for the next data, which may begin with one."""
+    if returned:
+        data = b"\r" + data
+    elif b"\r" not in data:
+        return data, False
+    returned = data.endswith(b"\r")
+    return data.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n"), returned
 
 
 def _not_text(block: TextBlock) -> DataError:

@@ -23,6 +23,7 @@ from marginrank.data.missing import Missing, fill_missing
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
+from marginrank.data.text import join_text, text_array
 from marginrank.errors import DataError
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
@@ -150,7 +151,7 @@ class _Text:
             np.zeros(len(block.grades), dtype="U1") if block.document_ids is None else block.document_ids
             for block in self.blocks
         ]
-        return np.concatenate(columns)
+        return join_text(columns)
 
 
 def _read_file(text: _Text, path: Path, n_threads: int) -> None:
@@ -267,7 +268,9 @@ def _comes_back(starts: Sequence[_Start]) -> DataError:
 def _as_ids(names: Iterable[str]) -> AnyArray:
     """Whole numbers where every id is one, text otherwise."""
     words = list(names)
-    return np.array([int(word) for word in words] if all(map(_WHOLE_NUMBER.match, words)) else words)
+    if all(map(_WHOLE_NUMBER.match, words)):
+        return np.array([int(word) for word in words])
+    return text_array(words)
 
 
 FORMATS = (

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from marginrank.data.numbers import LEFT_OVER, NOT_A_NUMBER, parse_number
-from marginrank.data.text_kernel import HASH, LINE_FEED, RETURN, SPACE, TAB, skip_blanks
+from marginrank.data.text_kernel import HASH, LINE_FEED, SPACE, ends_word, skip_blanks
 from marginrank.kernels import njit
 
 COLON: Final = 58
@@ -59,8 +59,8 @@ def _skip_word(text, at):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _ends_word(byte):  # type: ignore[no-untyped-def]
-    return byte == SPACE or byte == LINE_FEED or byte == TAB or byte == RETURN or byte == HASH
+def _ends_number(byte):  # type: ignore[no-untyped-def]
+    return ends_word(byte) or byte == HASH
 
 
 @njit(nogil=True, cache=True)
@@ -107,7 +107,7 @@ def _document_id(text, at):  # type: ignore[no-untyped-def]
         if text[sign] == EQUALS or text[sign] == COLON:
             at = skip_blanks(text, sign + 1)
     end = at
-    while text[end] > SPACE:
+    while not ends_word(text[end]):
         end += 1
     return at, end
 
@@ -152,7 +152,7 @@ def _starts_with_qid(text, at):  # type: ignore[no-untyped-def]
 def _parse_grade(text, at, row, grades, left, n_left):  # type: ignore[no-untyped-def]
     """Read the grade that begins a line; returns the place after it and what is wrong."""
     grade, end, status = parse_number(text, at)
-    if status == NOT_A_NUMBER or not _ends_word(text[end]):
+    if status == NOT_A_NUMBER or not _ends_number(text[end]):
         return at, n_left, BAD_GRADE
     if status == LEFT_OVER:
         if n_left == len(left):
@@ -167,7 +167,7 @@ def _parse_grade(text, at, row, grades, left, n_left):  # type: ignore[no-untype
 def _parse_value(text, at, missing_allowed, missing_value):  # type: ignore[no-untyped-def]
     """Read a feature's value; returns it, the place after it, whether Python must read it, and what is wrong."""
     value, end, status = parse_number(text, at)
-    if status != NOT_A_NUMBER and _ends_word(text[end]):
+    if status != NOT_A_NUMBER and _ends_number(text[end]):
         return value, end, status == LEFT_OVER, FINE
     end, problem = _kind_of_word(text, at)
     if problem == MISSING_VALUE and missing_allowed:

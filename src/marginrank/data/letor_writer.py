@@ -12,11 +12,12 @@ import scipy.sparse as sp
 
 from marginrank.data.files import create_text
 from marginrank.data.queries import Queries
+from marginrank.data.text import as_text
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray
 
 _ROWS_AT_ONCE = 4096
-_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20]")
+_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\ud800-\udc7f\udd00-\udfff]")
 
 
 def write_letor(path: str | Path, queries: Queries) -> None:
@@ -26,7 +27,7 @@ def write_letor(path: str | Path, queries: Queries) -> None:
     are left out: the text has no place for them.
     """
     _check_names(queries)
-    query_of_row = np.repeat(queries.query_ids.astype(str), queries.lengths)
+    query_of_row = np.repeat(as_text(queries.query_ids), queries.lengths)
     with create_text(path) as file:
         for rows in _slices(queries.n_documents):
             heads = (
@@ -44,7 +45,7 @@ def _slices(n: int) -> Iterator[slice]:
 
 
 def _check_names(queries: Queries) -> None:
-    for name in queries.query_ids.astype(str).tolist():
+    for name in as_text(queries.query_ids).tolist():
         if not name or "#" in name or _BLANK_OR_CONTROL.search(name):
             raise DataError(
                 f"query id {name!r} cannot stand in LETOR text: "
@@ -53,7 +54,7 @@ def _check_names(queries: Queries) -> None:
     if queries.document_ids is None:
         return
     for rows in _slices(queries.n_documents):
-        for name in queries.document_ids[rows].astype(str).tolist():
+        for name in as_text(queries.document_ids[rows]).tolist():
             if _BLANK_OR_CONTROL.search(name):
                 raise DataError(
                     f"document id {name!r} cannot stand in LETOR text: it holds a blank or a control character"
@@ -109,5 +110,5 @@ def _single_words(values: AnyArray) -> list[str]:
 def _tails(queries: Queries, rows: slice) -> list[str]:
     if queries.document_ids is None:
         return [""] * (rows.stop - rows.start)
-    names = queries.document_ids[rows].astype(str).tolist()
+    names = as_text(queries.document_ids[rows]).tolist()
     return [f" #docid = {name}" if name else "" for name in names]

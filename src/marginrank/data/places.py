@@ -8,8 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from marginrank.data.text import fits_fixed_width, text_array
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, ByteArray, IntArray
+
+#: A decimal number, whole.
+DECIMAL = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_CONTROL = re.compile(rb"[\x00-\x1f]")
 
 
 def quoted(word: bytes) -> str:
@@ -54,19 +59,22 @@ class TextBlock:
 
     def words(self, spans: IntArray, what: str) -> AnyArray:
         """Cut out the text between each pair of places."""
-        from marginrank.data.text_kernel import gather_words  # noqa: PLC0415
+        from marginrank.data.text_kernel import SPACE, gather_words  # noqa: PLC0415
 
-        width = int((spans[:, 1] - spans[:, 0]).max(initial=1))
-        cells = np.empty((len(spans), width), dtype=np.uint8)
-        gather_words(self.bytes, spans, cells)
-        names = cells.view(f"S{width}")[:, 0]
-        if cells.max(initial=0) < 128:
-            return names.astype(f"U{width}")
-        return np.array([self.decode(start, end, what) for start, end in spans.tolist()])
+        lengths = spans[:, 1] - spans[:, 0]
+        if fits_fixed_width(lengths):
+            width = int(lengths.max(initial=1))
+            cells = np.empty((len(spans), width), dtype=np.uint8)
+            gather_words(self.bytes, spans, cells)
+            # Zeros, which fill the cells up, wrap around to 255.
+            if cells.max(initial=0) < 128 and (cells - np.uint8(1)).min(initial=SPACE) >= SPACE - 1:
+                return cells.view(f"S{width}")[:, 0].astype(f"U{width}")
+        return text_array([self.decode(start, end, what) for start, end in spans.tolist()])
 
     def decode(self, start: int, end: int, what: str) -> str:
-        """Read UTF-8 between two places."""
-        try:
-            return self.data[start:end].decode()
-        except UnicodeDecodeError:
-            raise self.error(start, f"this {what} is not UTF-8; re-encode the file") from None
+        """Read UTF-8 between two places; bytes that are none become surrogates, which are written as they were."""
+        word = self.data[start:end]
+        control = _CONTROL.search(word)
+        if control is not None:
+            raise self.error(start + control.start(), f"control character in this {what}; remove it")
+        return word.decode(errors="surrogateescape")

@@ -247,7 +247,7 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
     columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
     try:
         table = pa.table({name: pa.array(column) for name, column in columns.items()})
-    except UnicodeEncodeError:
+    except UnicodeError:
         raise DataError("an id is not UTF-8, and a Parquet table holds nothing else; re-encode the source") from None
     parquet.write_table(table, path)
 

@@ -22,6 +22,12 @@ def skip_blanks(text, at):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def ends_word(byte):  # type: ignore[no-untyped-def]
+    """Whether a byte parts words; control characters do not, so that none can cut a word short unseen."""
+    return byte == SPACE or byte == LINE_FEED or byte == TAB or byte == RETURN
+
+
+@njit(nogil=True, cache=True)
 def gather_words(text, spans, out):  # type: ignore[no-untyped-def]
     """Copy the bytes between each pair of places into a row of the output, padded with zeros."""
     for row in range(len(spans)):

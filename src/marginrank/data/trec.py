@@ -12,15 +12,16 @@ import numpy.typing as npt
 
 from marginrank.data.files import Paths, create_text, line_blocks, list_paths
 from marginrank.data.grouping import group_by_id
-from marginrank.data.places import TextBlock
+from marginrank.data.places import DECIMAL, TextBlock
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
+from marginrank.data.text import as_text, join_text
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: What stands after the grade in LETOR text, and after the topic in none of these files.
 _AFTER_A_GRADE = re.compile(rb"qid:|[0-9]+:|#", re.IGNORECASE)
-_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\s]")
+_BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\s\ud800-\udc7f\udd00-\udfff]")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +72,7 @@ class Run:
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (queries.n_documents,):
             raise DataError(f"scores have shape {values.shape} for {queries.n_documents} documents; give one for each")
-        return cls(queries.query_ids.astype(str), queries.offsets, queries.document_names, values, tag)
+        return cls(as_text(queries.query_ids), queries.offsets, queries.document_names, values, tag)
 
     def ranked(self, depth: int | None = None) -> Run:
         """Sort every topic by trec_eval's rule and keep the first ``depth`` documents."""
@@ -189,8 +190,8 @@ def _read_table(paths: Paths, *, columns: int, number: int, what: str) -> _Table
             n_rows += len(spans)
         if n_rows == 0:
             raise DataError(f"empty file; it should hold lines: {what}", path=path)
-    ids, offsets, rows = group_by_id(np.concatenate(topics))
-    names, values = np.concatenate(documents), np.concatenate(numbers)
+    ids, offsets, rows = group_by_id(join_text(topics))
+    names, values = join_text(documents), np.concatenate(numbers)
     if rows is not None:
         names, values = names[rows], values[rows]
     _refuse_repeated(ids, offsets, names, (places, rows))
@@ -224,10 +225,7 @@ def _numbers(block: TextBlock, spans: IntArray) -> FloatArray:
 def _python_number(block: TextBlock, start: int, end: int) -> float:
     """Read what the kernel left over, or refuse what is no number."""
     word = block.data[start:end]
-    try:
-        value = np.nan if b"_" in word else float(word)
-    except ValueError:
-        value = np.nan
+    value = float(word) if DECIMAL.fullmatch(word) else np.nan
     if not np.isfinite(value):
         raise block.error(start, f"{block.word(start)} is not a finite number")
     return value

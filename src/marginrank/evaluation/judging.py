@@ -8,6 +8,7 @@ import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.data.queries import Queries
+from marginrank.data.text import as_text
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.policies import Ties
@@ -99,7 +100,7 @@ def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -
                     "this policy breaks ties by document id, but the documents have none; give document_ids"
                 )
             rank = np.empty(len(document_ids))
-            rank[np.argsort(document_ids.astype(str), kind="stable")] = np.arange(len(document_ids))
+            rank[np.argsort(as_text(document_ids), kind="stable")] = np.arange(len(document_ids))
             return rank
         case _:
             return None

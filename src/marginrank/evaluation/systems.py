@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import Queries
+from marginrank.data.text import as_text
 from marginrank.data.trec import Qrels, Run, trec_order
 from marginrank.errors import DataError, TrainingDataWarning
 from marginrank.evaluation.orderings import best_first
@@ -81,7 +82,7 @@ def training_note(names: Sequence[str]) -> str:
 
 def as_qrels(queries: Queries) -> Qrels:
     """Return the judgements without the features; documents without an id are called by their rows."""
-    return Qrels(queries.query_ids.astype(str), queries.offsets, queries.document_names, queries.grades)
+    return Qrels(as_text(queries.query_ids), queries.offsets, queries.document_names, queries.grades)
 
 
 class Lists:

@@ -11,6 +11,7 @@ import numpy as np
 
 from marginrank.data.profiling import histogram, list_lengths, profile
 from marginrank.data.queries import Queries
+from marginrank.data.text import as_text
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
@@ -184,7 +185,7 @@ def _query_table(judged: Queries | Qrels, results: Mapping[str, Evaluation], mea
     sizes = _sizes(judged)
     rows = [
         QueryRow(query, *sizes[query], tuple(row))
-        for query, row in zip(first.query_ids[chosen].astype(str).tolist(), values[chosen].tolist(), strict=True)
+        for query, row in zip(as_text(first.query_ids[chosen]).tolist(), values[chosen].tolist(), strict=True)
     ]
     return QueryTable(measure, tuple(rows), len(counted), len(values) - len(counted))
 
@@ -227,7 +228,7 @@ def _contest(
     d[np.abs(d) <= _TIE] = 0.0
     order = np.argsort(-d, kind="stable")
     order = order[~np.isnan(d[order])]
-    names = result.query_ids.astype(str).tolist()
+    names = as_text(result.query_ids).tolist()
 
     def duel(at: int) -> Duel:
         query = names[at]
