@@ -11,14 +11,15 @@ BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
 
-.PHONY: help setup demo quick test fuzz coverage oldest check lint docs bench reproduce lock clean
+.PHONY: help setup demo quick test fuzz properties coverage oldest check lint docs bench reproduce lock clean
 
 help:
 	@echo "make demo      learn image search on scikit-learn's digits; writes out/demo.html"
 	@echo "make quick     run the tests that are not marked slow"
 	@echo "make test      run all tests"
 	@echo "make check     ruff, mypy, import contracts, then all tests"
-	@echo "make fuzz      run the property tests with random seeds and more examples"
+	@echo "make fuzz      read a million damaged files of all formats (COUNT=files; a quarter of an hour)"
+	@echo "make properties  run the property tests with random seeds and more examples"
 	@echo "make coverage  run all tests and print the share of lines and branches they reach"
 	@echo "make oldest    run the quick tests with the oldest supported dependencies"
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
@@ -62,7 +63,12 @@ quick: $(READY)
 test: $(READY)
 	$(PYTEST)
 
+COUNT ?= 1000000
+
 fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz $(COUNT)
+
+properties: $(READY)
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests
 
 coverage: $(READY)

@@ -315,7 +315,8 @@ class reading:  # noqa: N801
         if isinstance(error, DataError):
             raise DataError(error.problem, path=self.path) from None
         if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
-            raise DataError(f"this model is incomplete or contradicts itself ({error}); save it again", path=self.path)
+            why = ascii(str(error))[1:-1]
+            raise DataError(f"this model is incomplete or contradicts itself ({why}); save it again", path=self.path)
 
 
 def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Solution:

@@ -87,8 +87,10 @@ def check_certificate(solution: Solution) -> None:
 
 
 def _bounded(primal: FloatArray, dual: FloatArray) -> bool:
-    room = _ROUNDING * (1.0 + np.abs(primal))
-    return bool(((dual == -np.inf) | (dual <= primal + room)).all())
+    # An objective that is not finite has no bound but -inf.
+    with np.errstate(invalid="ignore"):
+        above = dual > primal + _ROUNDING * (1.0 + np.abs(primal))
+    return bool(((dual == -np.inf) | (np.isfinite(primal) & ~above)).all())
 
 
 def check_scale(scale: FloatArray, weights: AnyArray | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -288,6 +288,17 @@ class Ranker(BaseRanker):
         baseline.set_params(scaling=self.scaling, random_state=self.random_state)
         return baseline  # type: ignore[no-any-return]
 
+    def _check_spellings(self) -> None:
+        """Refuse names of parts that do not exist; what a file could not hold is left alone."""
+        parts: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+            (self.scorer, parse_scorer),
+            (self.solver, parse_solver),
+            ("auto" if self.bound is None else self.bound, parse_bound),
+        )
+        for value, parse in parts:
+            if not isinstance(value, NotInFile):
+                parse(value)
+
     @property
     def _takes_nan(self) -> bool:
         method = self._method()
@@ -351,6 +362,8 @@ def ranker_of(model: Model) -> BaseRanker:
     if estimator not in kinds:
         raise DataError(f"this is the model of a {estimator}; import the module that defines it before loading")
     ranker = kinds[estimator](**{name: _parameter(name, spec) for name, spec in model.method.parameters.items()})
+    if isinstance(ranker, Ranker):
+        ranker._check_spellings()
     ranker._adopt(model)
     return ranker
 
