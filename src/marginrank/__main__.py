@@ -1,8 +1,22 @@
-"""``python -m marginrank`` is the command line."""
+"""``python -m marginrank`` and the command ``marginrank``."""
 
 from __future__ import annotations
 
-from marginrank.cli.app import main
+import os
+import signal
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it is being imported ends it as quietly as later."""
+    before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    from marginrank.cli.app import main as run  # noqa: PLC0415
+
+    signal.signal(signal.SIGINT, before)
+    try:
+        run()
+    except KeyboardInterrupt:
+        os._exit(130)
+
 
 if __name__ == "__main__":
     main()

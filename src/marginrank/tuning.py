@@ -27,7 +27,7 @@ from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.threads import thread_count
 from marginrank.typing import FloatArray
-from marginrank.words import plain, table
+from marginrank.words import plain, printable, table
 
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
@@ -130,7 +130,8 @@ def selection_table(selection: Mapping[str, Any]) -> str:
         )
     lines = table(rows, right=range(len(rows[0]) - 1))
     state = "" if selection["complete"] else "; stopped before everything was tried"
-    return f"{lines}\n{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"
+    how = printable(f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}")
+    return f"{lines}\n{how}"
 
 
 def tune(

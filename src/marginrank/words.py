@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 
 def count(n: int, singular: str, plural: str | None = None) -> str:
@@ -45,13 +46,37 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known).strip() or f"known: {', '.join(known)}"
 
 
+def printable(text: str) -> str:
+    r"""Escape the characters of a text that steer a terminal or turn the order of reading.
+
+    Bytes of a path that are not UTF-8 are shown as such.
+
+    >>> print(printable("a\tb\x1b[31m"), printable("\u202egnp.exe"), printable("caf\udce9 größe"))
+    a\tb\x1b[31m \u202egnp.exe caf\xe9 größe
+    """
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character in _HARMLESS or unicodedata.category(character) == "Zs":
+        return character
+    if "\udc80" <= character <= "\udcff":
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode()
+
+
+#: Joiners, which scripts and emoji need.
+_HARMLESS: Final = "\u200c\u200d"
+
+
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Align the columns of rows of text, the numbered ones to the right.
+    """Align the columns of rows of text, the numbered ones to the right; no cell can leave its place.
 
     >>> print(table([["measure", "mean"], ["ap", "0.5"]], right=[1]))
     measure  mean
     ap        0.5
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -62,18 +87,19 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     )
 
 
-def facts(entries: Sequence[tuple[str, str]]) -> str:
-    """Put names before texts, which may have several lines.
+def facts(entries: Sequence[tuple[str, str | Sequence[str]]]) -> str:
+    r"""Put names before texts, or lists of lines.
 
-    >>> print(facts([("C", "10"), ("wrote", "model.safetensors")]))
+    >>> print(facts([("C", "10"), ("wrote", ["model.safetensors", "model\n2"])]))
     C      10
     wrote  model.safetensors
+           model\n2
     """
     width = max(len(name) for name, _ in entries) + 2
     return "\n".join(
-        (name if at == 0 else "").ljust(width) + line
+        (name if at == 0 else "").ljust(width) + printable(line)
         for name, text in entries
-        for at, line in enumerate(text.split("\n"))
+        for at, line in enumerate([text] if isinstance(text, str) else text)
     )
 
 

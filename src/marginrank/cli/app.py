@@ -27,8 +27,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from marginrank import cli
-from marginrank.cli.failures import FAILED, MISUSED, TRACEBACK_VARIABLE, guarded
+from marginrank.cli.failures import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, guarded
 from marginrank.cli.options import flat
+from marginrank.cli.streams import note, prepare_streams
 from marginrank.cli.watching import terminated_as_interrupted
 from marginrank.sources import streams_kept
 from marginrank.version import __version__
@@ -80,7 +81,7 @@ def _warnings_as_lines() -> Iterator[None]:
         line = " ".join(str(message).split())
         if line not in printed:
             printed.add(line)
-            print(f"warning: {line}", file=sys.stderr)
+            note(f"warning: {line}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -141,13 +142,19 @@ for _name, _module in _MODULES.items():
     _add(_name, _module)
 
 
+def _end_if_interrupted(unraisable: Any) -> None:
+    """End where Python would print a traceback and go on: Ctrl-C in a callback, as imports have many."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        os._exit(INTERRUPTED)
+    sys.__unraisablehook__(unraisable)
+
+
 def main() -> None:
     """Run the command line."""
     # Queries are spread over threads already; more threads for small matrices only cost time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that has no ‖ or ± is no reason to fail
+    prepare_streams()
+    sys.unraisablehook = _end_if_interrupted
     try:
         app(prog_name="marginrank")
     except SystemExit as end:

@@ -12,6 +12,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
+from marginrank.words import printable
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -48,7 +49,7 @@ def command(
         "documents": queries.n_documents,
         "features": queries.n_features,
     }
-    output.summary(record, f"wrote {target} from {data_line(queries, sources)}")
+    output.summary(record, f"wrote {printable(str(target))} from {data_line(queries, sources)}")
 
 
 def _convert(sources: list[Path], target: Path, reading: Reading, force: bool) -> Queries:

@@ -9,6 +9,7 @@ import typer
 
 from marginrank.cli.files import Force, check_outputs, whole
 from marginrank.cli.output import Output
+from marginrank.words import printable
 
 EXAMPLES: Final = ("marginrank demo --page digits.html",)
 
@@ -29,4 +30,4 @@ def command(
     outcome = learn()
     with whole(page, force=force) as place:
         place.write_text(render(outcome), encoding="utf-8")
-    output.result({**record(outcome), "page": page}, f"{summary(outcome)}\n\nwrote {page}")
+    output.result({**record(outcome), "page": page}, f"{summary(outcome)}\n\nwrote {printable(str(page))}")

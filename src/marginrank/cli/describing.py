@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from marginrank.words import count, table
+from marginrank.words import count, printable, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -27,7 +27,7 @@ _STATES: Final[Mapping[str, str]] = {
 
 def data_line(queries: Queries, paths: Sequence[Path]) -> str:
     """Name and count judged queries in a line."""
-    return f"{', '.join(path.name for path in paths)}: {sizes_line(queries)}"
+    return f"{', '.join(printable(path.name) for path in paths)}: {sizes_line(queries)}"
 
 
 def sizes_line(queries: Queries) -> str:

@@ -13,6 +13,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output
+from marginrank.cli.ranked import check_fields
 from marginrank.cli.reading import Reading
 from marginrank.cli.systems import judge, read_system, system_names
 from marginrank.errors import DataError
@@ -153,6 +154,8 @@ def _rows(results: Mapping[str, Evaluation], measures: Sequence[str]) -> Iterato
 
 
 def _tsv(results: Mapping[str, Evaluation], measures: Sequence[str]) -> str:
+    for one in results.values():
+        check_fields("TSV", query=one.query_ids)
     lines = [["query", "system", *measures]]
     for query, name, values in _rows(results, measures):
         lines.append([query, name, *("" if math.isnan(value) else repr(value) for value in values)])

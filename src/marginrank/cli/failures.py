@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
 import typer
 
+from marginrank.cli.streams import NotRead, note
 from marginrank.errors import DataError
 
 OK: Final = 0
@@ -19,6 +19,8 @@ FAILED: Final = 1
 MISUSED: Final = 2
 #: Ctrl-C or SIGTERM came before there was anything to keep.
 INTERRUPTED: Final = 130
+#: Nobody reads standard output any more; what a shell reports of programs that SIGPIPE ended.
+NOT_READ: Final = 141
 
 #: Set to 1, it shows tracebacks as ``--traceback`` does.
 TRACEBACK_VARIABLE: Final = "MARGINRANK_TRACEBACK"
@@ -45,14 +47,16 @@ def guarded(work: Callable[[], Any], *, show_traceback: bool = False) -> int:
         code = work()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except NotRead:
+        return NOT_READ
     except Exception as error:
         if show_traceback:
             traceback.print_exc()
         message, exit_code = describe(error)
-        print(f"error: {message}", file=sys.stderr)
+        note(f"error: {message}")
         return exit_code
     if code == INTERRUPTED:
-        print("interrupted; nothing was written", file=sys.stderr)
+        note("interrupted; nothing was written")
     return code if isinstance(code, int) else OK
 
 

@@ -134,7 +134,7 @@ class Outcome:
     def text(self, out: Path | None) -> str:
         """The same for people, in a few lines."""
         valid = [] if self.valid is None else [("valid", self.valid)]
-        chosen = [] if self.selection is None else [("choice", str(self.selection))]
+        chosen = [] if self.selection is None else [("choice", str(self.selection).split("\n"))]
         model = model_facts(self.ranker.model_)
         stopped = [("stopped", self._stopped())] if self.stopped else []
         wrote = [] if out is None else [("wrote", f"{out}, after {self.seconds:.1f} s")]

@@ -11,8 +11,9 @@ from marginrank.cli.completion import measure_names, policy_names
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
+from marginrank.cli.ranked import check_fields
 from marginrank.cli.reading import Reading
-from marginrank.words import table
+from marginrank.words import printable, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -202,9 +203,11 @@ def _write(fusion: Fusion, queries: Queries, out: Path | None, model: Path | Non
     lines = ""
     if model is not None:
         fusion.save(model, overwrite=force)
-        lines += f"\nwrote {model}"
+        lines += f"\nwrote {printable(str(model))}"
     if out is not None:
+        run = fusion.run(queries)
+        check_fields("a TREC run", topic=run.topics, document=run.document_ids)
         with whole(out, force=force) as place:
-            write_run(place, fusion.run(queries))
-        lines += f"\nwrote {out}"
+            write_run(place, run)
+        lines += f"\nwrote {printable(str(out))}"
     return lines

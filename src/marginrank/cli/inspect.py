@@ -66,9 +66,9 @@ def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
         ("model", f"{path}" if kind == "ranker" else f"{path}, a {kind}"),
         ("measure", model.method.measure),
         *model_facts(model),
-        ("data", f"{sizes}\nfingerprint {trained_on.fingerprint}"),
-        *([] if model.selection is None else [("choice", selection_table(model.selection))]),
-        *([("features", weights_text(model, top))] if top else []),
+        ("data", [sizes, f"fingerprint {trained_on.fingerprint}"]),
+        *([] if model.selection is None else [("choice", selection_table(model.selection).split("\n"))]),
+        *([("features", weights_text(model, top).split("\n"))] if top else []),
     ]
     record = {"kind": "model", "holds": kind, "path": path, **model.describe()}
     return {**record, "features": feature_records(model), "trace": trace_records(model)}, facts(entries)
@@ -97,7 +97,7 @@ def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str,
         ("documents", f"{found['documents']:,} ({found['zero_documents']:,} have only zero features)"),
         ("per query", f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"),
         ("features", f"{found['features']:,} ({found['feature_type']})"),
-        ("grades", _grades(grades)),
+        ("grades", _grades(grades).split("\n")),
         ("constant", _listed(found["constant_features"])),
         ("duplicated", _listed([" = ".join(group) for group in found["duplicated_features"]])),
         ("missing", _listed([f"{name}: {n:,}" for name, n in missing.items()])),
@@ -148,5 +148,5 @@ def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:
     if isinstance(found, Run):
         return {"kind": "run", **record, "tag": found.tag}, facts([("run", f"{path}, tag {found.tag}"), *entries])
     grades = histogram(found.grades)
-    judged = [("judged", str(path)), *entries, ("grades", _grades(grades))]
+    judged = [("judged", str(path)), *entries, ("grades", _grades(grades).split("\n"))]
     return {"kind": "qrels", **record, "grades": grades}, facts(judged)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,7 +14,9 @@ from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import Format, Ranked, format_of
 from marginrank.cli.reading import Reading, load_ranker
+from marginrank.cli.streams import standard_output
 from marginrank.errors import DataError
+from marginrank.words import printable
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -68,12 +69,13 @@ def command(
     if out is not None:
         with whole(out, force=force) as place:
             ranked.write(kind, place)
-        output.summary(record, f"wrote {out} for {data_line(queries, data)}")
+        output.summary(record, f"wrote {printable(str(out))} for {data_line(queries, data)}")
     elif output.json:
         content = {"scores": ranked.scores_by_row()} if kind == "scores" else {"ranking": ranked.records()}
         output.result({**record, **content}, "")
     else:
-        ranked.print(kind, sys.stdout)
+        with standard_output() as file:
+            ranked.print(kind, file)
 
 
 def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | None) -> None:

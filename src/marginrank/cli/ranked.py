@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
+
+from marginrank.errors import DataError
+from marginrank.words import printable
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -79,11 +82,13 @@ class Ranked:
 
     def print(self, kind: Format, file: TextIO) -> None:
         """Print what would be written."""
+        if kind in _LINES:
+            file.writelines(_LINES[kind](self))
+            return
         with tempfile.TemporaryDirectory() as folder:
             self.write(kind, Path(folder, "text"))
             with Path(folder, "text").open(encoding="utf-8", errors="surrogateescape") as text:
                 shutil.copyfileobj(text, file)
-        file.flush()
 
     def scores_by_row(self) -> FloatArray:
         """Return the scores in the order of the file."""
@@ -100,25 +105,54 @@ class Ranked:
         return [len(order) for order in orders], np.concatenate([np.empty(0, dtype=np.int64), *orders])
 
 
-def _write_scores(place: Path, ranked: Ranked) -> None:
-    from marginrank.data.files import create_text  # noqa: PLC0415
+def check_fields(form: str, **columns: AnyArray) -> None:
+    """Refuse ids that would be more than one field of a line, or that steer the terminal they are shown on."""
+    for what, ids in columns.items():
+        words = [str(one) for one in ids.tolist()]
+        if "".join(words).isprintable():
+            continue
+        for word in words:
+            if printable(word) != word:
+                raise DataError(
+                    f"{what} '{printable(word)}' cannot stand in {form}: it has a control character; use JSON or "
+                    "Parquet, or rename it"
+                )
 
-    with create_text(place) as file:
-        file.writelines(f"{score!r}\n" for score in ranked.scores_by_row().tolist())
+
+def _score_lines(ranked: Ranked) -> Iterator[str]:
+    return (f"{score!r}\n" for score in ranked.scores_by_row().tolist())
+
+
+def _tsv_lines(ranked: Ranked) -> Iterator[str]:
+    check_fields("TSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
+    yield "\t".join(_COLUMNS) + "\n"
+    yield from (f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*ranked.columns().values(), strict=True))
+
+
+_LINES: Final[Mapping[Format, Callable[[Ranked], Iterator[str]]]] = {"scores": _score_lines, "tsv": _tsv_lines}
+
+
+def _write_scores(place: Path, ranked: Ranked) -> None:
+    _write_lines(place, _score_lines(ranked))
 
 
 def _write_tsv(place: Path, ranked: Ranked) -> None:
+    _write_lines(place, _tsv_lines(ranked))
+
+
+def _write_lines(place: Path, lines: Iterator[str]) -> None:
     from marginrank.data.files import create_text  # noqa: PLC0415
 
     with create_text(place) as file:
-        file.write("\t".join(_COLUMNS) + "\n")
-        file.writelines(f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*ranked.columns().values(), strict=True))
+        file.writelines(lines)
 
 
 def _write_trec(place: Path, ranked: Ranked) -> None:
     from marginrank.data.trec import write_run  # noqa: PLC0415
 
-    write_run(place, ranked.run(), depth=ranked.k, tag=ranked.tag)
+    run = ranked.run()
+    check_fields("a TREC run", topic=run.topics, document=run.document_ids)
+    write_run(place, run, depth=ranked.k, tag=ranked.tag)
 
 
 def _write_parquet(place: Path, ranked: Ranked) -> None:
@@ -127,7 +161,8 @@ def _write_parquet(place: Path, ranked: Ranked) -> None:
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
         raise ImportError("a Parquet table needs pyarrow: pip install 'marginrank[parquet]'") from None
-    parquet.write_table(pa.table(ranked.columns()), place)
+    with place.open("wb") as file:  # a path need not be UTF-8
+        parquet.write_table(pa.table(ranked.columns()), file)
 
 
 _WRITERS: Final[Mapping[Format, Callable[[Path, Ranked], None]]] = {

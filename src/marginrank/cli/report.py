@@ -13,7 +13,7 @@ from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.cli.systems import read_system, system_names
 from marginrank.errors import DataError
-from marginrank.words import count
+from marginrank.words import count, printable
 
 EXAMPLES: Final = (
     "marginrank report test.txt model.safetensors -o model.html",
@@ -78,7 +78,7 @@ def command(
         )
         size = place.stat().st_size
     what = f"{count(len(names), 'system')} on {count(facts.queries.counted, 'query', 'queries')}"
-    output.summary({**facts.to_dict(), "output": out}, f"wrote {out} ({size / 1e6:.1f} MB): {what}")
+    output.summary({**facts.to_dict(), "output": out}, f"wrote {printable(str(out))} ({size / 1e6:.1f} MB): {what}")
 
 
 def _words(reading: Reading) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginrank.cli.reading import load_ranker
 from marginrank.errors import DataError
+from marginrank.words import printable
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -24,8 +25,8 @@ def system_names(paths: Sequence[Path]) -> list[str]:
     >>> system_names([Path("a/one.run"), Path("b/two.run")]), system_names([Path("a/one.run"), Path("b/one.run")])
     (['one', 'two'], ['a/one.run', 'b/one.run'])
     """
-    stems = [path.stem for path in paths]
-    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    stems = [printable(path.stem) for path in paths]
+    names = stems if len(set(stems)) == len(stems) else [printable(str(path)) for path in paths]
     if len(set(names)) < len(names):
         raise DataError("given twice; name each system once", path=paths[0])
     return names

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from marginrank.cli.streams import note
 from marginrank.words import count
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class _Log(_Silence):
             if now - self._last < _IN_A_LOG:
                 return
             self._last = now
-        print(text, file=sys.stderr, flush=True)
+        note(text)
 
 
 class _Line(_Silence):

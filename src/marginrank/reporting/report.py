@@ -65,5 +65,6 @@ def write_report(
         title=title,
         sources=sources,
     )
-    Path(path).write_text(render(facts), encoding="utf-8")
+    # Paths need not be UTF-8.
+    Path(path).write_text(render(facts), encoding="utf-8", errors="backslashreplace")
     return facts

@@ -1,0 +1,186 @@
+"""Closed, full and broken streams, paths that are not UTF-8, and Ctrl-C while modules are imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from marginrank import load
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="these are the ways of Unix shells")
+
+PYTHON = sys.executable
+TRAIN = ("train", "train.txt", "-C", "1", "-o", "new.safetensors", "--force")
+
+
+@pytest.fixture
+def shell(folder):
+    """Run a line of a shell in the folder; ``marginrank`` is the command under test."""
+
+    def run(line, **options):
+        text = f'set -o pipefail; marginrank() {{ "{PYTHON}" -m marginrank "$@"; }}; {line}'
+        return subprocess.run(["bash", "-c", text], capture_output=True, check=False, **options)
+
+    return run
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_closed_streams_change_nothing(shell, folder, closed):
+    done = shell(f"marginrank train train.txt -C 1 -o new.safetensors {closed}")
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    # A file that was opened as number 1 or 2 would have got what was printed.
+    assert load(folder / "new.safetensors").coef_.any()
+    shown = shell("marginrank train train.txt -C 1 -o other.safetensors").stdout
+    assert (done.stdout == b"") == (">&-" in closed.split())
+    assert (folder / "new.safetensors").stat().st_size == pytest.approx(
+        (folder / "other.safetensors").stat().st_size, abs=99
+    )
+    assert b"wrote" in shown
+
+
+def test_errors_on_a_closed_stream_go_nowhere(shell):
+    done = shell("marginrank inspect absent 2>&-")
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+
+
+@pytest.mark.parametrize("words", ["rank model.safetensors test.txt --k 8", "presets"])
+def test_a_pipe_that_is_no_longer_read_ends_quietly(shell, words):
+    # A command takes longer to start than `true` to end.
+    done = shell(f"marginrank {words} | true; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == (b"141\n", b"")
+
+
+@pytest.mark.parametrize("words", ["--help", ""])
+def test_help_that_is_no_longer_read_ends_quietly(shell, words):
+    assert shell(f"marginrank {words} | true").stderr == b""
+
+
+@pytest.mark.slow
+def test_progress_that_nobody_reads_does_not_stop_training(shell, folder):
+    endless = "--solver subgradient --tol 0 --max-iter 1000000000 --time-limit 7"
+    done = shell(f"marginrank train train.txt -C 1 {endless} -o new.safetensors 2> >(true)")
+    assert done.returncode == 0
+    assert load(folder / "new.safetensors").coef_.any()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", ["rank model.safetensors test.txt", "measures"])
+def test_a_full_standard_output_is_an_error(shell, words):
+    done = shell(f"marginrank {words} > /dev/full")
+    assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")
+
+
+SAVES = {
+    "train": "train train.txt -C 1 -o {}.safetensors",
+    "tune": "tune train.txt --valid valid.txt --Cs 1 -o {}.safetensors",
+    "convert to text": "convert train.txt {}.txt",
+    "convert to a table": "convert train.txt {}.parquet",
+    "rank": "rank model.safetensors test.txt -o {}.tsv",
+    "rank to a table": "rank model.safetensors test.txt -o {}.parquet",
+    "report": "report test.txt model.safetensors -o {}.html",
+    "fuse": "fuse bm25.run dense.run --qrels judged.qrels -o {}.run",
+    "evaluate": "evaluate train.txt model.safetensors -m ap -m auc -m ndcg@3 --per-query -o {}.tsv",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("save", SAVES)
+def test_a_disk_that_fills_up_leaves_the_old_file(shell, folder, save):
+    """A limit on the size of files fails as a full disk does, with another reason."""
+    words = SAVES[save].format("new")
+    target = folder / words.rpartition(" ")[2]
+    target.write_bytes(b"old")
+    before = sorted(folder.iterdir())
+    done = shell(f"ulimit -f 1; marginrank {words} --force", env={**os.environ, "MPLCONFIGDIR": str(folder)})
+    assert done.returncode == 1
+    lines = done.stderr.decode().splitlines()
+    assert lines[-1].startswith("error: ")
+    assert "File too large" in lines[-1]
+    assert target.name in lines[-1]
+    assert "unfinished" not in lines[-1]
+    assert target.read_bytes() == b"old"
+    assert sorted(folder.iterdir()) == before
+
+
+# Paths that are not UTF-8.
+
+
+@pytest.fixture
+def odd(folder):
+    place = os.fsdecode(os.fsencode(folder) + b"/caf\xe9")
+    try:
+        Path(place).mkdir()
+    except OSError:
+        pytest.skip("this file system has only UTF-8 names")
+    (Path(place) / "tr\udce9.txt").write_bytes((folder / "train.txt").read_bytes())
+    return Path(place)
+
+
+def test_paths_that_are_not_utf8_are_read_written_and_shown(shell, odd, folder):
+    where = r"$'caf\xe9/"
+    done = shell(f"marginrank train {where}tr\\xe9.txt' -C 1 -o {where}m\\xe9.safetensors'")
+    assert (done.returncode, b"error" in done.stderr) == (0, False)
+    assert rb"tr\xe9.txt: 30 queries" in done.stdout
+    assert rb"caf\xe9/m\xe9.safetensors" in done.stdout
+    model = f"{where}m\\xe9.safetensors'"
+    report = shell(f"marginrank report test.txt {model} -o {where}r\\xe9.html'")
+    assert (report.returncode, report.stderr) == (0, b"")
+    assert r"m\xe9" in (odd / "r\udce9.html").read_text("utf-8")
+    ranked = shell(f"marginrank rank {model} test.txt -o {where}r\\xe9.parquet'")
+    assert (ranked.returncode, ranked.stderr) == (0, b"")
+    table = shell(f"marginrank evaluate test.txt {model} model.safetensors -m ap --per-query -o {where}r\\xe9.tsv'")
+    assert (table.returncode, table.stderr) == (0, b"")
+    assert "\tm\\xe9\t" in (odd / "r\udce9.tsv").read_text("utf-8")
+
+
+def test_errors_and_json_show_paths_that_are_not_utf8(shell, odd):
+    missing = shell(r"marginrank inspect $'caf\xe9/absent'")
+    assert missing.stderr == b"error: caf\\xe9/absent: no such file\n"
+    shown = shell(r"marginrank inspect --json $'caf\xe9/tr\xe9.txt'")
+    assert json.loads(shown.stdout)["path"] == "caf\udce9/tr\udce9.txt"
+
+
+# Ctrl-C while modules are imported.
+
+INTERRUPT = """
+import os, signal, sys
+module = sys.argv.pop()
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from marginrank.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "marginrank.cli.train", "numpy", "numba", "sklearn.base"])
+def test_an_interrupt_during_imports_ends_quietly(folder, module):
+    words = [PYTHON, "-c", INTERRUPT, *TRAIN, module]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert not (folder / "new.safetensors").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.1, 0.3, 0.6])
+def test_an_interrupt_at_any_moment_leaves_no_traceback(folder, delay):
+    words = [PYTHON, "-m", "marginrank", *TRAIN, "--tol", "0", "--max-iter", "100000000"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            child.wait(delay)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert child.returncode in (0, 130), err
+    assert "Traceback" not in out + err or delay < 0.2, "the interpreter itself starts for a tenth of a second"
