@@ -98,6 +98,7 @@ def test_paths_are_escaped_on_the_terminal(run, fails, folder, name):
     check_shown(run("rank", f"{name}.safetensors", f"{name}.txt", "-o", f"{name}.tsv"), name)
     check_shown(run("convert", f"{name}.txt", f"{name}.parquet"), name)
     check_shown(run("inspect", f"{name}.txt"), name)
+    check_shown(run("verify", f"{name}.txt"), name)
     check_shown(run("evaluate", "test.txt", "model.safetensors", f"{name}.safetensors", "-m", "ap"), name)
     check_shown(run("report", "test.txt", f"{name}.safetensors", "-o", f"{name}.html"), name)
     words = ["bm25.run", "dense.run", "--qrels", "judged.qrels", "--kinds", "minmax", "-o", f"{name}.run"]

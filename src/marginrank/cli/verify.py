@@ -12,6 +12,7 @@ from marginrank.cli.failures import FAILED, Misuse, describe
 from marginrank.cli.files import check_inputs
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
+from marginrank.words import printable
 
 EXAMPLES: Final = ("marginrank verify model.safetensors train.txt",)
 
@@ -27,7 +28,7 @@ def command(
     can be read. Prints a line for each file; the exit code is 1 if one is damaged.
     """
     checks = [_check(path, reading) for path in paths]
-    lines = [f"{one['path']}: {'ok, ' if one['ok'] else 'FAILED, '}{one['found']}" for one in checks]
+    lines = [printable(f"{one['path']}: {'ok, ' if one['ok'] else 'FAILED, '}{one['found']}") for one in checks]
     output.result({"files": checks}, "\n".join(lines))
     if not all(one["ok"] for one in checks):
         raise typer.Exit(FAILED)
