@@ -14,6 +14,7 @@ from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.n_slack import NSlack
 from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Problem
+from marginrank.solvers.progress import Progress
 from marginrank.solvers.solution import Solution
 from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray
@@ -81,9 +82,9 @@ class _TimedNSlack(NSlack):
     programs: list[float] = field(default_factory=list)
     last: list[WorkingSets] = field(default_factory=list)
 
-    def _solve(self, sets: WorkingSets, scale: float, *, partly: bool) -> None:
+    def _solve(self, sets: WorkingSets, target: float, progress: Progress, *, partly: bool | int) -> None:
         began = time.perf_counter()
-        super()._solve(sets, scale, partly=partly)
+        super()._solve(sets, target, progress, partly=partly)
         self.programs.append(time.perf_counter() - began)
         self.last[:] = [sets]
 

@@ -15,6 +15,8 @@ from marginrank.words import suggest
 
 _SPELLING: Final = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:\((?P<arguments>.*)\))?\Z", re.DOTALL)
 _KIND: Final = "kind"
+#: Objectives and their squares stay far from overflow up to here.
+_LARGEST_C: Final = 1e100
 
 
 class Component:
@@ -123,6 +125,42 @@ def _spell(value: object) -> str:
 
 def _differs(value: object, default: object) -> bool:
     return bool(np.any(np.asarray(value, dtype=object) != np.asarray(default, dtype=object)))
+
+
+def check_C(C: Any, name: str = "C") -> float:
+    """Return C as a number, unless it is none, or so large or small that objectives overflow.
+
+    >>> check_C(10**400)
+    Traceback (most recent call last):
+    ValueError: C is an integer of 401 digits; it must be a positive number, at most 1e+100
+    """
+    if isinstance(C, int) and abs(C) > _LARGEST_C:
+        raise ValueError(
+            f"{name} is an integer of {len(str(abs(C)))} digits; it must be a positive number, at most {_LARGEST_C:g}"
+        )
+    if (
+        isinstance(C, bool | np.bool_)
+        or not isinstance(C, int | float | np.number)
+        or isinstance(C, np.complexfloating)
+    ):
+        raise TypeError(f"{name} is {C!r}; it must be a positive number")
+    number = float(C)
+    if not (number > 0 and np.isfinite(number)):
+        raise ValueError(f"{name} is {C}; it must be a positive number")
+    if not 1 / _LARGEST_C <= number <= _LARGEST_C:
+        raise ValueError(f"{name} is {C:g}; it must lie between {1 / _LARGEST_C:g} and {_LARGEST_C:g}")
+    return number
+
+
+def seconds(time_limit: Any) -> float:
+    """Return a time limit as a number: inf for None, otherwise positive."""
+    if time_limit is None:
+        return np.inf
+    if isinstance(time_limit, bool) or not isinstance(time_limit, int | float | np.number):
+        raise TypeError(f"time_limit is {time_limit!r}; give a number of seconds, or None")
+    if not time_limit > 0:
+        raise ValueError(f"time_limit is {time_limit}; it must be positive")
+    return float(min(time_limit, 1e18))
 
 
 def to_spec(value: Any) -> Any:  # noqa: PLR0911

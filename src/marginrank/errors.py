@@ -34,8 +34,16 @@ class DataError(ValueError):
         return (_rebuild, (self.problem, self.path, self.line, self.column))
 
 
+class NumericalError(DataError, FloatingPointError):
+    """Numbers so large, or so far apart, that float64 cannot compute with them."""
+
+
 class FractionalGradesWarning(UserWarning):
     """Fractional grades count as irrelevant because they are below the relevance threshold of a measure."""
+
+
+class NothingRankedWarning(UserWarning):
+    """A trained model gives all documents of a query the same score, on all training queries."""
 
 
 class TrainingDataWarning(UserWarning):

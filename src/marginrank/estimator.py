@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginrank.components import to_spec
+from marginrank.components import check_C, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, NothingRankedWarning
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
 from marginrank.measures.mixes import parse_mix
@@ -28,6 +29,9 @@ from marginrank.scorers.forms import Form
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution
 from marginrank.typing import AnyArray, Features, FloatArray
+
+#: Differences of scores below this share of them are rounding errors.
+_ROUNDING: Final = 1e-15
 
 
 class BaseRanker(BaseEstimator):  # type: ignore[misc]
@@ -64,8 +68,9 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         validation: Queries | None,
         callback: Callback | None,
         start: FloatArray | None,
+        time_limit: float = np.inf,
     ) -> list[Model]:
-        """Train on checked queries, for each C."""
+        """Train on checked queries, for each C, within the estimator's own time limit and the one given."""
 
     @property
     @abstractmethod
@@ -114,7 +119,8 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         if validation is not None:
             held_out = as_queries(*validation_parts(validation), None, None, allow_nan=self._takes_nan)
             _check_same_features(queries, held_out)
-        self.model_ = self._train(queries, [self.C], held_out, callback, start)[0]
+        self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, start)[0]
+        warn_of_ties([self.model_], queries)
         return self
 
     def fit_path(
@@ -129,13 +135,22 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
     ) -> list[Self]:
         """Train for several C with one set of cutting planes; return one fitted ranker for each, in the order given."""
-        values = [float(C) for C in Cs]
+        first = cast("Self", clone(self))
+        queries = first._training_queries(X, y, qid, group, query_weights)
+        path = first._fit_path(queries, Cs, callback)
+        warn_of_ties([ranker.model_ for ranker in path], queries)
+        return path
+
+    def _fit_path(
+        self, queries: Queries, Cs: Iterable[float], callback: Callback | None, time_limit: float = np.inf
+    ) -> list[Self]:
+        """Train for several C, without a look at what came of it."""
+        values = [check_C(C) for C in Cs]
         if not values:
             raise ValueError("Cs is empty; give at least one C")
-        first = clone(self)
-        queries = first._training_queries(X, y, qid, group, query_weights)
-        models = first._train(queries, values, None, callback, None)
-        return [first._with_model(C, model) for C, model in zip(values, models, strict=True)]
+        learn_columns(self, queries)
+        models = self._train(queries, values, None, callback, None, time_limit)
+        return [self._with_model(C, model) for C, model in zip(values, models, strict=True)]
 
     def _with_model(self, C: float, model: Model) -> Self:
         other = self._with_parameters({"C": C})
@@ -384,6 +399,59 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
                 ensure_all_finite="allow-nan" if self.form_.takes_nan else True,
             ),
         )
+
+
+def warn_of_ties(models: Sequence[Model], queries: Queries) -> None:
+    """Warn of models that give all documents of a query the same score, on all of the queries."""
+    tied = [model for model in models if _ranks_nothing(model, queries)]
+    differ = bool(tied) and _differ(queries)
+    # Of a hinge that collapsed another warning has been given, which is wrong where no loss could do better.
+    tied = [model for model in tied if not (differ and _collapsed(model))]
+    if not tied:
+        return
+    which = (
+        "the model gives"
+        if len(models) == 1
+        else f"with C = {', '.join(f'{m.solution.C:g}' for m in tied)} the model gives"
+    )
+    reason = tied[0].solution.reason
+    advice = "look at the features with `marginrank inspect`, scale them, or raise C"
+    if reason in ("max_iter", "time_limit", "callback", "interrupted"):
+        advice = f"training was stopped ({reason}) before it got anywhere"
+    elif not differ:
+        advice = "the features of the documents of each query are the same"
+    warnings.warn(
+        f"{which} all documents of a query the same score, on all {len(queries):,} training queries, and ranks "
+        f"nothing; {advice}",
+        NothingRankedWarning,
+        stacklevel=3,
+    )
+
+
+def _collapsed(model: Model) -> bool:
+    """Whether these are the weights of a hinge that is minimal at 0."""
+    return model.health is not None and model.health.collapsed and model.method.bound == "hinge"
+
+
+def _ranks_nothing(model: Model, queries: Queries) -> bool:
+    """Look at more and more queries until one has two scores; most models show it at once."""
+    first, count = 0, 16
+    while first < len(queries):
+        some = queries[np.arange(first, min(first + count, len(queries)))]
+        scores = np.asarray(model.score(some))
+        starts, lengths = some.offsets[:-1][some.lengths > 0], some.lengths[some.lengths > 0]
+        low, high = np.minimum.reduceat(scores, starts), np.maximum.reduceat(scores, starts)
+        rounding = _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        if (high - low > rounding)[lengths > 1].any():
+            return False
+        first, count = first + count, 4 * count
+    return True
+
+
+def _differ(queries: Queries) -> bool:
+    """Whether any query has two documents with different features."""
+    keys, query = queries.document_keys, np.repeat(np.arange(len(queries)), queries.lengths)
+    return bool((keys[1:] != keys[:-1])[query[1:] == query[:-1]].any())
 
 
 def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from sklearn.base import clone
 
-from marginrank.components import Component, from_spec
+from marginrank.components import Component, from_spec, seconds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
@@ -174,17 +174,18 @@ class Ranker(BaseRanker):
         validation: Queries | None,
         callback: Callback | None,
         start: FloatArray | None,
+        time_limit: float = np.inf,
     ) -> list[Model]:
         method = self._method()
         if method.baseline is not None:
-            return self._train_baseline(method, queries, Cs, validation, callback)
+            return self._train_baseline(method, queries, Cs, validation, callback, time_limit)
         scorer = parse_scorer(self.scorer)
         if queries.is_sparse and not scorer.takes_sparse:
             raise DataError(f"the {scorer.name} scorer takes no sparse X; pass X.toarray()")
         scaled = scale(queries, self.scaling, matters=scorer.scale_matters)
         prepared = scorer.prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
         stopper = self._stopper(prepared, scaled, validation, callback)
-        solver = self._solver(callback if stopper is None else stopper)
+        solver = self._solver(callback if stopper is None else stopper, time_limit)
         training = Training(_loss_of(method), self._bound(method), solver, self.n_jobs)
         fits = training.path(
             prepared, Cs, start if start is not None and start.shape == (prepared.n_parameters,) else None
@@ -236,10 +237,10 @@ class Ranker(BaseRanker):
             callback,
         )
 
-    def _solver(self, callback: Callback | None) -> Solver:
+    def _solver(self, callback: Callback | None, time_limit: float) -> Solver:
         solver = parse_solver(self.solver)
-        limit = np.inf if self.time_limit is None else self.time_limit
-        solver = replace(solver, time_limit=min(solver.time_limit, limit), callback=callback or solver.callback)
+        limit = min(solver.time_limit, time_limit, seconds(self.time_limit))
+        solver = replace(solver, time_limit=limit, callback=callback or solver.callback)
         # A seed of the solver's own comes first.
         if solver.get_params().get("random_state") == 0:
             solver = solver.with_params(random_state=self.random_state)
@@ -252,8 +253,9 @@ class Ranker(BaseRanker):
         Cs: Sequence[float],
         validation: Queries | None,
         callback: Callback | None,
+        time_limit: float,
     ) -> list[Model]:
-        models = self._baseline(method)._train(queries, Cs, validation, callback, None)
+        models = self._baseline(method)._train(queries, Cs, validation, callback, None, time_limit)
         specs = self._specs()
         return [
             replace(

@@ -16,10 +16,11 @@ import numpy.typing as npt
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from marginrank.components import check_C, seconds
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.estimator import BaseRanker
+from marginrank.estimator import BaseRanker, warn_of_ties
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.measures.mixes import parse_mix
@@ -192,7 +193,7 @@ def tune(
         raise ValueError(f"rule is {rule!r}; choose 'best' or 'one-se'")
     if valid is not None and folds is not None:
         raise ValueError("give validation queries or a number of folds, not both")
-    values = sorted({float(C) for C in Cs})
+    values = sorted({check_C(C) for C in Cs})
     if not values:
         raise ValueError("Cs is empty; give at least one C")
     settings = _settings(grid or {})
@@ -207,17 +208,18 @@ def tune(
         settings,
         values,
         judge,
-        _Stop(callback, np.inf if time_limit is None else time_limit),
+        _Stop(callback, seconds(time_limit)),
     )
     candidates = search.run(n_jobs)
     chosen = _choose([candidate for candidate, _ in candidates], rule)
     best, final = candidates[chosen]
     if held_out is None and not search.stop.stopped:
         on_all = final._with_parameters(best.parameters).set_params(n_jobs=ranker.n_jobs)
-        on_all.fit(queries, callback=search.stop)
+        (on_all,) = on_all._fit_path(queries, [on_all.C], search.stop, search.stop.seconds_left)
         # A ranker that was trained to the end on most of the queries is worth more than one that was not, on all.
-        final = final if search.stop.stopped else on_all
+        final = final if search.stop.cut_short(on_all) or search.stop.stopped else on_all
     complete = not search.stop.stopped
+    warn_of_ties([final.model_], queries)
     what = f"{len(queries):,} queries in {len(search.splits)} folds"
     if held_out is not None:
         what = f"{len(held_out):,} validation queries"
@@ -253,14 +255,24 @@ class _Stop:
     """A callback that ends the search: after a time limit, or where another callback says so."""
 
     def __init__(self, callback: Callback | None, time_limit: float) -> None:
-        if not time_limit > 0:
-            raise ValueError(f"time_limit is {time_limit}; it must be positive")
         self.callback, self.deadline = callback, time.perf_counter() + time_limit
         self._stopped = threading.Event()
 
     @property
     def stopped(self) -> bool:
         return self._stopped.is_set()
+
+    @property
+    def seconds_left(self) -> float:
+        return max(self.deadline - time.perf_counter(), 1e-9)
+
+    def cut_short(self, ranker: BaseRanker) -> bool:
+        """Whether the search, and not a limit of its own, ended the training of a ranker."""
+        reason = ranker.solution_.reason
+        late = reason == "time_limit" and time.perf_counter() > self.deadline
+        if late:
+            self._stopped.set()
+        return late or reason in ("callback", "interrupted")
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:
         if (self.callback is not None and self.callback(step, theta)) or time.perf_counter() > self.deadline:
@@ -312,7 +324,7 @@ class _Search:
             if self.stop.stopped and number > 0:
                 return None
             own = clone(ranker).set_params(**({"n_jobs": 1} if threads > 1 else {}))
-            path = own.fit_path(train, Cs=Cs, callback=self.stop)
+            path = own._fit_path(train, Cs, self.stop, self.stop.seconds_left)
             return [(one, self.judge.values(one, held_out)) for one in path]
 
         # Threads that limit BLAS one by one would undo each other's limits.
@@ -326,15 +338,11 @@ class _Search:
             for at, C in enumerate(paths[number] if done else []):
                 of_C = [path[at] for path in done]
                 # What was not trained to the end, or not judged on all folds, says little about its setting.
-                whole = len(done) == len(of_folds) and not any(_was_stopped(ranker) for ranker, _ in of_C)
+                whole = len(done) == len(of_folds) and not any(self.stop.cut_short(ranker) for ranker, _ in of_C)
                 # Of folds that were stopped, some may not have begun.
                 ranker = of_C[0][0] if whole else max((one for one, _ in of_C), key=lambda one: one.n_iter_)
                 (finished if whole else others).append((_candidate({**setting, "C": C}, of_C), ranker))
         return finished or others
-
-
-def _was_stopped(ranker: BaseRanker) -> bool:
-    return ranker.solution_.reason in ("callback", "interrupted")
 
 
 def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Queries, Queries]]:

@@ -49,7 +49,7 @@ def test_a_signal_keeps_the_best_model_so_far(run, monkeypatch, number, words):
 
 def test_a_fold_that_began_stands_in_for_what_was_not_trained(run, monkeypatch):
     """Even if it is not the first fold."""
-    began, fit_path = threading.Event(), Ranker.fit_path
+    began, fit_path = threading.Event(), Ranker._fit_path
     folds = itertools.count()
 
     def in_turn(self, *arguments, **options):
@@ -64,7 +64,7 @@ def test_a_fold_that_began_stands_in_for_what_was_not_trained(run, monkeypatch):
         return watch(self, *arguments)
 
     watch, steps = Watch.__call__, itertools.count(1)
-    monkeypatch.setattr(Ranker, "fit_path", in_turn)
+    monkeypatch.setattr(Ranker, "_fit_path", in_turn)
     monkeypatch.setattr(Watch, "__call__", step)
     words = ["--folds", "2", "--n-jobs", "2", "--Cs", "1"]
     done = run("train", "train.txt", *ENDLESS, *words, "-o", "new.safetensors")
@@ -117,7 +117,8 @@ def test_a_stopped_search_keeps_what_was_finished(run, monkeypatch):
 def test_weights_of_zero_are_no_model(run, folder, monkeypatch):
     send_after(monkeypatch, 1, signal.SIGINT)
     done = run("train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.safetensors")
-    assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")
+    assert (done.code, done.out) == (130, "")
+    assert done.err.endswith("interrupted; nothing was written\n")
     assert not (folder / "new.safetensors").exists()
 
 

@@ -118,7 +118,7 @@ def test_the_optimum_is_that_of_the_program_with_all_constraints(solver, pair, C
         assert least <= step.primal + rounding
         assert step.primal - least <= step.gap + rounding
     for before, after in pairwise(found.trace):
-        assert after.dual >= before.dual
+        assert after.dual >= before.dual - rounding
         assert after.primal <= before.primal
         assert after.passes >= before.passes
         assert after.seconds >= before.seconds

@@ -281,7 +281,8 @@ def assert_certified(found, least, name):
         assert step.dual - rounding <= least <= step.primal + rounding, name
         assert step.dual <= step.primal + 1e-12 * abs(step.primal), name
     for before, after in pairwise(found.trace):
-        assert before.dual <= after.dual <= found.dual, name
+        assert before.dual <= after.dual + rounding, name
+        assert after.dual <= found.dual + rounding, name
         assert before.primal >= after.primal >= found.primal, name
     assert found.converged, (name, found)
     assert 0 <= found.gap + 1e-12 * abs(found.primal) <= 1.001e-6 * abs(found.primal) + 2e-12 * abs(found.primal), name

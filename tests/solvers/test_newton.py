@@ -160,7 +160,8 @@ def test_inner_solves_stop_where_the_gap_does():
     """A quadratic needs one Newton step, with as many products as the tolerance asks for."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 30)) * np.geomspace(1, 30, 30)
-    risk = RankingRisk.of(Queries.from_arrays(X, rng.integers(0, 3, 200), group=[200]), SquaredError())
+    grades = np.digitize(X @ np.ones(30), [-20, 50])
+    risk = RankingRisk.of(Queries.from_arrays(X, grades, group=[200]), SquaredError())
     rough, fine = (Newton(tol=tol, residual=1e-12).minimize(risk, 10.0) for tol in (1e-2, 1e-9))
     assert (rough.n_iter, fine.n_iter) == (2, 2)
     assert rough.passes < fine.passes

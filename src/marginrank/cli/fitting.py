@@ -97,9 +97,7 @@ class Choosing:
             values = [float(word) for word in self.Cs.split(",")]
         except ValueError:
             raise Misuse(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
-        if not all(0 < value < float("inf") for value in values):
-            raise Misuse(f"--Cs {self.Cs}: every C must be positive")
-        return values
+        return [_checked(C, f"--Cs {self.Cs}") for C in values]
 
 
 @dataclass(frozen=True)
@@ -228,11 +226,19 @@ def _n_problems(choosing: Choosing, grid: Mapping[str, Sequence[Any]] | None) ->
     return n_settings * n_Cs if choosing.valid else n_settings * n_Cs * (choosing.folds or 5) + 1
 
 
+def _checked(C: float, given: str) -> float:
+    from marginrank.components import check_C  # noqa: PLC0415
+
+    try:
+        return check_C(C)
+    except ValueError as error:
+        raise Misuse(f"{given}: {error}") from None
+
+
 def _check_one_C(C: float | None, choosing: Choosing) -> None:
     if C is None:
         return
-    if not 0 < C < float("inf"):
-        raise Misuse(f"-C {C:g}: C must be positive")
+    _checked(C, f"-C {C:g}")
     given = {"--Cs": choosing.Cs, "--folds": choosing.folds, "--criterion": choosing.criterion}
     given |= {"--policy": choosing.policy != "standard" or None, "--rule": choosing.rule != "best" or None}
     for option, value in given.items():

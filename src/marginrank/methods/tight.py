@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from marginrank.components import Component
+from marginrank.components import Component, check_C
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
@@ -16,6 +16,7 @@ from marginrank.losses.pointwise import SquaredError
 from marginrank.risk import RankingRisk
 from marginrank.scorers.base import PreparedScorer
 from marginrank.solvers.auto import Auto
+from marginrank.solvers.base import Solver
 from marginrank.typing import FloatArray
 
 _STARTS: Final[Mapping[str, Loss]] = {"ranksvm": PairwiseHinge(power=2), "regression": SquaredError()}
@@ -40,14 +41,14 @@ class Tight(Component):
     def __post_init__(self) -> None:
         if isinstance(self.start, str) and self.start not in _STARTS:
             raise ValueError(f"start is {self.start!r}; choose {', '.join(_STARTS)}, or give the weights")
-        if not self.start_C > 0:
-            raise ValueError(f"start_C is {self.start_C}; it must be positive")
+        check_C(self.start_C, "start_C")
 
-    def center(self, scorer: PreparedScorer, n_jobs: int | None = None) -> FloatArray:
-        """Return w0 for given queries."""
+    def center(self, scorer: PreparedScorer, limits: Solver, n_jobs: int | None = None) -> FloatArray:
+        """Return w0 for given queries, within the limits of a solver."""
         if isinstance(self.start, str):
             risk = RankingRisk(scorer, _STARTS[self.start], n_jobs)
-            return Auto(tol=1e-3).minimize(risk, self.start_C).theta
+            solver = Auto(tol=1e-3, max_iter=limits.max_iter, time_limit=limits.time_limit)
+            return solver.minimize(risk, self.start_C).theta
         weights = np.asarray(self.start, dtype=np.float64)
         if weights.shape != (scorer.n_parameters,):
             raise DataError(

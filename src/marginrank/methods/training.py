@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,8 +27,11 @@ from marginrank.typing import FloatArray
 
 #: A hinge whose objective stays above this share of the objective at 0 has collapsed.
 COLLAPSED: Final = 0.999
-#: How much larger a C is tried before a hinge counts as collapsed: a small C alone also leaves the objective high.
+#: How much larger a C is tried before a hinge counts as collapsed: a small C alone also leaves the objective high, and
+#: so do small features.
 _MUCH: Final = 1000.0
+#: Iterations of that trial.
+_TRIAL: Final = 50
 NO_ORDER: Final = (
     "every query has a single document or a single grade, so there is nothing to learn; give queries with documents of "
     "different grades"
@@ -69,33 +73,35 @@ class Training:
 
     def path(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None = None) -> list[Fit]:
         """Minimise ½‖θ‖² + C·risk(θ) for several C; under the tight bound ½‖θ − w0‖² + C·risk(θ)."""
+        clock = _Clock(self.solver.time_limit)
         # Two threads of BLAS for matrices as small as those of the solvers cost more than they bring.
         with threadpool_limits(1, "blas"):
             if isinstance(self.bound, Tight):
                 loss = self.loss.bounded("tight") if self.loss.convex else self.loss
-                return replace(self, loss=loss)._descend(scorer, Cs, start, self.bound)
+                return replace(self, loss=loss)._descend(scorer, Cs, start, self.bound, clock)
             loss = self.loss.bounded("hinge") if self.bound == "hinge" else self.loss
             if not loss.convex:
-                return replace(self, loss=loss)._descend(scorer, Cs, start, Tight())
+                return replace(self, loss=loss)._descend(scorer, Cs, start, Tight(), clock)
             if isinstance(self.solver, ConcaveConvex):
-                return replace(self, loss=loss.bounded("tight"))._descend(scorer, Cs, start, Tight())
-            return replace(self, loss=loss)._hinge(scorer, Cs, start)
+                return replace(self, loss=loss.bounded("tight"))._descend(scorer, Cs, start, Tight(), clock)
+            return replace(self, loss=loss)._hinge(scorer, Cs, start, clock)
 
-    def _hinge(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None) -> list[Fit]:
+    def _hinge(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None, clock: _Clock) -> list[Fit]:
         risk = RankingRisk(scorer, self.loss, self.n_jobs)
         _check_order(risk)
-        solver = _chosen(self.solver, risk)
+        solver = _chosen(clock.limit(self.solver), risk)
         solutions = _solve(solver, risk, Cs, start)
-        at_zero, _ = risk(np.zeros(scorer.n_parameters))
-        collapsed = _collapsed(risk, solutions, at_zero)
-        has_tight = "tight" in self.loss.bounds
+        at_zero = risk.risk_at_center
+        trial = _trial_of_collapse(risk, solutions, clock)
+        collapsed, has_tight = trial is not None, "tight" in self.loss.bounds
+        tried = max(*Cs, trial or 0.0)
         if collapsed and self.bound == "auto" and has_tight:
-            self._warn("training the tight bound instead; bound='tight' does so without this warning")
+            self._warn(tried, "training the tight bound instead; bound='tight' does so without this warning")
             tight = replace(self, loss=self.loss.bounded("tight"), solver=_limits_of(self.solver))
-            return tight._descend(scorer, Cs, None, Tight(), collapsed=True)
+            return tight._descend(scorer, Cs, None, Tight(), clock, collapsed=True)
         if collapsed:
             advice = "use bound='tight' or 'auto'" if has_tight else "train for another measure or feature map"
-            self._warn(f"the weights are near 0 and rank nothing; {advice}")
+            self._warn(tried, f"the weights are near 0 and rank little; {advice}")
         origin = np.zeros(scorer.n_parameters)
         return [
             Fit(s, self.loss, "hinge", solver.name, _health(s, at_zero, s.C * at_zero, collapsed), origin)
@@ -108,14 +114,15 @@ class Training:
         Cs: Sequence[float],
         start: FloatArray | None,
         tight: Tight,
+        clock: _Clock,
         *,
         collapsed: bool = False,
     ) -> list[Fit]:
         """Minimise a loss that is not convex, near the w0 that training begins at."""
         _check_order(RankingRisk(scorer, self.loss, self.n_jobs))
-        center = tight.center(scorer, self.n_jobs)
+        center = tight.center(scorer, clock.limit(self.solver), self.n_jobs)
         risk = RankingRisk(scorer, self.loss, self.n_jobs, center)
-        solver = _chosen(self.solver, risk)
+        solver = _chosen(clock.limit(self.solver), risk)
         if isinstance(solver, ConcaveConvex) and tight.anneal:
             solver = replace(solver, anneal=tight.anneal)
         solutions = _solve(solver, risk, Cs, center if start is None else start)
@@ -127,12 +134,28 @@ class Training:
             Fit(s, self.loss, bound, solver.name, health, center) for s, health in zip(solutions, healths, strict=True)
         ]
 
-    def _warn(self, consequence: str) -> None:
+    def _warn(self, tried: float, consequence: str) -> None:
         warnings.warn(
-            f"the hinge of {self.loss} is minimal at w = 0 on these queries: {consequence}",
+            f"the hinge of {self.loss} is minimal at w = 0 on these queries, or nearly so, for C up to {tried:g}: "
+            f"{consequence}",
             CollapseWarning,
             stacklevel=6,
         )
+
+
+class _Clock:
+    """One time limit for all that training does."""
+
+    def __init__(self, time_limit: float) -> None:
+        self._end = time.perf_counter() + time_limit
+
+    @property
+    def left(self) -> float:
+        return max(self._end - time.perf_counter(), 1e-9)
+
+    def limit(self, solver: Solver) -> Solver:
+        """Return the solver with what is left of the time."""
+        return replace(solver, time_limit=self.left)
 
 
 def _check_order(risk: RankingRisk) -> None:
@@ -153,13 +176,22 @@ def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatAr
     return solver.path(problem, Cs, start) if len(Cs) > 1 else [solver.minimize(problem, Cs[0], start)]
 
 
-def _collapsed(risk: RankingRisk, solutions: Sequence[Solution], at_zero: float) -> bool:
-    """Whether 0 is as good as any parameters, for the C asked for and for a much larger one."""
-    hardest = max(solutions, key=lambda solution: solution.C)
-    if at_zero <= 0 or hardest.reason == "interrupted" or hardest.primal < COLLAPSED * hardest.C * at_zero:
-        return False
-    much = _MUCH * hardest.C
-    return bool(Bundle(tol=1e-3, max_iter=50).minimize(risk, much).primal >= COLLAPSED * much * at_zero)
+def _trial_of_collapse(risk: RankingRisk, solutions: Sequence[Solution], clock: _Clock) -> float | None:
+    """Return a large C for which 0 is as good as any parameters, if it is so for the C asked for; None otherwise.
+
+    What is large depends on the scale of the features, and on nothing else where C is small.
+    """
+    hardest, at_zero = max(solutions, key=lambda solution: solution.C), risk.risk_at_center
+    stopped = hardest.reason in ("callback", "interrupted", "time_limit")
+    if at_zero <= 0 or stopped or hardest.primal < COLLAPSED * hardest.C * at_zero:
+        return None
+    spread = risk.scorer.spread
+    if spread == 0:
+        return None
+    much = min(_MUCH * max(hardest.C, max(spread, 1e-45) ** -2), 1e100)
+    trial = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=clock.left).minimize(risk, much)
+    collapsed = trial.reason != "time_limit" and trial.primal >= COLLAPSED * much * at_zero
+    return much if collapsed else None
 
 
 def _health(solution: Solution, at_zero: float, objective_at_zero: float, collapsed: bool) -> Health:

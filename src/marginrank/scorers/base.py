@@ -46,6 +46,8 @@ class PreparedScorer(ABC):
     n_parameters: int
     #: Bytes that one pass over all rows reads.
     n_bytes: int
+    #: How far the inputs of the parameters spread: C·spread² has no unit, and tells a large C from a small one.
+    spread: float = 1.0
     #: Signs that parameters have to keep to: 1, −1, or 0 where free; None where all are free.
     signs: IntArray | None = None
 

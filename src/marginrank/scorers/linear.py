@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.data.queries import Queries, feature_number
+from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import PreparedScorer, Scorer
 from marginrank.scorers.forms import Form
 from marginrank.threads import CHUNKS, for_each
@@ -99,6 +101,11 @@ class PreparedLinear(PreparedScorer):
         self.n_parameters = queries.n_features
         self.n_bytes = X.data.nbytes if sp.issparse(X) else queries.n_documents * queries.n_features * X.dtype.itemsize
         self._score, self._pull_back = _row_kernels(X)
+
+    @cached_property
+    def spread(self) -> float:  # type: ignore[override]
+        """Root of the mean square distance of the documents from their mean."""
+        return float(np.linalg.norm(Standardize().fit(self.queries).scale_))
 
     def table(self, theta: FloatArray) -> FloatArray:
         """Return the weights themselves."""

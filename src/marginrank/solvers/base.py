@@ -31,7 +31,8 @@ class Solver(Component, ABC):
     A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
 
     Args:
-        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
+            most that it can fall from the centre, whichever is smaller.
         max_iter: Maximum number of iterations.
         time_limit: Maximum number of seconds; after it no more than a few evaluations of the risk end the iteration.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.

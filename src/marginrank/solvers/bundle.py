@@ -24,7 +24,8 @@ class Bundle(Solver):
     minimum of the model is a lower bound, so the gap is a certificate. Planes hold for every C: a path shares them.
 
     Args:
-        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
+            most that it can fall from the centre, whichever is smaller.
         max_iter: Maximum number of iterations, of one or two evaluations each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -45,7 +46,7 @@ class Bundle(Solver):
     idle: int = 5
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ − center‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        """Minimise ½‖θ − center‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         return self.refine(problem, C, PlaneModel(problem.n_parameters), start)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
@@ -79,11 +80,16 @@ class Bundle(Solver):
                 progress.offer(start.theta, start.risk)
             else:
                 visit(problem.inside(problem.origin if start is None else start))
+            # From the centre, which ranks nothing, a step is taken before anything can end the search.
+            begun = start is not None
             while True:
                 before = progress.bound
-                minimizer, bound = planes.minimize(C, problem.center, problem.signs, max(1e-13, 1e-3 * self.tol))
-                if progress.note(bound, passes):
+                minimizer, bound = planes.minimize(
+                    C, problem.center, problem.signs, max(1e-13, 1e-3 * self.tol), progress.deadline
+                )
+                if begun and progress.note(bound, passes):
                     break
+                begun = True
                 if not visit(minimizer) and not progress.late:
                     visit(progress.theta + self.step * (minimizer - progress.theta))
                 # Without this a plane could come and go for ever while the bound stands still.

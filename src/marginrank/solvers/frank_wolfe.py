@@ -40,7 +40,8 @@ class FrankWolfe(Solver):
     the whole, so blocks without weight are asked once.
 
     Args:
-        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
+            most that it can fall from the centre, whichever is smaller.
         max_iter: Maximum number of iterations, of two to four passes each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -62,7 +63,7 @@ class FrankWolfe(Solver):
     idle: int = 10
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = Progress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
         search = _Search(problem, sets, np.random.default_rng(self.random_state), progress)
@@ -103,7 +104,7 @@ class _Search:
     def begin(self, theta: FloatArray) -> float:
         """Ask all blocks at a point, and give the risk there."""
         value = self._sweep(theta, np.arange(self.risk.n_blocks))
-        self.sets.solve(self._target)
+        self.sets.solve(self._target, self.progress.deadline)
         return value
 
     def drawn(self) -> IntArray:
@@ -130,7 +131,7 @@ class _Search:
             self.sets.lift(block)
             if number % stride == 0:
                 self.sets.ascend(self._target, _SWEEPS)
-        self.sets.solve(self._target)
+        self.sets.solve(self._target, self.progress.deadline)
 
     def certify(self) -> tuple[FloatArray, float]:
         """Evaluate the risk at the current θ, and see whether the steps led there."""
@@ -147,7 +148,7 @@ class _Search:
         told = self._sweep(theta, self.heard)
         if value - told > 1e-9 * value:
             self._sweep(theta, np.setdiff1d(np.arange(self.risk.n_blocks), self.heard))
-        self.sets.solve(self._target)
+        self.sets.solve(self._target, self.progress.deadline)
 
     def _sweep(self, theta: FloatArray, blocks: IntArray) -> float:
         total = 0.0

@@ -29,7 +29,8 @@ class NSlack(Solver):
     from the multipliers before, two of a block at a time, and at once where that is slow.
 
     Args:
-        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
+            most that it can fall from the centre, whichever is smaller.
         max_iter: Maximum number of loops over the blocks.
         time_limit: Maximum number of seconds.
         callback: Called after every loop with the `Step` and the best θ so far; True stops.
@@ -69,15 +70,15 @@ class NSlack(Solver):
             raise ValueError(f"epsilon is {self.epsilon}; give a number from 0 on")
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = Progress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
         at = None if start is None else np.array(start, dtype=np.float64)
-        passes, primal = 0, 0.0
+        passes, target = 0, 0.0
         with progress.interruptible():
             while True:
-                point, value, added = self._loop(problem, sets, at, primal)
-                self._solve(sets, max(primal, C * value), partly=added > 0 and self.schedule == "loop")
+                point, value, added = self._loop(problem, sets, at, target, progress)
+                self._solve(sets, target or self.tol * C * value, progress, partly=added and self.schedule == "loop")
                 dual, passes = sets.dual(), passes + 1
                 if point is None:
                     point, passes = sets.point.copy(), passes + 1
@@ -85,25 +86,28 @@ class NSlack(Solver):
                 progress.offer(point, value)
                 if progress.note(dual, passes, settled=self.epsilon is not None and not added):
                     break
-                at, primal = None, progress.primal
+                at, target = None, progress.target
                 sets.prune(self.idle)
         return progress.solution()
 
     def _loop(
-        self, risk: Problem, sets: WorkingSets, at: FloatArray | None, primal: float
+        self, risk: Problem, sets: WorkingSets, at: FloatArray | None, target: float, progress: Progress
     ) -> tuple[FloatArray | None, float, int]:
         """Add constraints of all blocks ``at`` a point, or at the solution of the program as the schedule moves it.
 
-        Gives the point, or None if it moved on the way; the sum of the blocks; and how many constraints were added.
+        Gives the point, or None if it moved on the way or time was up; the sum of the blocks; and how many constraints
+        were added.
         """
         every = self.schedule if isinstance(self.schedule, int) else int(self.schedule == "constraint")
         still = at is not None or not (every or self.single)
         margin = self.epsilon
         if margin is None:
-            margin = _FOR_CONSTRAINTS * self.tol * primal / (sets.C * risk.n_blocks)
+            margin = _FOR_CONSTRAINTS * target / (sets.C * risk.n_blocks)
         total, added = 0.0, 0
         for block in range(risk.n_blocks):
             point = sets.point if at is None else at
+            if progress.late:
+                return None, total, added
             value, slope = risk.block(block, point)
             _, kept = sets.take(block, value, slope, point, margin)
             total, added = total + float(value), added + kept
@@ -112,13 +116,12 @@ class NSlack(Solver):
             if self.single:
                 sets.lift(block)
             if every and added % every == 0:
-                self._solve(sets, max(primal, sets.C * total), partly=True)
+                self._solve(sets, target or self.tol * sets.C * total, progress, partly=True)
         return (point.copy() if still or not added else None), total, added
 
-    def _solve(self, sets: WorkingSets, scale: float, *, partly: bool) -> None:
-        """Solve the program to a share of the tolerance, or only in part where that was asked for."""
-        target = _FOR_PROGRAMS * self.tol * scale
+    def _solve(self, sets: WorkingSets, target: float, progress: Progress, *, partly: bool | int) -> None:
+        """Solve the program to a share of the gap asked for, or only in part where that was asked for."""
         if partly and self.sweeps is not None:
-            sets.ascend(target, self.sweeps)
+            sets.ascend(_FOR_PROGRAMS * target, self.sweeps)
         else:
-            sets.solve(target)
+            sets.solve(_FOR_PROGRAMS * target, progress.deadline)

@@ -15,6 +15,8 @@ from marginrank.typing import FloatArray
 
 #: Share of the fall that the slope promises which a step has to bring.
 DECREASE: Final = 1e-4
+#: Halvings after which a step is lost in rounding.
+_MOST_HALVINGS: Final = 60
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Newton(Solver):
     regulariser with the plane that touches the risk at θ. The gap is a certificate.
 
     Args:
-        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
+            most that it can fall from the centre, whichever is smaller.
         max_iter: Maximum number of Newton steps.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
@@ -54,19 +57,22 @@ class Newton(Solver):
             raise ValueError(f"residual is {self.residual}; give a number between 0 and 1")
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = Progress(self, problem, C)
         objective = _Objective(problem, progress.C)
         with progress.interruptible():
             point = objective.at(np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64))
+            stalled = False
             while True:
                 progress.offer(point.theta, point.risk)
-                if progress.note(point.dual, objective.passes):
+                settled = not point.gradient.any()
+                if progress.note(point.dual, objective.passes, settled=settled, stalled=stalled):
                     break
                 # On a quadratic the next gradient is what is left over here: less than the gap asks for is in vain.
-                last = 0.5 * np.sqrt(2.0 * self.tol * abs(point.primal))
+                last = 0.5 * np.sqrt(2.0 * progress.target)
                 enough = max(self.residual * float(np.linalg.norm(point.gradient)), float(last))
-                point = _descend(objective, point, _newton_step(objective, point, enough, progress), progress)
+                reached = _descend(objective, point, _newton_step(objective, point, enough, progress), progress)
+                point, stalled = reached, reached is point and not progress.late
         return progress.solution()
 
 
@@ -111,8 +117,11 @@ def _newton_step(objective: _Objective, point: _Point, enough: float, progress: 
         if square <= enough**2 or progress.late:
             break
         image = objective.curve(point, direction)
-        length = square / float(direction @ image)
-        step = step + length * direction
+        length = square / max(float(direction @ image), 1e-300)
+        farther = step + length * direction
+        if not np.isfinite(farther).all():
+            break
+        step = farther
         left = left - length * image
         before, square = square, float(left @ left)
         direction = left + square / before * direction
@@ -120,13 +129,14 @@ def _newton_step(objective: _Objective, point: _Point, enough: float, progress: 
 
 
 def _descend(objective: _Objective, point: _Point, step: FloatArray, progress: Progress) -> _Point:
-    """Halve the step until the objective falls, or time is up."""
+    """Halve the step until the objective falls; return the same point where that does not happen, or time is up."""
     slope, length = float(point.gradient @ step), 1.0
-    while True:
+    for _ in range(_MOST_HALVINGS):
         reached = objective.at(point.theta + length * step)
         # A convex function has not risen where it still falls, which holds below the rounding of its values too.
         if reached.primal <= point.primal + DECREASE * length * slope or float(reached.gradient @ step) <= 0.0:
             return reached
         if progress.late:
-            return point
+            break
         length *= 0.5
+    return point

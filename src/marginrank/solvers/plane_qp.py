@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,6 +13,9 @@ from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray, IntArray
 
 _MOST_STEPS: Final = 100
+#: Gaps, as shares of the minimum, that are rounding error, and that no active set need close.
+_ROUNDING: Final = 1e-15
+_NEAR: Final = 1e-13
 
 
 class Planes(NamedTuple):
@@ -45,6 +49,7 @@ def least_of_planes(
     center: FloatArray | None = None,
     signs: IntArray | None = None,
     precision: float = 1e-13,
+    deadline: float = np.inf,
 ) -> PlaneMinimum:
     """Minimise ½‖θ − center‖² + C·Σ_b max_{k of b} (offset_k + slope_k·θ).
 
@@ -53,7 +58,9 @@ def least_of_planes(
         C: Weight of the maxima.
         center: Where the regulariser is least; 0 by default.
         signs: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free.
-        precision: How near the bound must come to the minimum, as a share of it.
+        precision: How near the bound must come to the minimum, as a share of it and of how far it is below the value at
+            the centre.
+        deadline: When to end with what was found, on the clock of `time.perf_counter`.
 
     A primal-dual interior point method, at a cost of m·d·min(m, d) a step for m planes of d slopes. Where rounding
     errors stop it early, an active set takes over from its last point.
@@ -69,17 +76,17 @@ def least_of_planes(
         best.offer_multipliers(np.full(program.n_parts, C))
         return best.found()
     point = InteriorPoint(program, planes.gram)
-    _follow(point, best)
-    if not best.closed:
+    _follow(point, best, deadline)
+    if not best.near and time.perf_counter() <= deadline:
         for away, alpha in point.touching().vertices():
             best.offer(away)
             best.offer_multipliers(alpha)
-            if best.closed:
+            if best.closed or time.perf_counter() > deadline:
                 break
     return best.found()
 
 
-def _follow(point: InteriorPoint, best: _Best) -> None:
+def _follow(point: InteriorPoint, best: _Best, deadline: float) -> None:
     """Follow the interior points until the gap is closed or they lead nowhere."""
     smallest, idle = np.inf, 0
     for _ in range(_MOST_STEPS):
@@ -87,7 +94,7 @@ def _follow(point: InteriorPoint, best: _Best) -> None:
         better |= best.offer(point.away())
         idle = 0 if better or point.complementarity < 0.5 * smallest else idle + 1
         smallest = min(smallest, point.complementarity)
-        if best.closed or idle > 5 or not point.step():
+        if best.closed or idle > 5 or time.perf_counter() > deadline or not point.step():
             break
 
 
@@ -101,6 +108,7 @@ class _Best:
     def __post_init__(self) -> None:
         self._away, self._value = np.zeros(len(self.program.middle)), np.inf
         self.alpha, self._bound = np.zeros(len(self.program.owners)), -np.inf
+        self._home = self.program.primal(self.program.inside(self._away))
 
     def offer(self, away: FloatArray) -> bool:
         """Take a point if it is better."""
@@ -121,7 +129,14 @@ class _Best:
 
     @property
     def closed(self) -> bool:
-        return self._value - self._bound <= self.precision * abs(self._value)
+        """Whether the bound is near, as a share of the minimum and of how far it is below the value at the middle."""
+        share = self.precision * min(abs(self._value), max(self._home - self._bound, 0.0))
+        return self._value - self._bound <= max(share, _ROUNDING * abs(self._value))
+
+    @property
+    def near(self) -> bool:
+        """Whether an active set could add little."""
+        return self.closed or self._value - self._bound <= _NEAR * abs(self._value)
 
     def found(self) -> PlaneMinimum:
         return PlaneMinimum(self.program.theta(self._away), self._bound, self.alpha)

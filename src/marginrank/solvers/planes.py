@@ -42,11 +42,21 @@ class PlaneModel:
         self._idle = np.concatenate([self._idle, np.zeros(added, dtype=np.int64)])
 
     def minimize(
-        self, C: float, center: FloatArray | None = None, signs: IntArray | None = None, precision: float = 1e-13
+        self,
+        C: float,
+        center: FloatArray | None = None,
+        signs: IntArray | None = None,
+        precision: float = 1e-13,
+        deadline: float = np.inf,
     ) -> tuple[FloatArray, float]:
-        """Find where ½‖θ − center‖² + C·model(θ) is least, and a lower bound of it that is exact to ``precision``."""
+        """Find where ½‖θ − center‖² + C·model(θ) is least, and a lower bound of it that is exact to ``precision``.
+
+        By the deadline, on the clock of `time.perf_counter`, the search ends with what it has.
+        """
         planes = Planes(self.slopes, self.offsets, self.owners, self._gram)
-        theta, bound, alpha = least_of_planes(planes, C, center=center, signs=signs, precision=precision)
+        theta, bound, alpha = least_of_planes(
+            planes, C, center=center, signs=signs, precision=precision, deadline=deadline
+        )
         self._idle = np.where(alpha > 1e-5 * C, 0, self._idle + 1)
         return theta, bound
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -63,6 +64,11 @@ class Problem(ABC):
     def origin(self) -> FloatArray:
         """Where the regulariser is minimal."""
         return np.zeros(self.n_parameters) if self.center is None else self.center
+
+    @cached_property
+    def risk_at_center(self) -> float:
+        """The risk where the regulariser is minimal, as far as the signs allow; a solver that was there sets it."""
+        return float(self(self.inside(self.origin))[0])
 
     def inside(self, theta: FloatArray) -> FloatArray:
         """Return a copy of θ with 0 where its sign is not the one asked for."""

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
+from marginrank.components import check_C
+from marginrank.errors import NumericalError
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.typing import FloatArray
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from marginrank.solvers.base import Solver
 
 SomeSolver = TypeVar("SomeSolver", bound="Solver")
+#: Differences between objectives below this share of them are rounding errors.
+ROUNDING: Final = 1e-14
 
 
 class Progress:
@@ -28,17 +32,18 @@ class Progress:
     """
 
     def __init__(self, solver: Solver, problem: Problem, C: float) -> None:
-        if not (C > 0 and np.isfinite(C)):
-            raise ValueError(f"C is {C}; it must be a positive number")
+        self.C = check_C(C)
         solver.check(problem)
         self.solver, self.problem = solver, problem
-        self.C = float(C)
         self.trace: list[Step] = []
         self.reason: Reason = "interrupted"
         #: The best lower bound that a solver has seen; not a certificate unless the problem is certifiable.
         self.bound = -np.inf
         self._best: tuple[FloatArray, float, float] | None = None
         self._began = time.perf_counter()
+        self._home = problem.inside(problem.origin)
+        self._home_risk: float | None = None
+        self._n_offered = self._own_passes = 0
 
     @property
     def theta(self) -> FloatArray:
@@ -61,6 +66,11 @@ class Progress:
         return max(self.solver.time_limit - self.seconds, 1e-9)
 
     @property
+    def deadline(self) -> float:
+        """When the time limit passes, on the clock of `time.perf_counter`; never before there is a point to return."""
+        return np.inf if self._best is None else self._began + self.solver.time_limit
+
+    @property
     def late(self) -> bool:
         """Whether the time limit has passed and there is a point to return; long iterations ask."""
         return self.seconds > self.solver.time_limit and self._best is not None
@@ -73,26 +83,74 @@ class Progress:
     def offer(self, theta: FloatArray, risk: float) -> bool:
         """Keep a point if it is the best so far, and return whether it is."""
         primal = self.problem.objective(theta, risk, self.C)
-        if self._best is not None and not primal < self._best[1]:
+        self._n_offered += 1
+        if self._home_risk is None and np.array_equal(theta, self._home):
+            self._home_risk = risk
+        if self._best is not None and not primal < self._best[1] + self._tie():
             return False
         self._best = theta, primal, risk
         return True
 
-    def note(self, bound: float, passes: float, *, settled: bool = False) -> bool:
+    def _tie(self) -> float:
+        """How much worse a point may be: where features are tiny, all that can be gained is lost in rounding.
+
+        Any point is then better than the centre, which ranks nothing.
+        """
+        theta, primal, _ = self._point()
+        return ROUNDING * abs(primal) if np.array_equal(theta, self._home) else 0.0
+
+    @property
+    def possible(self) -> float:
+        """The most that the objective can fall from the centre, by what is known of it.
+
+        Takes an evaluation of the risk at the centre where no solver of the same problem has been there.
+        """
+        if self._home_risk is None:
+            self._own_passes += "risk_at_center" not in vars(self.problem)
+            self._home_risk = self.problem.risk_at_center
+        return self.problem.objective(self._home, self._home_risk, self.C) - self.bound
+
+    @property
+    def target(self) -> float:
+        """The gap to stop at: a share of the objective, and of what it can fall from the centre.
+
+        The first alone would be met at the centre itself where features or C are small, since the objective is then
+        nearly the same everywhere.
+        """
+        share = min(abs(self.primal), max(self.possible, 0.0))
+        # Where the possible fall is lost in rounding, one step from the centre is all that can be asked for.
+        least = min(ROUNDING, self.solver.tol) * abs(self.primal) if self._n_offered > 1 else 0.0
+        return max(self.solver.tol * share, least)
+
+    @property
+    def _close(self) -> bool:
+        gap = self.primal - self.bound
+        # At the centre a gap of 0 may be all rounding error, unless no risk is left.
+        if self._n_offered == 1 and self.primal > 0 and np.array_equal(self.theta, self._home):
+            return False
+        # The second needs the risk at the centre, which may not be known yet.
+        return gap <= self.solver.tol * abs(self.primal) and gap <= self.target
+
+    def note(self, bound: float, passes: float, *, settled: bool = False, stalled: bool = False) -> bool:
         """Record an iteration that ended at the points offered, and return whether to stop.
 
         Args:
             bound: Lower bound of the objective, as far as the problem is convex and exact.
             passes: Evaluations of the whole risk so far.
             settled: Whether the solver has nothing more to gain.
+            stalled: Whether the arithmetic allows no further step, which proves nothing.
         """
-        self.bound = max(self.bound, bound)
-        certifiable = self.problem.certifiable
-        step = Step(self.primal, self.bound if certifiable else -np.inf, self.seconds, passes)
+        # A bound above the objective is one by a rounding error.
+        self.bound = min(max(self.bound, bound), self.primal)
+        close, certifiable = self._close, self.problem.certifiable
+        dual = self.bound if certifiable else -np.inf
+        step = Step(self.primal, dual, self.seconds, passes + self._own_passes)
         self.trace.append(step)
         stopped = self.solver.callback is not None and self.solver.callback(step, self.theta)
-        if settled or self.primal - self.bound <= self.solver.tol * abs(self.primal):
+        if settled or close:
             self.reason = "converged" if np.isfinite(step.dual) else "stationary"
+        elif stalled:
+            self.reason = "stationary"
         elif stopped:
             self.reason = "callback"
         elif len(self.trace) >= self.solver.max_iter:
@@ -115,6 +173,8 @@ class Progress:
     def solution(self) -> Solution:
         """Return the best point, with its certificate and the trace."""
         theta, primal, risk = self._point()
+        if self._home_risk is not None:
+            vars(self.problem)["risk_at_center"] = self._home_risk
         dual = self.bound if self.problem.certifiable else -np.inf
         return Solution(theta, self.C, primal, dual, risk, self.reason, tuple(self.trace))
 
@@ -127,7 +187,7 @@ def along(
     The time limit holds for all of them together. After Ctrl-C the larger C get the parameters reached until then:
     their optimum is not below that of a smaller C, so the lower bound holds for them too.
     """
-    asked = [float(C) for C in Cs]
+    asked = [check_C(C) for C in Cs]
     began = time.perf_counter()
     solutions: dict[float, Solution] = {}
     before: Solution | None = None
@@ -160,7 +220,7 @@ def evaluate(
     value, slope = risk(theta)
     values, slopes = np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(slope)
     if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
-        raise FloatingPointError(
-            f"the risk is {values.sum()} at a point of norm {np.linalg.norm(theta):g}; rescale the features"
+        raise NumericalError(
+            f"the risk is {values.sum()} at a point of norm {np.linalg.norm(theta):g}; rescale the features, or grades"
         )
     return values, slopes

@@ -40,7 +40,8 @@ class Subgradient(Solver):
     halves the gap.
 
     Args:
-        tol: Gap between objective and lower bound at which the solver stops, relative to the objective.
+        tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
+            most that it can fall from the centre, whichever is smaller.
         max_iter: Maximum number of directions.
         time_limit: Maximum number of seconds.
         callback: Called after every direction with the `Step` and the best θ so far; True stops.
@@ -57,7 +58,7 @@ class Subgradient(Solver):
     conjugate: bool = False
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ‖² + C·risk(θ) until the gap is at most ``tol`` times the objective."""
+        """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = Progress(self, problem, C)
         planes = _Planes(problem.n_parameters, C)
         passes, length = 0, np.inf
@@ -75,8 +76,8 @@ class Subgradient(Solver):
             here = visit(np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64))
             while True:
                 gap = here.objective - max(progress.bound, 0.0)
-                shortest, bound = planes.shortest(here, _NEAR * gap)
-                if progress.note(bound, passes):
+                shortest, bound = planes.shortest(here, _NEAR * gap, progress.deadline)
+                if progress.note(bound, passes, settled=not shortest.any()):
                     break
                 if 0.5 * float(shortest @ shortest) > _NEAR * gap:
                     here, length = self._search(visit, planes, here, shortest, _NEAR * gap, 2.0 * length, progress)
@@ -155,13 +156,13 @@ class _Planes:
         # Where the gap is all rounding error, the plane of the point itself must still count.
         return errors <= max(most, float(errors.min()))
 
-    def shortest(self, point: _Point, near: float) -> tuple[FloatArray, float]:
+    def shortest(self, point: _Point, near: float, deadline: float) -> tuple[FloatArray, float]:
         """Shortest vector in the hull of the subgradients of the planes near a point, and the bound they make."""
         touching = self._within(point, near)
         slopes, offsets = self.slopes[touching], self.offsets[touching]
         subgradients = point.theta + self.C * slopes
         one_part = Planes(subgradients, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64))
-        weights = least_of_planes(one_part, 1.0, precision=_PRECISION).alpha
+        weights = least_of_planes(one_part, 1.0, precision=_PRECISION, deadline=deadline).alpha
         pull = self.C * (weights @ slopes)
         return weights @ subgradients, self.C * float(weights @ offsets) - 0.5 * float(pull @ pull)
 

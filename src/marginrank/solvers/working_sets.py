@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from marginrank.errors import NumericalError
 from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 #: Moves of multiplier in one visit of a block.
 _STEPS: Final = 2
-#: Sweeps after which a program is solved at once, and how often both are tried.
-_SWEEPS: Final = 100
+#: Sweeps between two looks at the clock, how often they are repeated before a program is solved at once, and how often
+#: both are tried.
+_SWEEPS: Final = 25
+_REPEATS: Final = 4
 _MOST_PROGRAMS: Final = 5
 #: Most blocks times planes in a program that is solved at once, which takes a matrix of that size.
 _LARGEST_PROGRAM: Final = 1 << 20
@@ -65,7 +69,7 @@ class WorkingSets:
         touching = float(value), np.ascontiguousarray(slope, dtype=np.float64), at
         gap, kept = take_plane(block, touching, float(margin), self.C, self._spare[-1], self._planes)
         if not np.isfinite(gap):
-            raise FloatingPointError(
+            raise NumericalError(
                 f"block {block} of the risk is {value} at a point of norm {np.linalg.norm(at):g}; rescale the features"
             )
         if kept:
@@ -98,16 +102,18 @@ class WorkingSets:
         blocks, self.point = np.flatnonzero(self.sizes), self.theta
         return float(ascend(blocks, target, sweeps * len(blocks), _STEPS, self._gaps, self.theta, self.C, self._planes))
 
-    def solve(self, target: float) -> None:
-        """Bring what the blocks add to the gap to ``target``, with the planes that are known of them.
+    def solve(self, target: float, deadline: float = np.inf) -> None:
+        """Bring what the blocks add to the gap to ``target``, with the planes that are known of them, or time is up.
 
         Lifting blocks is quick while it leads somewhere. Where features or C are large it does not, and the program is
         solved at once over the blocks that have not come to rest; or over all, if so much cancels that this is no use.
         """
         for _ in range(_MOST_PROGRAMS):
-            if self.ascend(target, _SWEEPS) <= target:
-                break
-            if not any(self._solve_at_once(blocks, target) for blocks in (self._restless(target), self.sizes > 0)):
+            for _ in range(_REPEATS):
+                if self.ascend(target, _SWEEPS) <= target or time.perf_counter() > deadline:
+                    return
+            hard = self._restless(target), self.sizes > 0
+            if not any(self._solve_at_once(blocks, target, deadline) for blocks in hard):
                 break
 
     def _restless(self, target: float) -> BoolArray:
@@ -116,7 +122,7 @@ class WorkingSets:
         most = np.maximum(held.max(axis=1), self.C - held.sum(axis=1))
         return np.asarray((most < (1.0 - 1e-9) * self.C) | (self._gaps * len(self.sizes) > 0.1 * target))
 
-    def _solve_at_once(self, blocks: BoolArray, target: float) -> bool:
+    def _solve_at_once(self, blocks: BoolArray, target: float, deadline: float) -> bool:
         """Solve the program over some blocks with the others as they are; False where the bound is no better.
 
         Where much cancels, the point that comes with the multipliers is better than the one they add up to.
@@ -135,6 +141,7 @@ class WorkingSets:
             self.C,
             center=self.theta + before @ self._slopes[rows],
             precision=max(1e-13, 0.1 * target / max(bound, target)),
+            deadline=deadline,
         )
         self._alpha[rows] = alpha[: len(rows)]
         if self.dual() > bound:

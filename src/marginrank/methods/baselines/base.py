@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from marginrank.components import seconds
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, NumericalError
 from marginrank.estimator import BaseRanker
 from marginrank.methods.early_stopping import EarlyStopping
 from marginrank.methods.scaling import Scaled, scale
@@ -53,6 +54,16 @@ class Setting:
     C: float
     #: When to end, by the clock of `time.perf_counter`.
     deadline: float = np.inf
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.perf_counter() > self.deadline
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the deadline, at least a little."""
+        return max(self.deadline - time.perf_counter(), 1e-9)
 
 
 @dataclass(eq=False, repr=False)
@@ -136,7 +147,9 @@ class Baseline(BaseRanker):
         validation: Queries | None,
         callback: Callback | None,
         start: FloatArray | None,  # noqa: ARG002
+        time_limit: float = np.inf,
     ) -> list[Model]:
+        deadline = time.perf_counter() + min(seconds(self.time_limit), time_limit)
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
         scaled = self._scaled(in_canonical_order(queries))
         ready = weighted(scaled.queries, self.weighting)
@@ -156,7 +169,8 @@ class Baseline(BaseRanker):
             if models and not self.takes_C:
                 models.append(replace(models[0], solution=replace(models[0].solution, C=C)))
             else:
-                kept, solution = self._by_stages(ready, C, self._stopper(scaled, validation, callback), callback)
+                stopping = self._stopper(scaled, validation, callback)
+                kept, solution = self._by_stages(ready, Setting(C, deadline), stopping, callback)
                 models.append(Model(kept.form, solution, **shared))  # type: ignore[arg-type]
         return models
 
@@ -178,24 +192,21 @@ class Baseline(BaseRanker):
     def _by_stages(
         self,
         queries: Queries,
-        C: float,
+        setting: Setting,
         stopping: tuple[EarlyStopping, Queries] | None,
         callback: Callback | None,
     ) -> tuple[Stage, Solution]:
         """Train round by round; with validation queries keep the best stage, otherwise the last."""
-        if not (C > 0 and np.isfinite(C)):
-            raise ValueError(f"C is {C}; it must be a positive number")
         began = time.perf_counter()
-        limit = np.inf if self.time_limit is None else self.time_limit
         trace: list[Step] = []
         reason: Reason = "stationary"
         kept: Stage | None = None
         try:
-            for number, stage in enumerate(self.stages(queries, Setting(C, began + limit)), 1):
+            for number, stage in enumerate(self.stages(queries, setting), 1):
                 trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
                 stop, keep = self._judge(trace[-1], stage, stopping, callback)
                 kept = stage if keep or kept is None else kept
-                late = trace[-1].seconds > limit
+                late = setting.late
                 reason = "callback" if stop else "time_limit" if late else "stationary"
                 if stop or (late and not self.at_once):
                     break
@@ -206,7 +217,9 @@ class Baseline(BaseRanker):
         if kept is None:
             raise DataError(f"{self} found nothing to learn in these queries; look at them with `marginrank inspect`")
         theta = np.asarray(kept.theta, dtype=np.float64)
-        return kept, Solution(theta, C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
+        if not (np.isfinite(kept.objective) and np.isfinite(theta).all()):
+            raise NumericalError(f"the objective of {self} is {kept.objective}; rescale the features, or the grades")
+        return kept, Solution(theta, setting.C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
 
     def _judge(
         self, step: Step, stage: Stage, stopping: tuple[EarlyStopping, Queries] | None, callback: Callback | None
@@ -266,7 +279,7 @@ class LinearBaseline(Baseline):
 
     def _scaled(self, queries: Queries) -> Scaled:
         if self.own_scaling is None and self.scaling == "auto" and not parse_scorer(self.scorer).scale_matters:
-            return scale(queries, None)
+            return scale(queries, None, matters=False)
         return super()._scaled(queries)
 
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
