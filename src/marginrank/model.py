@@ -157,7 +157,12 @@ class Model:
             group: Instead of ``qid``, the number of consecutive rows of each query.
             n_jobs: Number of threads; all cores by default.
         """
-        return self.form.score(self.theta, self._scaled(X, qid, group), n_jobs)
+        with np.errstate(over="ignore"):
+            scores = self.form.score(self.theta, self._scaled(X, qid, group), n_jobs)
+        if not np.isfinite(scores).all():
+            at = int(np.argmin(np.isfinite(scores)))
+            raise DataError(f"document {at} has score {scores[at]}; its features are too large for this model")
+        return scores
 
     def explain(
         self, X: Queries | Features, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None

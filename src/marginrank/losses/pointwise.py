@@ -50,9 +50,10 @@ class _PreparedSquares(PreparedLoss):
         documents = slice(self.offsets[first], self.offsets[end])
         errors, share = scores[documents] - self._grades[documents], self._share[documents]
         gradient[documents] = errors * share
-        xi[first:end] = np.bincount(
-            self._query[documents] - first, 0.5 * errors * gradient[documents], minlength=end - first
-        )
+        # A sum that overflows is infinite, which solvers refuse.
+        with np.errstate(over="ignore"):
+            squares = 0.5 * errors * gradient[documents]
+        xi[first:end] = np.bincount(self._query[documents] - first, squares, minlength=end - first)
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
         documents = slice(self.offsets[first], self.offsets[end])

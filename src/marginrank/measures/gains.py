@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from marginrank.errors import DataError
 from marginrank.typing import FloatArray
 
 #: Above this grade, sums of 2^g overflow.
@@ -20,7 +21,7 @@ def exp2(grades: FloatArray) -> FloatArray:
     [0.0, 1.0, 7.0]
     """
     if grades.max(initial=0.0) > LARGEST_EXPONENT:
-        raise ValueError(f"gain 2^g - 1 of grade {grades.max():g} is too large to sum; use gain=linear")
+        raise DataError(f"gain 2^g - 1 of grade {grades.max():g} is too large to sum; use gain=linear")
     return np.exp2(grades) - 1.0
 
 

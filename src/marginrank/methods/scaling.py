@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
 
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scalings import SCALINGS, choose_scaling
 from marginrank.words import suggest
+
+#: Largest feature whose squares, summed up and times C, stay far from overflow.
+_LARGEST: Final = 1e60
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,25 @@ def scale(queries: Queries, scaling: str | None, *, matters: bool = True) -> Sca
     """
     name = (choose_scaling(queries, "linear") if matters else None) if scaling == "auto" else scaling
     if name is None:
+        if matters:
+            _check_size(queries)
         return Scaled(queries, None, None)
     if name not in SCALINGS:
         raise ValueError(f"scaling is {scaling!r}; {suggest(str(scaling), {'auto': None, **SCALINGS})}, or None")
     scaler = SCALINGS[name]()
     return Scaled(scaler.fit_transform(queries), name, scaler)
+
+
+def _check_size(queries: Queries) -> None:
+    """Refuse features whose squares, summed up and times C, would overflow."""
+    X: Any = queries.X
+    values = X.data if queries.is_sparse else X
+    if max(float(np.nanmax(values, initial=0.0)), -float(np.nanmin(values, initial=0.0))) <= _LARGEST:
+        return
+    at = int(np.nanargmax(np.abs(values)))
+    column = int(X.indices[at]) if queries.is_sparse else at % queries.n_features
+    name = "" if queries.feature_names is None else f" ({queries.feature_names[column]})"
+    raise DataError(
+        f"column {column}{name} has the value {np.ravel(values)[at]:g}; without scaling at most {_LARGEST:g} can be "
+        "computed with, use scaling='standard' or divide the column"
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,13 +12,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, NumericalError
 from marginrank.methods.baselines.base import Baseline, Setting, Stage
 from marginrank.methods.presets import Preset
 from marginrank.scorers.expansion import Expansion
+from marginrank.typing import FloatArray
 
 #: Most documents: training takes the cube of their number, and a model keeps them all.
 MOST_DOCUMENTS: Final = 10_000
+_LARGEST_GRADE: Final = 1e100
 
 
 @dataclass(eq=False, repr=False)
@@ -25,7 +29,8 @@ class GaussianProcess(Baseline):
 
     The kernel is a·exp(−‖x − z‖² / 2ℓ²), with noise of variance b: the score is the posterior mean of the grade, less
     the mean grade. a, ℓ and b maximise the marginal likelihood of at most ``sample`` documents, drawn at random; the
-    weights of all documents then follow from these. The objective is −log marginal likelihood per document.
+    weights of all documents then follow from these, or where a time limit does not allow for them, those of the sample.
+    The objective is −log marginal likelihood per document.
 
     Args:
         sample: Most documents that a, ℓ and b are learned from.
@@ -40,22 +45,57 @@ class GaussianProcess(Baseline):
             raise DataError(
                 f"{queries.n_documents:,} documents; a Gaussian process takes at most {MOST_DOCUMENTS:,}, use fewer"
             )
+        if queries.grades.max() > _LARGEST_GRADE:
+            raise NumericalError(f"grade {queries.grades.max():g} cannot be squared; rescale the features, or grades")
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:  # noqa: ARG002
+    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train once."""
         X, y = np.array(queries.X, dtype=np.float64), queries.grades - queries.grades.mean()
         rng = np.random.default_rng(self.random_state)
         drawn = np.sort(rng.permutation(len(y))[: self.sample])
         # More threads would change the last digits.
         with threadpool_limits(1, "blas"):
-            learned = _regressor(None, "fmin_l_bfgs_b").fit(X[drawn], y[drawn]).kernel_
+            search = _Search(setting)
+            learned = _regressor(None, search).fit(X[drawn], y[drawn]).kernel_
+            # One step of the search takes about as long as the same number of documents takes here.
+            if search.seconds * (len(y) / len(drawn)) ** 3 > setting.seconds_left:
+                X, y = X[drawn], y[drawn]
             fitted = _regressor(learned, None).fit(X, y)
         scale, length = learned.k1.k1.constant_value, learned.k1.k2.length_scale
         objective = -float(fitted.log_marginal_likelihood_value_) / len(y)
         yield Stage(Expansion(X, float(length)), scale * np.ravel(fitted.alpha_), objective)
 
 
-def _regressor(kernel: Any, optimizer: str | None) -> Any:
+class _Search:
+    """L-BFGS that ends at a deadline, as scikit-learn takes optimisers."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        #: What the last step took.
+        self.seconds = 0.0
+
+    def __call__(self, objective: Any, start: FloatArray, bounds: FloatArray) -> tuple[FloatArray, float]:
+        from scipy.optimize import minimize  # noqa: PLC0415
+
+        best: tuple[float, FloatArray] = np.inf, start
+
+        def watched(theta: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal best
+            if np.isfinite(best[0]) and self._setting.late:
+                raise StopIteration
+            began = time.perf_counter()
+            value, slope = objective(theta)
+            self.seconds = time.perf_counter() - began
+            if value < best[0]:
+                best = value, theta.copy()
+            return value, slope
+
+        with suppress(StopIteration):
+            minimize(watched, start, method="L-BFGS-B", jac=True, bounds=bounds.tolist())
+        return best[1], best[0]
+
+
+def _regressor(kernel: Any, optimizer: Any) -> Any:
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel  # noqa: PLC0415
 

@@ -13,6 +13,7 @@ from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, Setting, Stage, document_weights, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.scorers.trees import Tree, Trees
+from marginrank.typing import AnyArray, FloatArray
 
 
 @dataclass(eq=False, repr=False)
@@ -47,8 +48,9 @@ class McRank(Baseline):
         grades, classes = grade_classes(queries)
         weights = queries.n_documents * document_weights(queries)
         fitted = self._boost().set_params(random_state=self.random_state)
+        units = _units(np.asarray(queries.X))
         fitted.fit(
-            np.asarray(queries.X),
+            np.asarray(queries.X) / units,
             classes,
             sample_weight=weights,
             monitor=lambda *_: time.perf_counter() > setting.deadline,
@@ -57,7 +59,7 @@ class McRank(Baseline):
         per_round = fitted.estimators_.shape[1]
         # Of two grades only the higher has trees: the other's output stays 0.
         outputs = [number if per_round > 1 else 1 for _ in range(rounds) for number in range(per_round)]
-        trees = [self._tree(one.tree_) for one in fitted.estimators_.ravel()]
+        trees = [self._tree(one.tree_, units) for one in fitted.estimators_.ravel()]
         form, theta = Trees.collect(trees, outputs, queries.n_features, grades)
         form = replace(form, single=True)
         for done in range(1, rounds + 1):
@@ -75,10 +77,21 @@ class McRank(Baseline):
             max_leaf_nodes=self.leaves,
         )
 
-    def _tree(self, tree: Any) -> Tree:
+    def _tree(self, tree: Any, units: FloatArray) -> Tree:
         leaf = tree.children_left < 0
         left, right = np.where(leaf, 0, tree.children_left), np.where(leaf, 0, tree.children_right)
-        return Tree(np.where(leaf, -1, tree.feature), tree.threshold, left, right, self.shrinkage * tree.value[:, 0, 0])
+        threshold = tree.threshold * np.where(leaf, 1.0, units[tree.feature])
+        return Tree(np.where(leaf, -1, tree.feature), threshold, left, right, self.shrinkage * tree.value[:, 0, 0])
+
+
+def _units(X: AnyArray) -> FloatArray:
+    """What columns are divided by so that float32, which scikit-learn's trees compute in, can hold them; mostly 1.
+
+    >>> _units(np.array([[1e60, 0.5], [-1e59, 0.0]])).tolist()
+    [1e+60, 1.0]
+    """
+    largest = np.abs(X).max(axis=0).astype(np.float64)
+    return np.where((largest > 0) & ((largest < 1e-30) | (largest > 1e30)), largest, 1.0)
 
 
 PRESETS: Final = (

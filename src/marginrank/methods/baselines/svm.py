@@ -1,22 +1,28 @@
-"""Classification SVMs whose scores rank: documents on their own, by liblinear."""
+"""Classification SVMs whose scores rank: documents on their own, with squared hinges."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
+import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.methods.baselines.base import LinearBaseline, Setting, document_weights, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.scorers.bins import Bins
+from marginrank.solvers.newton import Newton
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.solution import Solution
 from marginrank.typing import Features, FloatArray
 
-#: liblinear regularises the intercept; the larger the constant feature behind it, the less.
+#: The intercept is the weight of a constant feature, and regularised; the larger the constant, the less.
 _INTERCEPT: Final = 10.0
+_TOL: Final = 1e-12
 _THRESHOLDS: Final = np.arange(1, 51) / 51
 
 
@@ -25,8 +31,9 @@ class AccuracySVM(LinearBaseline):
     """SVM_acc and its variants, Yue et al. (SIGIR 2007) §5.2.1: relevant or not, ranked by the distance to the plane.
 
     Minimises ½‖w‖² + C · Σ c_i max(0, 1 − y_i (w·x_i + b))² with y = 1 for grades above 0, else −1, and the costs c_i
-    together 1. The paper has the hinge of SVM-light; the squared hinge is what liblinear finds the optimum of for any
-    scale of the features. All documents cost the same, and in a weighted query as much as the query weighs.
+    together 1; b is 10 times the weight of a constant feature 10, which is regularised too, as in liblinear. The paper
+    has the hinge of SVM-light; the squared hinge is what Newton's method finds the optimum of for any scale of the
+    features. All documents cost the same, and in a weighted query as much as the query weighs.
 
     Args:
         balanced: SVM_acc2: what a relevant document costs, over what another costs, is the number of the others over
@@ -64,10 +71,9 @@ class AccuracySVM(LinearBaseline):
         if sides.min() == sides.max():
             raise DataError("all documents are relevant, or none is; a classifier needs both")
         costs = self._costs(sides, document_weights(queries))
-        fitted = _liblinear(X, sides, costs, setting)
-        short = np.maximum(0.0, 1.0 - sides * fitted.decision_function(X))
-        theta = fitted.coef_[0].copy()
-        yield theta, 0.5 * float(theta @ theta) + setting.C * float(costs @ short**2)
+        plane = _separate(X, sides, costs, setting)
+        theta = plane.theta[:-1].copy()
+        yield theta, 0.5 * float(theta @ theta) + setting.C * plane.risk
 
     def _costs(self, sides: FloatArray, costs: FloatArray) -> FloatArray:
         if not self.balanced:
@@ -95,18 +101,48 @@ class MulticlassSVM(LinearBaseline):
         costs = document_weights(queries)
         theta, errors = np.zeros(X.shape[1]), 0.0
         for place in range(len(grades)):
-            sides = np.where(classes == place, 1.0, -1.0)
-            fitted = _liblinear(X, sides, costs, setting)
-            theta += place * fitted.coef_[0]
-            errors += float(costs @ np.maximum(0.0, 1.0 - sides * fitted.decision_function(X)) ** 2)
+            share = Setting(setting.C, time.perf_counter() + setting.seconds_left / (len(grades) - place))
+            plane = _separate(X, np.where(classes == place, 1.0, -1.0), costs, share)
+            theta += place * plane.theta[:-1]
+            errors += plane.risk
         yield theta, errors
 
 
-def _liblinear(X: Features, sides: FloatArray, costs: FloatArray, setting: Setting) -> Any:
-    from sklearn.svm import LinearSVC  # noqa: PLC0415
+def _separate(X: Features, sides: FloatArray, costs: FloatArray, setting: Setting) -> Solution:
+    """Find the weights, and the intercept over 10 as the last of them."""
+    return Newton(tol=_TOL, time_limit=setting.seconds_left).minimize(SquaredHinges(X, sides, costs), setting.C)
 
-    svm = LinearSVC(C=setting.C, dual=False, intercept_scaling=_INTERCEPT, max_iter=10_000)
-    return svm.fit(X, sides, sample_weight=costs)
+
+class SquaredHinges(Problem):
+    """Σ c_i max(0, 1 − y_i (w·x_i + 10·v))² as a function of w and v.
+
+    >>> value, slope = SquaredHinges(np.array([[1.0], [0.0]]), np.array([1.0, -1.0]), np.array([0.5, 0.5]))(np.zeros(2))
+    >>> value, slope.tolist()                       # both are 1 short: ½·1 + ½·1, and −2·½·(1, 10) + 2·½·(0, 10)
+    (1.0, [-1.0, 0.0])
+    """
+
+    offers = frozenset({"hessian"})
+
+    def __init__(self, X: Features, sides: FloatArray, costs: FloatArray) -> None:
+        self._X = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        self._sides, self._costs = sides, costs
+        self.n_parameters = X.shape[1] + 1
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the sum and its gradient."""
+        short = np.maximum(0.0, 1.0 - self._sides * self._scores(theta))
+        return float(self._costs @ short**2), self._back(-2.0 * self._costs * self._sides * short)
+
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the generalised Hessian times a direction."""
+        inside = self._sides * self._scores(theta) < 1.0
+        return self._back(2.0 * self._costs * inside * self._scores(direction))
+
+    def _scores(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(self._X @ theta[:-1] + _INTERCEPT * theta[-1])
+
+    def _back(self, slopes: FloatArray) -> FloatArray:
+        return np.append(self._X.T @ slopes, _INTERCEPT * slopes.sum())
 
 
 _YUE: Final = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
