@@ -11,7 +11,7 @@ BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
 
-.PHONY: help setup demo quick test fuzz properties coverage oldest check lint docs bench reproduce lock clean
+.PHONY: help setup demo quick test fuzz properties pathological coverage oldest check lint docs bench reproduce lock clean
 
 help:
 	@echo "make demo      learn image search on scikit-learn's digits; writes out/demo.html"
@@ -20,6 +20,7 @@ help:
 	@echo "make check     ruff, mypy, import contracts, then all tests"
 	@echo "make fuzz      read a million damaged files of all formats (COUNT=files; a quarter of an hour)"
 	@echo "make properties  run the property tests with random seeds and more examples"
+	@echo "make pathological  train every preset on odd data with five values of C (half an hour)"
 	@echo "make coverage  run all tests and print the share of lines and branches they reach"
 	@echo "make oldest    run the quick tests with the oldest supported dependencies"
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
@@ -70,6 +71,10 @@ fuzz: $(READY)
 
 properties: $(READY)
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests
+
+# Limits are measured by the clock, so nothing else should run meanwhile.
+pathological: $(READY)
+	$(BIN)/python -m tests.pathological
 
 coverage: $(READY)
 	$(PYTEST) --cov --cov-report=term:skip-covered
