@@ -84,6 +84,8 @@ def parse(
         if words:
             judged.rows.append(_row(words, comment if hash_sign else b"", dtype, missing, first_index))
     _demand(bool(judged.rows), "no judged document")
+    stored = sum(len(row.features) for row in judged.rows)
+    _demand(judged.width <= max(1 << 24, 100 * stored), "an index far beyond the values there are")
     named = [row.query is not None for row in judged.rows]
     _demand(all(named) or not any(named), "some lines have a query id and some have none")
     came = [row.query for row in judged.rows]

@@ -241,7 +241,7 @@ def test_sparse_features_keep_what_the_text_stores(write: Callable[..., Path]) -
 
 
 def test_an_index_beyond_memory_is_sparse(write: Callable[..., Path]) -> None:
-    q = read_letor(write("1 qid:1 2147483646:1\n"))
+    q = read_letor(write("1 qid:1 2147483646:1\n"), n_features=2147483646)
     assert q.X.shape == (1, 2147483646)
     assert q.X.indices.tolist() == [2147483645]
 

@@ -177,7 +177,7 @@ BAD: dict[str, tuple[Any, str | bytes, str]] = {
     "run without a tag": (
         read_run,
         "1 Q0 a 1 0.5 \r\n",
-        ":1:14: 5 columns instead of 6; a line reads: topic Q0 document rank score tag",
+        ":1:15: 5 columns instead of 6; a line reads: topic Q0 document rank score tag",
     ),
     "word for a grade": (read_qrels, "1 0 a 1\n1 0 b yes\n", ":2:7: 'yes' is not a finite number"),
     "word for a score": (read_run, "1 Q0 a 1 high x\n", ":1:10: 'high' is not a finite number"),

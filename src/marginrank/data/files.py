@@ -27,6 +27,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 #: How bytes that are not UTF-8 are read, and written again as they were.
 NOT_UTF8 = "surrogateescape"
 _LONG_LINE = 1 << 26
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
 
 
 def list_paths(paths: Paths) -> list[Path]:
@@ -129,7 +130,8 @@ def create_text(path: str | Path) -> TextIO:
 def line_blocks(path: Path, size: int = BLOCK_BYTES, budget: int | None = None) -> Iterator[bytes]:
     """Yield the text of a file in blocks of whole lines; the last line gets its line feed if it has none.
 
-    Lines may end in a line feed, a carriage return or both; in the blocks all end in a line feed.
+    Lines may end in a line feed, a carriage return or both; in the blocks all end in a line feed, some with a carriage
+    return before it.
 
     Raises:
         DataError: The data is no text, or it is compressed and damaged or cut short. The lines of the blocks before
@@ -172,13 +174,14 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES, budget: int | None = None) 
 
 
 def _with_line_feeds(data: bytes, returned: bool) -> tuple[bytes, bool]:
-    """End lines in line feeds; a carriage return at the end is left for the next data, which may begin with one."""
+    """Make line feeds of carriage returns without one; one at the end is left for the next data, which may have it."""
     if returned:
         data = b"\r" + data
     elif b"\r" not in data:
         return data, False
     returned = data.endswith(b"\r")
-    return data.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n"), returned
+    data = data.removesuffix(b"\r")
+    return (_LONE_RETURN.sub(b"\n", data) if _LONE_RETURN.search(data) else data), returned
 
 
 def _not_text(block: TextBlock) -> DataError:

@@ -9,6 +9,7 @@ import numpy as np
 from marginrank.data.files import COMPRESSIONS, line_blocks
 from marginrank.data.places import quoted
 from marginrank.errors import DataError
+from marginrank.memory import check_memory, max_memory
 from marginrank.typing import IntArray
 
 _SUFFIXES = (".query", ".group")
@@ -34,15 +35,21 @@ def file_beside(path: Path, first_line: int) -> Path:
 
 def read_sizes(side: Path, path: Path, n_rows: int) -> IntArray:
     """Read one size per line and hold their sum to the rows of the data file."""
-    lines = (text for block in line_blocks(side) for text in block.splitlines())
-    sizes = [_size(text, side, line) for line, text in enumerate(lines, start=1) if text.strip()]
-    if sum(sizes) != n_rows:
+    parts, line, total = [np.zeros(0, dtype=np.int64)], 0, 0
+    for block in line_blocks(side):
+        lines = enumerate(block.splitlines(), start=line + 1)
+        sizes = [_size(text, side, number) for number, text in lines if text.strip()]
+        parts.append(np.array(sizes, dtype=np.int64))
+        total += sum(sizes)
+        line += block.count(b"\n")
+        check_memory(16 * line, f"{line:,} sizes", max_memory(), path=side)
+    if total != n_rows:
         raise DataError(
-            f"its {len(sizes):,} sizes sum to {sum(sizes):,}, but {path.name} has {n_rows:,} documents; "
+            f"its {sum(map(len, parts)):,} sizes sum to {total:,}, but {path.name} has {n_rows:,} documents; "
             "use the size file that belongs to it",
             path=side,
         )
-    return np.array(sizes, dtype=np.int64)
+    return np.concatenate(parts)
 
 
 def _size(text: bytes, side: Path, line: int) -> int:

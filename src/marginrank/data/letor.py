@@ -24,7 +24,10 @@ from marginrank.data.places import TextBlock
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
 from marginrank.data.text import join_text, text_array
+from marginrank.data.validation import check_queries, check_width
 from marginrank.errors import DataError
+from marginrank.memory import check_memory
+from marginrank.memory import max_memory as memory_budget
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
@@ -44,6 +47,7 @@ def read_letor(
     group: str | Path | npt.ArrayLike | None = None,
     sparse: bool | Literal["auto"] = "auto",
     n_jobs: int | None = None,
+    max_memory: int | str | None = None,
 ) -> Queries:
     """Read LETOR, SVMlight, LightGBM or XGBoost text, plain or compressed.
 
@@ -59,13 +63,14 @@ def read_letor(
             default a file of the same name with ``.query`` or ``.group`` added.
         sparse: Make CSR features: True, False, or ``"auto"`` where less than a tenth of the values are stored.
         n_jobs: Threads; all cores by default.
+        max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.memory.max_memory`.
 
     Raises:
         DataError: With file, line and column of the first thing that is wrong, and the way out.
     """
     files = list_paths(paths)
     options = Options(np.dtype(dtype), missing, first_index, n_features)
-    text = _Text(options)
+    text = _Text(options, memory_budget(max_memory))
     for path in files:
         _read_file(text, path, thread_count(n_jobs))
     _check_widths(text)
@@ -78,7 +83,7 @@ def read_letor(
     if rows is not None:
         columns = {name: None if column is None else column[rows] for name, column in columns.items()}
     columns["X"] = fill_missing(columns["X"], offsets, missing)
-    return Queries(offsets=offsets, query_ids=ids, rows=rows, **columns)
+    return check_queries(Queries(offsets=offsets, query_ids=ids, rows=rows, **columns), files[0])
 
 
 @dataclass
@@ -106,11 +111,13 @@ class _Text:
     """The blocks of all files, in order."""
 
     options: Options
+    budget: int
     blocks: list[Block] = field(default_factory=list)
     starts: list[_Start] = field(default_factory=list)
     files: list[_File] = field(default_factory=list)
     has_qid: bool | None = None
     n_rows: int = 0
+    n_bytes: int = 0
 
     def grades(self) -> FloatArray:
         return np.concatenate([block.grades for block in self.blocks])
@@ -119,13 +126,21 @@ class _Text:
         """Turn the blocks into one matrix; their values are given up on the way."""
         width = self.options.n_features or max(file.width for file in self.files)
         stored = sum(len(block.values) for block in self.blocks)
+        if self.options.n_features is None:
+            check_width(width, stored, self.files[0].path, f", or pass n_features={width}")
         if sparse == "auto":
             sparse = stored < SPARSE_BELOW * self.n_rows * width and self.options.missing != "min"
         return self._csr(width) if sparse else self._dense(width)
 
+    def check_memory(self, needed: int, what: str, remedy: str) -> None:
+        """Refuse what does not fit into the budget."""
+        check_memory(needed, what, self.budget, remedy=remedy, path=self.files[-1].path)
+
     def _dense(self, width: int) -> AnyArray:
         from marginrank.data.letor_kernel import scatter_rows  # noqa: PLC0415
 
+        needed = self.n_bytes + self.n_rows * width * self.options.dtype.itemsize
+        self.check_memory(needed, f"{self.n_rows:,} documents with {width:,} features", "pass sparse=True")
         X = np.zeros((self.n_rows, width), dtype=self.options.dtype)
         row = 0
         for block in self.blocks:
@@ -139,6 +154,7 @@ class _Text:
         return X
 
     def _csr(self, width: int) -> sp.csr_array:
+        self.check_memory(2 * self.n_bytes, f"{self.n_rows:,} documents", "read fewer files at once")
         counts = np.concatenate([np.diff(block.row_ends, prepend=0) for block in self.blocks])
         columns = np.concatenate([block.stored_columns() for block in self.blocks])
         values = np.concatenate([block.values for block in self.blocks])
@@ -157,7 +173,7 @@ class _Text:
 def _read_file(text: _Text, path: Path, n_threads: int) -> None:
     file, line = _File(path), 0
     text.files.append(file)
-    for block in _parsed_blocks(path, text.options, n_threads):
+    for block in _parsed_blocks(path, text.options, n_threads, text.budget):
         if block.grades.size:
             _note_qid(text, block, file)
         for row, block_line, query in block.starts:
@@ -167,6 +183,8 @@ def _read_file(text: _Text, path: Path, n_threads: int) -> None:
         file.n_rows += len(block.grades)
         text.n_rows += len(block.grades)
         text.blocks.append(block)
+        text.n_bytes += block.n_bytes
+        text.check_memory(text.n_bytes, f"the first {text.n_rows:,} documents", "read fewer files at once")
         line += block.n_lines
     if file.n_rows == 0:
         raise DataError("no judged document in this file; it is empty or holds only comments", path=path)
@@ -182,13 +200,13 @@ def _note_qid(text: _Text, block: Block, file: _File) -> None:
         raise DataError(EXTRA_QID if block.has_qid else MISSING_QID, path=file.path, line=line, column=column)
 
 
-def _parsed_blocks(path: Path, options: Options, n_threads: int) -> Iterator[Block]:
+def _parsed_blocks(path: Path, options: Options, n_threads: int, budget: int) -> Iterator[Block]:
     """Parse blocks on threads, a few ahead, and hand them out in order."""
     with ThreadPoolExecutor(n_threads, thread_name_prefix="marginrank-read") as pool:
         ahead: deque[Future[Block]] = deque()
         line = 0
         broken: DataError | None = None
-        blocks = line_blocks(path)
+        blocks = line_blocks(path, budget=budget)
         while True:
             try:
                 block = next(blocks, None)

@@ -11,12 +11,17 @@ import numpy.typing as npt
 from marginrank.data.missing import Missing, check_missing
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import feature_dtype
+from marginrank.data.text import text_bytes
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Said inside a block by the kernel's error, and where blocks or files meet.
 MISSING_QID = "missing qid: the lines before have one; give every line one, or none"
 EXTRA_QID = "a qid, but the lines before have none; give every line one, or none"
+
+
+#: What is kept of the start of a query, about.
+_START_BYTES = 400
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,13 @@ class Block:
     def is_full(self) -> bool:
         """Whether every row has every column, so that the values alone tell all."""
         return self.columns is None
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that the arrays and names take."""
+        arrays = (self.grades, self.row_ends, self.values, *(() if self.columns is None else (self.columns,)))
+        ids = 0 if self.document_ids is None else text_bytes(self.document_ids)
+        return int(sum(array.nbytes for array in arrays)) + ids + _START_BYTES * len(self.starts)
 
     def stored_columns(self) -> npt.NDArray[np.int32]:
         """Return the column of each value."""

@@ -107,7 +107,7 @@ def _document_id(text, at):  # type: ignore[no-untyped-def]
         if text[sign] == EQUALS or text[sign] == COLON:
             at = skip_blanks(text, sign + 1)
     end = at
-    while not ends_word(text[end]):
+    while text[end] > SPACE or not ends_word(text[end]):
         end += 1
     return at, end
 

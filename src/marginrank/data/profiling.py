@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
+from marginrank.memory import check_memory, max_memory
 from marginrank.threads import for_each, thread_count
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 
@@ -16,6 +17,8 @@ from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArra
 _BLOCK_BYTES: Final = 1 << 18
 #: Rows that are looked at together where they need more room than they take.
 _ROWS: Final = 1 << 14
+#: What a name and the counts of a feature take, about.
+_BYTES_PER_FEATURE: Final = 200
 #: Most grades that are counted one by one.
 _MOST_GRADES: Final = 1000
 
@@ -54,6 +57,7 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
     >>> record["zero_documents"], record["grades"], record["list_lengths"]
     (1, {'0': 1, '1': 2}, {'min': 1, 'median': 1.5, 'max': 2})
     """
+    check_memory(_BYTES_PER_FEATURE * queries.n_features, f"counts of {queries.n_features:,} features", max_memory())
     columns = _sparse_columns(queries.X) if sp.issparse(queries.X) else _dense_columns(queries.X, n_jobs)
     names = queries.feature_names or tuple(map(str, range(queries.n_features)))
     with_missing = np.flatnonzero(columns.missing)

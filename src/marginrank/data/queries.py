@@ -16,6 +16,7 @@ from marginrank.data.keys import row_keys
 from marginrank.data.text import as_text, join_text, label_array
 from marginrank.data.validation import check_csr, check_queries
 from marginrank.errors import DataError
+from marginrank.memory import check_memory, max_memory
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
 from marginrank.words import count
 
@@ -160,7 +161,11 @@ class Queries:
 
     def dense(self) -> npt.NDArray[np.floating[Any]]:
         """Return ``X`` as an array, made anew where it is CSR."""
-        return self.X.toarray() if sp.issparse(self.X) else self.X
+        if not sp.issparse(self.X):
+            return self.X
+        needed = self.n_documents * self.n_features * self.X.dtype.itemsize
+        check_memory(needed, f"{self.n_documents:,} documents with {self.n_features:,} features", max_memory())
+        return self.X.toarray()
 
     def __repr__(self) -> str:
         grades = f", grades {self.grades.min():g}..{self.grades.max():g}" if self.n_documents else ""

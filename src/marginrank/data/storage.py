@@ -17,7 +17,7 @@ from marginrank.data.grouping import check_offsets
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
 from marginrank.data.text import as_text, text_array
-from marginrank.data.validation import check_queries
+from marginrank.data.validation import check_queries, check_width
 from marginrank.errors import DataError
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
@@ -220,8 +220,11 @@ def _checked_sparse(arrays: Mapping[str, AnyArray]) -> sp.csr_array:
     try:
         matrix = _sparse_from(arrays, None)
         matrix.check_format(full_check=True)
+        check_width(matrix.shape[1], matrix.nnz, None)
     except KeyError as error:
         raise DataError(f"no array {error.args[0]}; sparse features are {', '.join(_SPARSE_PARTS)}") from None
+    except DataError:
+        raise
     except (TypeError, ValueError) as error:
         raise DataError(f"{', '.join(_SPARSE_PARTS)} do not make a CSR matrix: {error}") from None
     return matrix

@@ -198,24 +198,26 @@ def _arrow_table(path: Path, budget: int) -> Any:
 
 
 def _read_parquet(file: Any, budget: int) -> Any:
-    """Read a row group at a time, as many as the budget allows."""
+    """Read a row group at a time, as many as the budget allows; the matrix of features takes as much again."""
     import pyarrow as pa  # noqa: PLC0415
 
-    n_bytes = file.metadata.num_rows * 8 * file.metadata.num_columns
+    n_bytes = 2 * file.metadata.num_rows * 8 * file.metadata.num_columns
     check_memory(n_bytes, f"{file.metadata.num_rows:,} rows of {file.metadata.num_columns:,} columns", budget)
     groups = [file.schema_arrow.empty_table()]
     for number in range(file.num_row_groups):
         groups.append(file.read_row_group(number))
-        check_memory(sum(group.nbytes for group in groups), "the columns of this table", budget)
+        check_memory(2 * sum(group.nbytes for group in groups), "the columns of this table", budget)
     return pa.concat_tables(groups)
 
 
 def _read_batches(reader: Any, budget: int) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
-    numbers = range(getattr(reader, "num_record_batches", 0))
-    batches = [reader.get_batch(at) for at in numbers] if hasattr(reader, "get_batch") else list(reader)
-    check_memory(sum(one.nbytes for one in batches), "the columns of this table", budget)
+    random_access = hasattr(reader, "get_batch")
+    batches = []
+    for batch in map(reader.get_batch, range(reader.num_record_batches)) if random_access else reader:
+        batches.append(batch)
+        check_memory(2 * sum(one.nbytes for one in batches), "the columns of this table", budget)
     return pa.Table.from_batches(batches, schema=reader.schema)
 
 

@@ -65,7 +65,8 @@ def as_text(values: AnyArray) -> AnyArray:
 
 def join_text(parts: Sequence[AnyArray]) -> AnyArray:
     """Put arrays of text one after the other."""
-    if len({part.dtype for part in parts}) == 1:
+    widths = [part.dtype.itemsize // 4 for part in parts]
+    if all(part.dtype.kind == "U" for part in parts) and max(widths) <= min(widths) + _SPREAD:
         return np.concatenate(parts)
     return text_array([word for part in parts for word in part.tolist()])
 

@@ -15,8 +15,10 @@ from marginrank.data.grouping import group_by_id
 from marginrank.data.places import DECIMAL, TextBlock
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
-from marginrank.data.text import as_text, join_text
+from marginrank.data.text import as_text, join_text, text_bytes
 from marginrank.errors import DataError
+from marginrank.memory import check_memory
+from marginrank.memory import max_memory as memory_budget
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: What stands after the grade in LETOR text, and after the topic in none of these files.
@@ -94,15 +96,15 @@ def trec_order(offsets: IntArray, scores: FloatArray, document_ids: AnyArray) ->
     return np.lexsort((document_ids, scores, -topic))[::-1]
 
 
-def read_qrels(paths: Paths) -> Qrels:
+def read_qrels(paths: Paths, *, max_memory: int | str | None = None) -> Qrels:
     """Read judgements; topics may come in any order, several files are put together."""
-    table = _read_table(paths, columns=4, number=3, what="topic iteration document grade")
+    table = _read_table(paths, memory_budget(max_memory), columns=4, number=3, what="topic iteration document grade")
     return Qrels(table.topics, table.offsets, table.document_ids, np.maximum(table.numbers, 0.0))
 
 
-def read_run(paths: Paths) -> Run:
+def read_run(paths: Paths, *, max_memory: int | str | None = None) -> Run:
     """Read a run; topics and documents may come in any order, several files are put together."""
-    table = _read_table(paths, columns=6, number=4, what="topic Q0 document rank score tag")
+    table = _read_table(paths, memory_budget(max_memory), columns=6, number=4, what="topic Q0 document rank score tag")
     return Run(table.topics, table.offsets, table.document_ids, table.numbers, table.tag)
 
 
@@ -169,21 +171,25 @@ class _Table:
     tag: str
 
 
-def _read_table(paths: Paths, *, columns: int, number: int, what: str) -> _Table:
+def _read_table(paths: Paths, budget: int, *, columns: int, number: int, what: str) -> _Table:
     topics: list[AnyArray] = []
     documents: list[AnyArray] = []
     numbers: list[FloatArray] = []
     places: list[tuple[Path, IntArray]] = []
     tag = "marginrank"
+    n_bytes = 0
     for path in list_paths(paths):
         line = n_rows = 0
-        for data in line_blocks(path):
+        for data in line_blocks(path, budget=budget):
             block = TextBlock(data, path, line)
             spans, lines = _split(block, columns, what)
             topics.append(block.words(spans[:, 0], "topic"))
             documents.append(block.words(spans[:, 2], "document id"))
             numbers.append(_numbers(block, spans[:, number]))
             places.append((path, lines + line + 1))
+            n_bytes += sum(map(text_bytes, (topics[-1], documents[-1], numbers[-1], places[-1][1])))
+            # Grouping by topic takes them once more.
+            check_memory(2 * n_bytes, "the lines of this file", budget, remedy="read fewer topics", path=path)
             if columns == 6 and n_rows == 0 and len(spans):
                 tag = block.decode(int(spans[0, 5, 0]), int(spans[0, 5, 1]), "tag")
             line += block.n_lines

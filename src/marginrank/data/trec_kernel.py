@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from marginrank.data.numbers import OK, parse_number
-from marginrank.data.text_kernel import LINE_FEED, ends_word, skip_blanks
+from marginrank.data.text_kernel import LINE_FEED, SPACE, ends_word, skip_blanks
 from marginrank.kernels import njit
 
 
@@ -27,7 +27,7 @@ def split_lines(text, spans, lines):  # type: ignore[no-untyped-def]
         for column in range(width):
             at = skip_blanks(text, at)
             start = at
-            while not ends_word(text[at]):
+            while text[at] > SPACE or not ends_word(text[at]):
                 at += 1
             if at == start:
                 return row, start

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _FEATURE_TYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _BLOCK: Final = 1 << 20
+#: More features than this are believed only if there are values for a share of them.
+_MANY_FEATURES: Final = 1 << 24
+_PER_VALUE: Final = 100
 
 
 def check_queries(queries: Queries, path: str | Path | None = None) -> Queries:
@@ -95,6 +98,16 @@ def check_csr(X: Any) -> None:
     if len(stored) and (stored.min() < 0 or stored.max() >= X.shape[1]):
         at = int(np.argmax((stored < 0) | (stored >= X.shape[1])))
         raise DataError(f"value {at} is in column {stored[at]}, but there are {X.shape[1]} features, from 0")
+
+
+def check_width(n_features: int, n_stored: int, path: str | Path | None, remedy: str = "") -> None:
+    """Refuse features of which hardly any has a value: a damaged index would make every vector of weights huge."""
+    if n_features > _MANY_FEATURES and n_features > _PER_VALUE * n_stored:
+        raise DataError(
+            f"{n_features:,} features, by the highest index, and only {count(n_stored, 'value')}; "
+            f"check the index{remedy}",
+            path=path,
+        )
 
 
 def _check_sorted(X: Any) -> None:

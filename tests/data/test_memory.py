@@ -1,0 +1,205 @@
+"""Memory stays within a stated budget, which is checked before memory is taken."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from pyarrow import feather, parquet
+
+from marginrank.data import Queries, read, read_letor, read_npz, read_qrels, read_table, write_letor, write_run
+from marginrank.data.profiling import profile
+from marginrank.data.scores import read_scores
+from marginrank.data.text import as_text, join_text, text_array, text_bytes
+from marginrank.errors import DataError
+from marginrank.memory import max_memory
+
+#: Reads a file in a process of its own that may not have more than 6 GB of addresses, and reports its peak of memory.
+READ = """
+import json, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+from marginrank import DataError, read
+read(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    found = read(sys.argv[2])
+    said = [len(found.document_ids)]
+except DataError as error:
+    said = str(error)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"said": said, "megabytes": (peak - before) // 1024}))
+"""
+
+
+@pytest.fixture
+def peak(tmp_path: Path) -> Any:
+    """Read a file, and return what was said and the megabytes that it took."""
+    small = tmp_path / "small.txt"
+    small.write_text("1 qid:1 1:1 #docid = a\n")
+
+    def measure(path: Path, **environment: str) -> tuple[Any, int]:
+        done = subprocess.run(
+            [sys.executable, "-c", READ, str(small), str(path)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, **environment},
+        )
+        found = json.loads(done.stdout)
+        return found["said"], found["megabytes"]
+
+    return measure
+
+
+# --- long ids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["letor", "qrels", "run"])
+def test_one_long_id_does_not_make_all_of_them_long(tmp_path: Path, peak: Any, kind: str) -> None:
+    forms = {"letor": "1 qid:1 1:1 #docid = {}\n", "qrels": "1 0 {} 1\n", "run": "1 Q0 {} 1 0.5 x\n"}
+    names = [*(f"d{row}" for row in range(150_000)), "x" * 2000]
+    path = tmp_path / "file.txt"
+    path.write_text("".join(forms[kind].format(name) for name in names))
+    said, megabytes = peak(path)
+    assert said == [150_001]
+    assert megabytes < 300  # 1.2 GB at fixed width, several times over
+    assert read(path).document_ids.tolist() == names
+
+
+def test_long_ids_can_be_used_like_others(tmp_path: Path) -> None:
+    names = [*"cab", "x" * 2000]
+    q = Queries.from_arrays(np.ones((4, 1)), [0, 1, 2, 3], qid=[1, 2, 1, 2], document_ids=names)
+    assert q.document_ids.dtype == object
+    assert q.document_names.tolist() == ["c", "b", "a", "x" * 2000]
+    assert Queries.concatenate([q[0], q[1]]).document_ids.tolist() == ["c", "b", "a", "x" * 2000]
+    write_run(tmp_path / "run", q, [1.0, 1.0, 1.0, 1.0])
+    assert [line.split()[2] for line in (tmp_path / "run").read_text().splitlines()] == ["c", "b", "x" * 2000, "a"]
+    write_letor(tmp_path / "copy.txt", q)
+    assert read(tmp_path / "copy.txt").document_ids.tolist() == q.document_ids.tolist()
+
+
+def test_text_takes_memory_by_its_length() -> None:
+    words = [*map(str, range(10_000)), "x" * 5000]
+    assert text_bytes(text_array(words)) < 1_000_000
+    joined = join_text([text_array(words[:-1]), text_array(words[-1:])])
+    assert joined.tolist() == words
+    assert text_bytes(joined) < 1_000_000
+    assert as_text(text_array(words)).tolist() == words
+
+
+# --- high indices
+
+
+def test_a_small_file_with_a_high_index_is_refused(tmp_path: Path, peak: Any) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_text("1 qid:1 1:1\n0 qid:1 200000000:1 #docid = a\n")
+    said, megabytes = peak(path)
+    assert said == (
+        f"{path}: 200,000,000 features, by the highest index, and only 2 values; "
+        "check the index, or pass n_features=200000000"
+    )
+    assert megabytes < 100
+    wide = read_letor(path, n_features=200_000_000)
+    assert wide.is_sparse
+    with pytest.raises(DataError, match=r"2 documents with 200,000,000 features need 1.6 GB"):
+        read_letor(path, n_features=200_000_000, sparse=False, max_memory="1GB")
+
+
+def test_what_would_be_large_when_dense_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = Queries.from_arrays(sp.csr_array((3, 10**8)), [0, 1, 2], group=[3])
+    monkeypatch.setenv("MARGINRANK_MAX_MEMORY", "1GB")
+    with pytest.raises(DataError, match=r"3 documents with 100,000,000 features need 2.4 GB"):
+        q.dense()
+    with pytest.raises(DataError, match=r"counts of 100,000,000 features need 20.0 GB"):
+        profile(q)
+
+
+def test_a_high_index_in_an_archive_is_refused(tmp_path: Path) -> None:
+    parts = {"X.data": [1.0], "X.indices": [2 * 10**9], "X.indptr": [0, 1]}
+    np.savez(tmp_path / "a.npz", y=[1], qid=[1], **parts)
+    with pytest.raises(DataError, match=r"a.npz: 2,000,000,001 features, by the highest index, and only 1 value;"):
+        read_npz(tmp_path / "a.npz")
+
+
+# --- compressed data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    ["1 qid:1 1:1\n", "1 qid:{} 1:1\n", "1 qid:1 1:1 #docid = a\n", "1", "1 0 {} 1\n", "1 Q0 {} 1 0.5 x\n"],
+    ids=["rows", "queries", "ids", "one line", "qrels", "run"],
+)
+def test_a_bomb_is_stopped(tmp_path: Path, peak: Any, text: str) -> None:
+    """Six gigabytes of text in some megabytes."""
+    path = tmp_path / "bomb.txt.gz"
+    member = gzip.compress("".join(text.format(row) for row in range((2 << 20) // len(text))).encode(), 6)
+    path.write_bytes(member * 3072)
+    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="80MB")
+    assert f"{path}: " in said
+    assert "of memory, and max_memory is 80.0 MB; " in said
+    assert "MARGINRANK_MAX_MEMORY higher" in said
+    assert megabytes < 600
+
+
+def test_scores_and_sizes_are_stopped_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARGINRANK_MAX_MEMORY", "20MB")
+    path = tmp_path / "scores.gz"
+    path.write_bytes(gzip.compress(b"1\n" * 1_000_000) * 50)
+    with pytest.raises(DataError, match=r"scores need .* of memory"):
+        read_scores(path)
+    (tmp_path / "data").write_text("1 1:1\n")
+    (tmp_path / "data.query.gz").write_bytes(gzip.compress(b"0\n" * 1_000_000) * 50)
+    with pytest.raises(DataError, match=r"sizes need .* of memory"):
+        read_letor(tmp_path / "data")
+
+
+def test_archives_and_tables_are_stopped_too(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros((10**5, 100)), y=np.zeros(10**5), group=[10**5])
+    with pytest.raises(DataError, match=r"a.npz: the arrays of this archive need 80.8 MB"):
+        read_npz(tmp_path / "a.npz", max_memory="50MB")
+    table = pa.table({"qid": np.zeros(10**6, dtype=int), "y": np.zeros(10**6, dtype=int), "f": np.zeros(10**6)})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    feather.write_feather(table, tmp_path / "a.feather")
+    for name in ("a.parquet", "a.feather"):
+        with pytest.raises(DataError, match=r"max_memory is 10.0 MB"):
+            read_table(tmp_path / name, max_memory="10MB")
+        assert read_table(tmp_path / name).n_documents == 10**6
+
+
+def test_readers_take_a_budget(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1 qid:1 1:1\n" * 100_000)
+    with pytest.raises(DataError, match=r"a.txt: .* need .*, and max_memory is 100 bytes"):
+        read(tmp_path / "a.txt", max_memory=100)
+    (tmp_path / "a.qrels").write_text("".join(f"1 0 d{k} 1\n" for k in range(1000)))
+    with pytest.raises(DataError, match=r"a.qrels: .* need .*, and max_memory is 1.0 KB"):
+        read_qrels(tmp_path / "a.qrels", max_memory="1KB")
+
+
+# --- the budget
+
+
+def test_the_budget_is_below_what_the_process_may_have() -> None:
+    assert 0 < max_memory() <= 0.8 * int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (10**9, 10**9));"
+        "from marginrank.memory import max_memory; print(max_memory())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 800_000_000
+
+
+@pytest.mark.parametrize("word", ["", "x", "-1", "1.5X", "1e9", "GB"])
+def test_a_budget_that_is_no_size_is_refused(word: str) -> None:
+    with pytest.raises(ValueError, match="give bytes, or a size such as '8GB'"):
+        max_memory(word)
