@@ -46,7 +46,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_blocks() -> Iterator[None]:
     """Let the reader cut text into blocks of whatever size `agree` asks for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor, "line_blocks", lambda path: line_blocks(path, size=BLOCK["size"]))
+        patch.setattr(letor, "line_blocks", lambda path, **options: line_blocks(path, BLOCK["size"], **options))
         yield
 
 
