@@ -127,4 +127,4 @@ class Lists:
 
 
 def _places(names: AnyArray) -> dict[str, int]:
-    return {name: at for at, name in enumerate(names.astype(str).tolist())}
+    return {name: at for at, name in enumerate(as_text(names).tolist())}

@@ -196,7 +196,7 @@ def _sizes(judged: Queries | Qrels) -> dict[str, tuple[int, int]]:
     before = np.concatenate([[0], np.cumsum(judged.grades > 0)])
     relevant = np.diff(before[judged.offsets])
     counts = zip(np.diff(judged.offsets).tolist(), relevant.tolist(), strict=True)
-    return dict(zip(ids.astype(str).tolist(), counts, strict=True))
+    return dict(zip(as_text(ids).tolist(), counts, strict=True))
 
 
 def _contests(
