@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
+TESTS := $(VENV)/.tests
 READY := $(VENV)/.ready
+LOCK := .venv-lock
 BENCH := .venv-bench
 DATA ?= ../shared/data
 BENCH_BIN := $(BENCH)/bin
@@ -11,7 +13,7 @@ BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
 
-.PHONY: help setup demo quick test fuzz properties pathological coverage oldest check lint docs bench reproduce lock clean
+.PHONY: help setup demo quick test fuzz properties pathological coverage oldest check lint docs bench reproduce lock audit clean
 
 help:
 	@echo "make demo      learn image search on scikit-learn's digits; writes out/demo.html"
@@ -26,29 +28,36 @@ help:
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
 	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
 	@echo "make reproduce DATA=folder  run the experiments of the papers (20 minutes on two cores)"
-	@echo "make lock      pin the newest versions of everything"
+	@echo "make lock      pin the newest versions of everything, with their hashes"
+	@echo "make audit     look up known vulnerabilities of the pinned versions"
 
 setup: $(READY)
 
 # The demo leaves bytecode to the first import, as most of what is installed is never imported. Tests have it made before,
 # on all cores: compiling makes some packages warn, and warnings in tests are errors.
 install = $(dir $@)bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+install_locked = $(install) --require-hashes --requirement
 
-# What the demo needs comes first; the tools of development are added when they are asked for.
+# What the demo needs comes first; what tests, and then linters and documentation, need is added when it is asked for.
 $(RUNS): requirements/run.txt
 $(BENCH_READY): requirements/bench.txt
 $(RUNS) $(BENCH_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("marginrank needs Python 3.11 or newer, not " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@test -x $(dir $@)bin/python || $(PYTHON) -m venv $(dir $@)
 	@echo "Installing pinned versions into $(@D) ..."
-	@$(install) --requirement $(filter requirements/%,$^)
+	@$(install_locked) $(filter requirements/%,$^)
 	@$(install) --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(READY): requirements/dev.txt $(RUNS)
-	@echo "Installing the tools of development into $(@D) ..."
-	@$(install) --requirement $<
+$(TESTS): requirements/test.txt $(RUNS)
+	@echo "Installing what tests need into $(@D) ..."
+	@$(install_locked) $<
 	@$(dir $@)bin/python -W ignore -m compileall -qq -j 0 $(dir $@)lib || true
+	@touch $@
+
+$(READY): requirements/dev.txt $(TESTS)
+	@echo "Installing the tools of development into $(@D) ..."
+	@$(install_locked) $<
 	@touch $@
 
 demo: $(RUNS)
@@ -58,25 +67,25 @@ demo: $(RUNS)
 # A page of the documentation is one file, whose examples build on each other: files stay in one process.
 PYTEST = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-quick: $(READY)
+quick: $(TESTS)
 	$(PYTEST) -m "not slow"
 
-test: $(READY)
+test: $(TESTS)
 	$(PYTEST)
 
 COUNT ?= 1000000
 
-fuzz: $(READY)
+fuzz: $(TESTS)
 	$(BIN)/python -m tests.fuzz $(COUNT)
 
-properties: $(READY)
+properties: $(TESTS)
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests
 
 # Limits are measured by the clock, so nothing else should run meanwhile.
-pathological: $(READY)
+pathological: $(TESTS)
 	$(BIN)/python -m tests.pathological
 
-coverage: $(READY)
+coverage: $(TESTS)
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 oldest:
@@ -103,24 +112,25 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py
 
-reproduce: $(READY)
+reproduce: $(TESTS)
 	$(BIN)/python -m experiments run all --data $(DATA)
 
+# For every platform and Python from 3.11.5 on, with the hashes of all wheels and sources.
+pin = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11.5 --generate-hashes --no-annotate \
+	--custom-compile-command 'make lock' pyproject.toml requirements/build.in --output-file
+
 lock:
-	mkdir -p requirements
-	rm -rf $(VENV) $(BENCH)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip hatchling
-	$(BIN)/python -m pip install --quiet --group dev '.[all]'
-	$(BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/dev.txt
-	rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint requirements/dev.txt hatchling '.[plot]'
-	$(BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/run.txt
-	$(PYTHON) -m venv $(BENCH)
-	$(BENCH_BIN)/python -m pip install --quiet --upgrade pip
-	$(BENCH_BIN)/python -m pip install --quiet --requirement requirements/dev.txt --group bench
-	$(BENCH_BIN)/python -m pip freeze --exclude marginrank | grep -v ' @ ' > requirements/bench.txt
+	$(PYTHON) -m venv $(LOCK)
+	$(LOCK)/bin/python -m pip install --quiet --upgrade uv
+	$(pin) requirements/bench.txt --all-extras --group dev --group bench
+	$(pin) requirements/dev.txt --constraint requirements/bench.txt --all-extras --group dev
+	$(pin) requirements/test.txt --constraint requirements/bench.txt --all-extras --group test
+	$(pin) requirements/run.txt --constraint requirements/bench.txt --extra plot
+
+audit:
+	$(PYTHON) -m venv $(LOCK)
+	$(LOCK)/bin/python -m pip install --quiet --upgrade pip-audit
+	$(LOCK)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,run test dev bench,--requirement requirements/$(file).txt)
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(OLDEST) docs/results site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(OLDEST) $(LOCK) docs/results site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -19,9 +19,17 @@ def project():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
+LOCKED = ["run.txt", "test.txt", "dev.txt", "bench.txt"]
+
+
+def requirements(name):
+    """Return the lines of a file, continued ones as one, without comments."""
+    text = (ROOT / "requirements" / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
 def pins(name):
-    lines = (ROOT / "requirements" / name).read_text(encoding="utf-8").splitlines()
-    return dict(line.replace("_", "-").lower().split("==") for line in lines if line and not line.startswith("#"))
+    return dict(line.split()[0].replace("_", "-").lower().split("==") for line in requirements(name))
 
 
 def test_the_version_has_one_source(project):
@@ -42,9 +50,29 @@ def test_every_dependency_is_pinned(project):
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
     tools = {tool for group in ("test", "lint", "docs") for tool in groups[group]}
     assert needs | tools <= set(pins("dev.txt"))
+    assert needs | set(groups["test"]) <= set(pins("test.txt"))
+    assert not {"sphinx", "mypy", "ruff"} & set(pins("test.txt"))
 
 
-@pytest.mark.parametrize("name", ["run.txt", "bench.txt"])
+@pytest.mark.parametrize("name", LOCKED)
+def test_every_pin_has_hashes_and_no_host(name):
+    lines = requirements(name)
+    assert len(lines) > 30
+    for line in lines:
+        words = line.partition(";")[0].split()
+        assert re.fullmatch(r"[a-zA-Z0-9_.-]+==[a-z0-9.]+", words[0]), line[:80]
+        hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}(?= |$)", line)
+        assert len(hashes) == line.count("--hash") >= 1, line[:80]
+    assert "://" not in "".join(lines)
+
+
+def test_the_makefile_installs_only_what_has_hashes():
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "install_locked = $(install) --require-hashes --requirement" in rules
+    assert "$(install) --requirement" not in rules
+
+
+@pytest.mark.parametrize("name", ["run.txt", "test.txt", "bench.txt"])
 def test_what_is_pinned_twice_is_pinned_alike(name):
     ours, other = pins("dev.txt"), pins(name)
     assert {tool: ours[tool] for tool in ours.keys() & other.keys()} == {

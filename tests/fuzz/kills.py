@@ -36,7 +36,7 @@ from marginrank.data.fingerprint import fingerprint
 #: One command in so many is a process of its own.
 FRESH = 20
 #: Seconds after which a command hangs.
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 @dataclass(frozen=True)

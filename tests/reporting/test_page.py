@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import html
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,8 +92,18 @@ def test_what_comes_from_files_is_text(page):
     assert {"b (1)", "b (2)"} <= names, "features of the same name share a bar"
 
 
+LICENCES = html.escape(Path(page_module.__file__).with_name("licences.txt").read_text("utf-8"))
+
+
+def test_the_licences_of_the_scripts_are_in_the_page(page):
+    assert LICENCES in page
+    for package in ("vega", "vega-lite", "vega-embed", "d3-scale", "topojson-client", "semver"):
+        assert re.search(rf"(^|, ){package}(,| \()", LICENCES, re.MULTILINE), package
+    assert "Redistribution and use in source and binary forms" in LICENCES
+
+
 def test_nothing_is_loaded(page):
-    own = page.replace(page_module.library(), "")
+    own = page.replace(page_module.library(), "").replace(LICENCES, "")
     assert "http://" not in own
     assert "https://" not in own
     assert re.findall(r"<(?:link|img|iframe|object|embed|base)\b", own) == []

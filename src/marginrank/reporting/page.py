@@ -61,6 +61,7 @@ def render(facts: Facts) -> str:
         style=_file("page.css"),
         config=data(charts.CONFIG, "chart-config"),
         library=library(),
+        licences=escape(_file("licences.txt")),
         script=_file("page.js"),
     )
 
