@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.queries import Queries, check_finite
-from marginrank.errors import DataError
+from marginrank.errors import DataError, NumericalError
 from marginrank.model_checks import (
     check_certificate,
     check_counts,
@@ -161,7 +161,7 @@ class Model:
             scores = self.form.score(self.theta, self._scaled(X, qid, group), n_jobs)
         if not np.isfinite(scores).all():
             at = int(np.argmin(np.isfinite(scores)))
-            raise DataError(f"document {at} has score {scores[at]}; its features are too large for this model")
+            raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
         return scores
 
     def explain(

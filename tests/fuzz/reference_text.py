@@ -53,6 +53,8 @@ def parse_scores(data: bytes) -> list[float]:
 
 
 def lines_of(data: bytes) -> list[bytes]:
+    if b"\0" in data:
+        raise RefusedError("a NUL byte")
     return LINE_END.split(data.removeprefix(b"\xef\xbb\xbf"))
 
 

@@ -27,13 +27,13 @@ from marginrank.data.inputs import as_queries
 from marginrank.data.letor import read_letor
 from marginrank.data.scores import read_scores
 from marginrank.data.storage import QUERY_SETS
-from marginrank.errors import DataError
+from marginrank.errors import DataError, NumericalError
 from marginrank.model_file import _MODELS
 from marginrank.scorers import Additive
-from tests.data.reference_letor import RefusedError, parse
+from tests.data.reference_letor import LINE_END, RefusedError, parse
 from tests.data.test_letor_fuzz import NUMBER_FORMS, PLAIN_NUMBERS, assert_same, make_file
 from tests.fuzz.damaging import BYTES, TEXT, Damage, damaged, damaged_header, damaged_value
-from tests.fuzz.reference_text import lines_of, parse_scores, parse_trec
+from tests.fuzz.reference_text import parse_scores, parse_trec
 
 FAMILIES = (_MODELS, QUERY_SETS)
 #: What a file without a reference is held to: reads, and keeps the laws of its kind.
@@ -74,7 +74,7 @@ def check_letor(path: Path, data: bytes) -> bool:
         expected = parse(data)
     except RefusedError:
         expected = None
-    contents = [line.split(b"#")[0].strip(b" \t") for line in lines_of(data)]
+    contents = [line.split(b"#")[0].strip(b" \t") for line in LINE_END.split(data.removeprefix(b"\xef\xbb\xbf"))]
     group = None if any(b"qid:" in content.lower() for content in contents) else [sum(map(bool, contents))]
     found = refused(path, partial(read_letor, path, group=group, dtype=np.float64, n_jobs=1))
     assert (found is None) == (expected is None), "the reference disagrees"
@@ -328,10 +328,14 @@ def check_model(path: Path, data: bytes) -> bool:
     if model.n_features > 1000:
         raise AssertionError(f"{model.n_features} features from a file of {len(data)} bytes")
     X = np.linspace(-2.0, 2.0, 4 * model.n_features).reshape(4, -1)
-    scores = ranker.predict(X, qid=[1, 1, 2, 2])
+    try:
+        scores = ranker.predict(X, qid=[1, 1, 2, 2])
+    except NumericalError:
+        # Weights beyond any that are learned.
+        assert max(np.abs(one).max(initial=0) for one in model.arrays().values()) > 1e100
+        return True
     assert scores.shape == (4,)
-    # Weights beyond any that are learned overflow, as they should.
-    assert np.isfinite(scores).all() or max(np.abs(one).max(initial=0) for one in model.arrays().values()) > 1e100
+    assert np.isfinite(scores).all()
     assert model.describe()
     assert not model.solution.dual > model.solution.primal + 1e-9 * abs(model.solution.primal)
     again = path.with_name("again.safetensors")
