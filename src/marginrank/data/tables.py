@@ -206,6 +206,7 @@ def _read_parquet(file: Any, budget: int) -> Any:
     groups = [file.schema_arrow.empty_table()]
     for number in range(file.num_row_groups):
         groups.append(file.read_row_group(number))
+        groups[-1].validate(full=True)
         check_memory(2 * sum(group.nbytes for group in groups), "the columns of this table", budget)
     return pa.concat_tables(groups)
 
@@ -216,6 +217,8 @@ def _read_batches(reader: Any, budget: int) -> Any:
     random_access = hasattr(reader, "get_batch")
     batches = []
     for batch in map(reader.get_batch, range(reader.num_record_batches)) if random_access else reader:
+        # Even the size of a damaged batch is read from foreign memory.
+        batch.validate(full=True)
         batches.append(batch)
         check_memory(2 * sum(one.nbytes for one in batches), "the columns of this table", budget)
     return pa.Table.from_batches(batches, schema=reader.schema)
