@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -344,6 +345,23 @@ def test_ids_that_point_outside_their_text_are_refused(tmp_path: Path, suffix: s
     with pytest.raises(DataError) as refused:
         read_table(path)
     assert str(refused.value).startswith(f"{path}: not a readable {suffix} file: ")
+
+
+def test_lengths_that_are_not_true_are_refused(tmp_path: Path) -> None:
+    """Asking such a batch for its size reads foreign memory."""
+    path, sink = tmp_path / "bad.arrow", pa.BufferOutputStream()
+    table = pa.table({"qid": pa.array(["a", "b"]).dictionary_encode(), "y": [0, 1], "f": [0.5, 1.0]})
+    with ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    whole, true, untrue = sink.getvalue().to_pybytes(), struct.pack("<q", 2), struct.pack("<q", 2**31 + 2)
+    places = [at for at in range(len(whole) - 8) if whole[at : at + 8] == true]
+    for at in places:
+        path.write_bytes(whole[:at] + untrue + whole[at + 8 :])
+        try:
+            assert read_table(path).n_documents == 2
+        except DataError as refused:
+            assert refused.path == str(path)
+    assert len(places) > 3
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".parquet", ".feather"])
