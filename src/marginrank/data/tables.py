@@ -56,9 +56,13 @@ def from_frame(
     """
     check_missing(missing)
     asked = None if dtype is None else feature_dtype(dtype)
-    table = nw.from_native(frame)
-    rows = table.collect() if isinstance(table, nw.LazyFrame) else table
-    if not all(isinstance(name, str) for name in rows.columns):
+    try:
+        table = nw.from_native(frame)
+        rows = table.collect() if isinstance(table, nw.LazyFrame) else table
+        names = rows.columns
+    except nw.exceptions.DuplicateError:
+        raise DataError("two columns have the same name; rename one") from None
+    if not all(isinstance(name, str) for name in names):
         raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
     query_column = _column(rows.columns, qid, QUERY_COLUMNS, "query ids", "qid")
     grade_column = _column(rows.columns, grade, GRADE_COLUMNS, "grades", "grade")
