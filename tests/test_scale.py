@@ -224,13 +224,22 @@ def test_scores_that_overflow_are_no_scores():
 
 def test_an_objective_that_overflows_is_bad_data_and_bad_arithmetic():
     X, y, qid = judged(4)
-    for method in ("regression", "gp-regression"):
+    for method in ("regression", "gp-regression", "dorm-eru"):
         with pytest.raises(NumericalError, match="rescale the features, or") as caught:
             Ranker(method).fit(X, 1e300 * y, qid=qid)
         assert isinstance(caught.value, FloatingPointError)
     risk = RankingRisk.of(Queries.from_arrays(X, 1e300 * y, qid=qid), SquaredError())
     with pytest.raises(FloatingPointError):
         Bundle().minimize(risk, 1.0)
+
+
+def test_trees_of_one_feature():
+    X, y, qid = judged(12)
+    for factor in (1.0, 2.0**200):
+        one = Ranker("mcrank").fit(factor * X[:, :1], y, qid=qid)
+        assert one.predict(factor * X[:, :1]) == pytest.approx(
+            Ranker("mcrank").fit(X[:, :1], y, qid=qid).predict(X[:, :1])
+        )
 
 
 class Lost(Problem):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SomeSolver = TypeVar("SomeSolver", bound="Solver")
 #: Differences between objectives below this share of them are rounding errors.
 ROUNDING: Final = 1e-14
+#: Largest risk and slope whose squares, times C, are computed with.
+_LARGEST: Final = 1e100
 
 
 class Progress:
@@ -83,6 +85,8 @@ class Progress:
     def offer(self, theta: FloatArray, risk: float) -> bool:
         """Keep a point if it is the best so far, and return whether it is."""
         primal = self.problem.objective(theta, risk, self.C)
+        if not np.isfinite(primal):
+            raise NumericalError(f"the objective is {primal} with C = {self.C:g}; lower C, or rescale the features")
         self._n_offered += 1
         if self._home_risk is None and np.array_equal(theta, self._home):
             self._home_risk = risk
@@ -216,10 +220,10 @@ def _carried(solution: Solution, C: float) -> Solution:
 def evaluate(
     risk: Callable[[FloatArray], tuple[float | FloatArray, FloatArray]], theta: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the parts of the risk and their slopes, one row each; refuse what is not finite."""
+    """Return the parts of the risk and their slopes, one row each; refuse what cannot be squared."""
     value, slope = risk(theta)
     values, slopes = np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(slope)
-    if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
+    if not max(np.abs(values).max(initial=0.0), np.abs(slopes).max(initial=0.0)) <= _LARGEST:
         raise NumericalError(
             f"the risk is {values.sum()} at a point of norm {np.linalg.norm(theta):g}; rescale the features, or grades"
         )

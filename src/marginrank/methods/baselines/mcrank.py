@@ -61,7 +61,7 @@ class McRank(Baseline):
         outputs = [number if per_round > 1 else 1 for _ in range(rounds) for number in range(per_round)]
         trees = [self._tree(one.tree_, units) for one in fitted.estimators_.ravel()]
         form, theta = Trees.collect(trees, outputs, queries.n_features, grades)
-        form = replace(form, single=True)
+        form = replace(form, single=bool((units == 1.0).all()))
         for done in range(1, rounds + 1):
             part = form.first(done * per_round)
             yield Stage(part, theta[: part.n_parameters], float(fitted.train_score_[done - 1]))
@@ -80,8 +80,9 @@ class McRank(Baseline):
     def _tree(self, tree: Any, units: FloatArray) -> Tree:
         leaf = tree.children_left < 0
         left, right = np.where(leaf, 0, tree.children_left), np.where(leaf, 0, tree.children_right)
-        threshold = tree.threshold * np.where(leaf, 1.0, units[tree.feature])
-        return Tree(np.where(leaf, -1, tree.feature), threshold, left, right, self.shrinkage * tree.value[:, 0, 0])
+        feature = np.where(leaf, -1, tree.feature)
+        threshold = tree.threshold * np.where(leaf, 1.0, units[feature])
+        return Tree(feature, threshold, left, right, self.shrinkage * tree.value[:, 0, 0])
 
 
 def _units(X: AnyArray) -> FloatArray:
