@@ -21,6 +21,7 @@ help:
 	@echo "make test      run all tests"
 	@echo "make check     ruff, mypy, import contracts, then all tests"
 	@echo "make fuzz      read a million damaged files of all formats (COUNT=files; a quarter of an hour)"
+	@echo "make kills     kill 1,000 commands at random moments (half an hour)"
 	@echo "make properties  run the property tests with random seeds and more examples"
 	@echo "make pathological  train every preset on odd data with five values of C (half an hour)"
 	@echo "make coverage  run all tests and print the share of lines and branches they reach"
