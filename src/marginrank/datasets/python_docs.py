@@ -1,0 +1,194 @@
+"""Search in the documentation of NumPy, SciPy and scikit-learn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import scipy.sparse as sp
+
+from marginrank.data.queries import Queries
+from marginrank.datasets.pages import Pages, read_pages
+from marginrank.datasets.retrievers import Counts, bm25, latent_cosine, ngram_cosine
+from marginrank.typing import BoolArray, FloatArray
+from marginrank.words import count
+
+PACKAGES: Final = ("numpy", "scipy", "sklearn")
+#: Descriptions that only make sense on the page they are on, such as "equivalent function".
+_RELATIVE: Final = re.compile(r"\b(above|alias|corresponding|equivalent|same|similar|these|this)\b", re.IGNORECASE)
+_LEAST_WORDS: Final = 3
+_MOST_TARGETS: Final = 3
+#: Scores are rounded to so many decimals, as the last bits of a sum depend on the processor.
+_DECIMALS: Final = 6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Collection:
+    """Judged queries with their texts.
+
+    Args:
+        queries: All queries. Features are the scores of the retrievers.
+        train: The training queries.
+        test: The test queries. No document is the target of queries in both parts.
+        texts: The text of each query, by query id.
+        summaries: The summary of each document, by document id.
+    """
+
+    queries: Queries
+    train: Queries
+    test: Queries
+    texts: Mapping[str, str]
+    summaries: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.train):,} training, {len(self.test):,} test"
+        return f"Collection({count(len(self.queries), 'query', 'queries')}: {sizes}; {len(self.summaries):,} documents)"
+
+
+def pydocs(*, top: int = 30, test_share: float = 0.5, random_state: int = 0) -> Collection:
+    """Build a search task from the docstrings of NumPy, SciPy and scikit-learn.
+
+    Documents are the docstrings of public functions and classes, without their *See Also* and *Examples* sections.
+    Queries are the descriptions in the *See Also* sections of other pages: "Convert a flat index into an index tuple."
+    describes `numpy.unravel_index` on the page of `numpy.ravel_multi_index`. The target of a query has grade 2, and the
+    documents that the target's own *See Also* section refers to have grade 1.
+
+    Five retrievers search the documents: BM25 on the docstring, its summary and its name, the cosine of LSA vectors of
+    the docstring, and the cosine of character n-grams of name and summary. The candidates of a query are the documents
+    among the best of any retriever. Documents that no retriever finds are not among them and do not count in measures.
+
+    Nothing is downloaded, and the same versions of the packages give the same collection.
+
+    >>> docs = pydocs()
+    >>> docs.train.feature_names
+    ('bm25_body', 'bm25_summary', 'bm25_name', 'vectors', 'ngrams')
+    >>> docs.texts["numpy.unravel_index/1"]
+    'Convert a flat index into an index tuple.'
+
+    Args:
+        top: Number of documents that each retriever contributes to a query.
+        test_share: Share of the queries to test on.
+        random_state: Seed of the split and of the LSA vectors.
+    """
+    if top < 1 or not 0 < test_share < 1:
+        raise ValueError(f"top is {top} and test_share {test_share}; give at least 1, and a share between 0 and 1")
+    pages = read_pages(PACKAGES)
+    judged = described_targets(pages)
+    texts = dict(zip(_query_ids(judged), judged, strict=True))
+    scores = _scores(pages, list(judged), random_state)
+    queries = _candidates(pages, judged, texts, scores, top)
+    in_test = split_by_target(list(judged.values()), test_share, random_state)
+    return Collection(
+        queries=queries,
+        train=queries[~in_test],
+        test=queries[in_test],
+        texts=texts,
+        summaries={name: document.summary for name, document in pages.documents.items()},
+    )
+
+
+def described_targets(pages: Pages) -> dict[str, list[str]]:
+    """Return the targets of each description in a *See Also* section, ordered by target.
+
+    Descriptions of fewer than three words or of more than three targets, and those that refer to the page they are on,
+    are left out.
+    """
+    targets: dict[str, set[str]] = {}
+    for page, document in pages.documents.items():
+        for entry in document.references:
+            named = {pages.resolve(name, page) for name in entry.names} - {None, page}
+            if named and len(entry.text.split()) >= _LEAST_WORDS and not _RELATIVE.search(entry.text):
+                targets.setdefault(entry.text, set()).update(name for name in named if name is not None)
+    found = [(sorted(names), text) for text, names in targets.items() if len(names) <= _MOST_TARGETS]
+    return {text: names for names, text in sorted(found)}
+
+
+def judge(pages: Pages, targets: Sequence[str]) -> dict[str, float]:
+    """Grade documents for a query: 2 for its targets, 1 for what their pages refer to; all others have 0."""
+    related = dict.fromkeys((name for target in targets for name in pages.references(target)), 1.0)
+    return related | dict.fromkeys(targets, 2.0)
+
+
+def split_by_target(targets: Sequence[Sequence[str]], test_share: float, random_state: int) -> BoolArray:
+    """Choose the test queries, so that queries with a target in common are on the same side.
+
+    >>> split_by_target([["a"], ["a", "b"], ["c"], ["b"]], 0.75, random_state=0).tolist()
+    [True, True, False, True]
+    """
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+    names, columns = np.unique([name for query in targets for name in query], return_inverse=True)
+    rows = np.repeat(np.arange(len(targets)), [len(query) for query in targets])
+    has_target = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(targets), len(names)))
+    _, groups = connected_components(has_target @ has_target.T, directed=False)
+    sizes = np.bincount(groups)
+    order = np.random.default_rng(random_state).permutation(len(sizes))
+    # A group goes to the test queries where most of it lies before the cut.
+    chosen = order[np.cumsum(sizes[order]) - sizes[order] / 2 < test_share * len(targets)]
+    return np.isin(groups, chosen)
+
+
+def _query_ids(judged: Mapping[str, Sequence[str]]) -> list[str]:
+    """Name queries by their first target, and number those of one target.
+
+    >>> _query_ids({"Go up.": ["up"], "Rise up high.": ["up"], "Go down.": ["down", "up"]})
+    ['up/1', 'up/2', 'down/1']
+    """
+    seen: dict[str, int] = {}
+    for first, *_ in judged.values():
+        seen[first] = seen.get(first, 0)
+    names = []
+    for first, *_ in judged.values():
+        seen[first] += 1
+        names.append(f"{first}/{seen[first]}")
+    return names
+
+
+def _scores(pages: Pages, queries: Sequence[str], random_state: int) -> dict[str, FloatArray]:
+    """The score of every document for every query, by retriever."""
+    names = list(pages.documents)
+    texts = [document.text for document in pages.documents.values()]
+    summaries = [document.summary for document in pages.documents.values()]
+    titles = [f"{name} {summary}" for name, summary in zip(names, summaries, strict=True)]
+    body = Counts.of(texts, queries)
+    return {
+        "bm25_body": bm25(body),
+        "bm25_summary": bm25(Counts.of(summaries, queries)),
+        "bm25_name": bm25(Counts.of(names, queries)),
+        "vectors": latent_cosine(body, random_state=random_state),
+        "ngrams": ngram_cosine(titles, queries),
+    }
+
+
+def _candidates(
+    pages: Pages,
+    judged: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
+    scores: Mapping[str, FloatArray],
+    top: int,
+) -> Queries:
+    """Join the best documents of each retriever, with the scores of all retrievers and grades."""
+    names = np.array(list(pages.documents))
+    top = min(top, len(names))
+    rounded = [column.round(_DECIMALS) for column in scores.values()]
+    found = np.zeros((len(judged), len(names)), dtype=np.bool_)
+    for column in rounded:
+        # Less than the last decimal decides between equal scores: the first by name wins.
+        distinct = column - 0.1 * 10.0**-_DECIMALS * np.arange(len(names)) / len(names)
+        found |= distinct >= np.partition(distinct, -top, axis=1)[:, [-top]]
+    rows, columns = np.nonzero(found)
+    place = {name: at for at, name in enumerate(names.tolist())}
+    grades = np.zeros(found.shape)
+    for row, targets in enumerate(judged.values()):
+        for name, grade in judge(pages, targets).items():
+            grades[row, place[name]] = grade
+    return Queries.from_arrays(
+        np.stack([column[rows, columns] for column in rounded], axis=1),
+        grades[rows, columns],
+        qid=np.array(list(texts))[rows],
+        document_ids=names[columns],
+        feature_names=list(scores),
+    )
