@@ -16,7 +16,7 @@ OLDEST := .venv-oldest
 .PHONY: help setup demo quick test fuzz properties pathological coverage oldest check lint docs bench reproduce lock audit clean
 
 help:
-	@echo "make demo      learn image search on scikit-learn's digits; writes out/demo.html"
+	@echo "make demo      search NumPy, SciPy and scikit-learn with a learned ranker; writes out/demo.html"
 	@echo "make quick     run the tests that are not marked slow"
 	@echo "make test      run all tests"
 	@echo "make check     ruff, mypy, import contracts, then all tests"
@@ -126,7 +126,7 @@ lock:
 	$(pin) requirements/bench.txt --all-extras --group dev --group bench
 	$(pin) requirements/dev.txt --constraint requirements/bench.txt --all-extras --group dev
 	$(pin) requirements/test.txt --constraint requirements/bench.txt --all-extras --group test
-	$(pin) requirements/run.txt --constraint requirements/bench.txt --extra plot
+	$(pin) requirements/run.txt --constraint requirements/bench.txt
 
 audit:
 	$(PYTHON) -m venv $(LOCK)

@@ -1,4 +1,4 @@
-"""``marginrank demo``: train and compare two rankers on data that scikit-learn has."""
+"""``marginrank demo``: train a ranker on the documentation of installed packages and compare it with retrievers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marginrank.cli.files import Force, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.words import printable
 
-EXAMPLES: Final = ("marginrank demo --page digits.html",)
+EXAMPLES: Final = ("marginrank demo --page search.html",)
 
 
 def command(
@@ -19,12 +19,14 @@ def command(
     page: Annotated[Path, typer.Option("--page", help="HTML file to write.")] = Path("demo.html"),
     force: Force = False,
 ) -> None:
-    """Learn image search on scikit-learn's digits, and compare with Euclidean distance.
+    """Search the documentation of NumPy, SciPy and scikit-learn, with a ranker learned from judged queries.
 
-    Each query is an image, documents are other images, and features are squared differences of pixels. A document is
-    relevant if it shows the same digit. Two rankers are trained, evaluated on test queries, and shown on a page.
+    The collection is built from installed docstrings: five retrievers search them for the descriptions in See Also
+    sections. A ranker learns to combine the retrievers, and is compared with each of them and with reciprocal rank
+    fusion on test queries. The page also shows queries before and after, and the weights.
     """
-    from marginrank.reporting.demo import learn, record, render, summary  # noqa: PLC0415
+    from marginrank.reporting.demo import learn, record, summary  # noqa: PLC0415
+    from marginrank.reporting.demo_page import render  # noqa: PLC0415
 
     check_outputs([page], force=force)
     outcome = learn()

@@ -1,181 +1,237 @@
-"""The demo: learned image search on scikit-learn's digits."""
+"""The demo: learn to combine five retrievers that search the documentation of NumPy, SciPy and scikit-learn."""
 
 from __future__ import annotations
 
-import base64
-import html
-import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.datasets.digit_images import digit_images, digits
-from marginrank.evaluation.comparing import compare
+from marginrank.datasets.python_docs import Collection, pydocs
+from marginrank.evaluation.comparing import Comparison, compare, mean_interval
 from marginrank.evaluation.evaluating import Evaluation, evaluate
+from marginrank.fusion.fixed import rrf
 from marginrank.ranker import Ranker
+from marginrank.reporting.facts import Mean
+from marginrank.tuning import tune
 from marginrank.typing import FloatArray
-from marginrank.words import table
+from marginrank.words import plain, table
 
-MEASURES: Final = ("ap", "ndcg@10", "rr", "p@5")
-SHOWN: Final = 10
-_PAGE: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>marginrank: learned image search</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-table {{ border-collapse: collapse; }} th, td {{ padding: .2rem .8rem; text-align: right; }}
-th:first-child, td:first-child {{ text-align: left; }} tr + tr {{ border-top: 1px solid #8884; }}
-img {{ max-width: 100%; background: #fff; border-radius: 4px; }} pre {{ overflow-x: auto; }}
-</style></head><body>
-<h1>Learned image search</h1>
-<p>Each query is an image of a digit, its documents are {n_documents} other images, and the features of a document are
-the squared differences of its {n_features} pixels from those of the query. A document is relevant if it shows the same
-digit. Euclidean distance weighs all pixels equally; a ranker learns their weights, for the measure it is judged by.
-{n_train} training queries, {n_test} test queries.</p>
-<h2>Measures</h2>{table}<pre>{comparison}</pre>
-<h2>Convergence</h2><p>{certificate}</p>{convergence}
-<h2>Weights</h2><p>Weight of each pixel's difference: red pixels should agree, white ones do not matter.</p>
-{weights}
-<h2>Before and after</h2><p>The first {shown} documents by Euclidean distance (upper row) and by the ranker trained for
-average precision (lower row); a green frame marks the same digit.</p>{examples}
-<p><small>Made by <code>marginrank demo</code>; run it again to get the same numbers.</small></p>
-</body></html>
-"""
+MEASURE: Final = "ndcg@10"
+LEARNED: Final = "learned"
+#: Retrievers that RRF combines, by the name of the system; None stands for all.
+_FUSIONS: Final[Mapping[str, tuple[str, ...] | None]] = {
+    "RRF of BM25 and vectors": ("bm25_body", "vectors"),
+    "RRF of all five": None,
+}
+_MARKED_BELOW: Final = 0.05
+#: Documents of a query that are shown.
+SHOWN: Final = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The test queries, the scores and values of each ranker, and the rankers themselves."""
+    """The collection, the ranker, and what each system reaches on the test queries.
 
-    test: Queries
-    scores: dict[str, FloatArray]
-    values: dict[str, Evaluation]
-    rankers: dict[str, Ranker]
-    n_train: int
+    Args:
+        collection: The queries with their texts.
+        ranker: The ranker, with C chosen by cross-validation on the training queries.
+        scores: Scores of each system on the test queries: the retrievers, RRF, and the ranker last.
+        values: NDCG@10 of each system.
+        means: Mean and bootstrap interval of each system.
+        comparison: Every system minus the ranker.
+        best_retriever: The retriever that is best on the training queries.
+    """
+
+    collection: Collection
+    ranker: Ranker
+    scores: Mapping[str, FloatArray]
+    values: Mapping[str, Evaluation]
+    means: tuple[Mean, ...]
+    comparison: Comparison
+    best_retriever: str
 
 
-def learn(n_queries: int = 600, n_documents: int = 100) -> Outcome:
-    """Train two rankers and measure them against Euclidean distance."""
-    train, test = digits(n_queries, n_documents).split(0.7, 0.3)
-    rankers = {
-        "svmmap": Ranker("svmmap", C=10.0).fit(train),
-        "svmndcg": Ranker(measure="ndcg@10", bound="hinge", C=10.0).fit(train),
+def learn() -> Outcome:
+    """Build the collection, train, and evaluate everything on the test queries."""
+    collection = pydocs()
+    train, test = collection.train, collection.test
+    names = test.feature_names or ()
+    ranker = tune(Ranker(MEASURE), train).ranker
+    scores = {name: test.feature(name) for name in names}
+    scores |= {name: rrf(_with_features(test, chosen or names)) for name, chosen in _FUSIONS.items()}
+    scores[LEARNED] = ranker.predict(test)
+    values = {name: evaluate(test, column, MEASURE) for name, column in scores.items()}
+    return Outcome(
+        collection=collection,
+        ranker=ranker,
+        scores=scores,
+        values=values,
+        means=tuple(_mean(name, value) for name, value in values.items()),
+        comparison=compare(values, measure=MEASURE, baseline=LEARNED),
+        best_retriever=max(names, key=lambda name: evaluate(train, train.feature(name), MEASURE).mean[MEASURE]),
+    )
+
+
+def _with_features(queries: Queries, names: tuple[str, ...]) -> Queries:
+    return queries.with_features(np.stack([queries.feature(name) for name in names], axis=1), names)
+
+
+def _mean(system: str, values: Evaluation) -> Mean:
+    return Mean(system, MEASURE, values.mean[MEASURE], *mean_interval(values, MEASURE), len(values.query_ids))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What the ranker gains on a system, over the test queries.
+
+    Args:
+        difference: Mean of the ranker minus the system.
+        low: Start of the 95 % interval of the difference.
+        high: End of the interval.
+        record: Queries won, lost and tied by the ranker.
+        p: p-value of the randomization test.
+        significant: Whether it is significant after Holm's correction for all systems.
+    """
+
+    difference: float
+    low: float
+    high: float
+    record: tuple[int, int, int]
+    p: float
+    significant: bool
+
+
+def gains(comparison: Comparison) -> dict[str, Gain]:
+    """Return the gain of the ranker on each system."""
+    return {
+        row.system: Gain(
+            -row.difference,
+            -row.interval[1],
+            -row.interval[0],
+            (row.losses, row.wins, row.ties),
+            row.p_randomization,
+            row.holm_randomization < _MARKED_BELOW,
+        )
+        for row in comparison.rows
     }
-    scores = {"euclidean": -np.asarray(test.X).sum(axis=1, dtype=np.float64)}
-    scores |= {name: ranker.predict(test) for name, ranker in rankers.items()}
-    values = {name: evaluate(test, column, MEASURES) for name, column in scores.items()}
-    return Outcome(test, scores, values, rankers, len(train))
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query before and after: ids of its first documents, and why the order changed.
+
+    Args:
+        query: Id of the query.
+        before: The first documents by the best retriever.
+        after: The first documents by the ranker.
+        grades: The grade of each document.
+        change: NDCG@10 by the best retriever and by the ranker.
+        above: The document that came up, and the one it is now above.
+        reasons: What each feature adds to the difference of their scores.
+    """
+
+    query: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    grades: Mapping[str, float]
+    change: tuple[float, float]
+    above: tuple[str, str]
+    reasons: Mapping[str, float]
+
+
+def examples(outcome: Outcome) -> tuple[list[Example], Example]:
+    """Return the query of each package that gained most, and the one that lost most."""
+    test = outcome.collection.test
+    gain = outcome.values[LEARNED][MEASURE] - outcome.values[outcome.best_retriever][MEASURE]
+    order = np.argsort(-np.nan_to_num(gain), kind="stable").tolist()
+    packages = [str(query).partition(".")[0] for query in test.query_ids.tolist()]
+    best = [next(at for at in order if packages[at] == package) for package in dict.fromkeys(packages)]
+    return [_example(outcome, at) for at in best], _example(outcome, order[-1])
+
+
+def _example(outcome: Outcome, at: int) -> Example:
+    one = outcome.collection.test[at]
+    rows = slice(*outcome.collection.test.offsets[at : at + 2].tolist())
+    documents = one.document_names.tolist()
+    before, after = (
+        np.argsort(-outcome.scores[name][rows], kind="stable") for name in (outcome.best_retriever, LEARNED)
+    )
+    # What came up is the better of the two at the first rank where the orders differ.
+    ranks = [rank for rank in range(len(documents)) if before[rank] != after[rank]]
+    up, down = (after[ranks[0]], before[ranks[0]]) if ranks else (after[0], after[1])
+    parts = outcome.ranker.explain(one)
+    return Example(
+        query=str(one.query_ids[0]),
+        before=tuple(documents[row] for row in before[:SHOWN]),
+        after=tuple(documents[row] for row in after[:SHOWN]),
+        grades=dict(zip(documents, one.grades.tolist(), strict=True)),
+        change=tuple(float(outcome.values[name][MEASURE][at]) for name in (outcome.best_retriever, LEARNED)),  # type: ignore[arg-type]
+        above=(documents[up], documents[down]),
+        reasons=dict(zip(one.feature_names or (), (parts[up] - parts[down]).tolist(), strict=True)),
+    )
 
 
 def certificate(ranker: Ranker) -> str:
     """Say in a line how far from the optimum the weights can be."""
     share = ranker.gap_ / ranker.objective_
     return (
-        f"{ranker.model_.method.preset or ranker.measure_}: objective {ranker.objective_:.4f}, at most "
-        f"{100 * share:.3f} % above the optimum, after {ranker.solution_.passes:.0f} passes over the data"
+        f"C = {ranker.C:g} by cross-validation on the training queries. The objective, {ranker.objective_:.4g}, is at "
+        f"most {100 * share:.2g} % above the optimum."
     )
 
 
 def summary(outcome: Outcome) -> str:
     """Describe the outcome as text."""
-    lines = [f"Image search on digits: {outcome.n_train} training queries, {len(outcome.test)} test queries", ""]
-    rows = [[name, *(f"{one.mean[measure]:.4f}" for measure in MEASURES)] for name, one in outcome.values.items()]
-    lines.append(table([["ranker", *MEASURES], *rows], right=range(1, len(MEASURES) + 1)))
-    lines += ["", "Average precision, paired by query:", ""]
-    lines.append(str(compare(outcome.values, measure="ap", baseline="euclidean")))
-    lines += ["", "Certificates:", *(f"  {certificate(ranker)}" for ranker in outcome.rankers.values())]
+    collection, gained = outcome.collection, gains(outcome.comparison)
+    header = ["system", "NDCG@10", "95% interval", f"{LEARNED} − system", "95% interval", "W/L/T", "p "]
+    rows = [
+        [one.system, f"{one.mean:.4f}", f"[{one.low:.4f}, {one.high:.4f}]", *_gain_cells(gained.get(one.system))]
+        for one in sorted(outcome.means, key=lambda one: one.mean)
+    ]
+    lines = [
+        "Search in the documentation of NumPy, SciPy and scikit-learn by description",
+        f"{len(collection.summaries):,} documents, {len(collection.train):,} training queries, "
+        f"{len(collection.test):,} test queries",
+        "",
+        table([header, *rows], right=range(1, len(header))),
+        f"* Holm-adjusted p < {_MARKED_BELOW:g} over {len(gained)} comparisons (randomization test)",
+        "",
+        "Weights of the standardized scores: "
+        + ", ".join(f"{name} {weight:+.3f}" for name, weight in weights(outcome.ranker).items()),
+        certificate(outcome.ranker),
+    ]
     return "\n".join(lines)
+
+
+def _gain_cells(gain: Gain | None) -> list[str]:
+    if gain is None:
+        return ["", "", "", ""]
+    p = ("<0.0001" if gain.p < 0.0001 else f"{gain.p:.4f}") + ("*" if gain.significant else " ")
+    return [f"{gain.difference:+.4f}", f"[{gain.low:+.4f}, {gain.high:+.4f}]", "/".join(map(str, gain.record)), p]
+
+
+def weights(ranker: Ranker) -> dict[str, float]:
+    """Return the weight of each feature, the largest first."""
+    named = dict(zip(ranker.model_.names, ranker.coef_.tolist(), strict=True))
+    return dict(sorted(named.items(), key=lambda one: -abs(one[1])))
 
 
 def record(outcome: Outcome) -> dict[str, Any]:
     """Describe the outcome as plain values."""
-    return {
-        "queries": {"train": outcome.n_train, "test": len(outcome.test)},
-        "mean": {name: dict(result.mean) for name, result in outcome.values.items()},
-        "comparison": compare(outcome.values, measure="ap", baseline="euclidean").to_dicts(),
-        "gap": {name: ranker.gap_ for name, ranker in outcome.rankers.items()},
-        "objective": {name: ranker.objective_ for name, ranker in outcome.rankers.items()},
+    ranker, collection = outcome.ranker, outcome.collection
+    described = {
+        "documents": len(collection.summaries),
+        "queries": {"train": len(collection.train), "test": len(collection.test)},
+        "measure": MEASURE,
+        "mean": {one.system: one.mean for one in outcome.means},
+        "interval": {one.system: [one.low, one.high] for one in outcome.means},
+        "comparison": outcome.comparison.to_dicts(),
+        "weights": weights(ranker),
+        "C": ranker.C,
+        "objective": ranker.objective_,
+        "gap": ranker.gap_,
     }
-
-
-def render(outcome: Outcome) -> str:
-    """Make one page of everything, which needs nothing from the network."""
-    ranker = outcome.rankers["svmmap"]
-    header = "".join(f"<th>{measure}</th>" for measure in MEASURES)
-    rows = "".join(
-        f"<tr><td>{name}</td>" + "".join(f"<td>{result.mean[measure]:.4f}</td>" for measure in MEASURES) + "</tr>"
-        for name, result in outcome.values.items()
-    )
-    comparison = str(compare(outcome.values, measure="ap", baseline="euclidean"))
-    return _PAGE.format(
-        n_documents=int(outcome.test.lengths[0]),
-        n_features=outcome.test.n_features,
-        n_train=outcome.n_train,
-        n_test=len(outcome.test),
-        table=f"<table><tr><th>ranker</th>{header}</tr>{rows}</table>",
-        comparison=html.escape(comparison),
-        certificate=html.escape(certificate(ranker)),
-        convergence=_picture(_convergence(ranker), "gap against passes"),
-        weights=_picture(_weights(outcome.rankers), "learned weight of each pixel"),
-        shown=SHOWN,
-        examples=_picture(_examples(outcome), "first documents before and after"),
-    )
-
-
-def _figure(width: float, height: float) -> Any:
-    from marginrank.plots import new_figure  # noqa: PLC0415
-
-    return new_figure(width, height)
-
-
-def _picture(figure: Any, text: str) -> str:
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=110)
-    return f'<img alt="{text}" src="data:image/png;base64,{base64.b64encode(data.getvalue()).decode()}">'
-
-
-def _convergence(ranker: Ranker) -> Any:
-    from marginrank.plots import plot_convergence  # noqa: PLC0415
-
-    return plot_convergence(ranker.solution_)
-
-
-def _weights(rankers: dict[str, Ranker]) -> Any:
-    figure = _figure(3.2 * len(rankers), 3.4)
-    for axes, (name, ranker) in zip(figure.subplots(1, len(rankers)), rankers.items(), strict=True):
-        reach = np.abs(ranker.coef_).max()
-        axes.imshow(ranker.coef_.reshape(8, 8), cmap="RdBu", vmin=-reach, vmax=reach)
-        axes.set(title=name, xticks=[], yticks=[])
-    return figure
-
-
-def _examples(outcome: Outcome, n_examples: int = 4) -> Any:
-    """The queries that gained most, each with its first documents by both rankers."""
-    images, labels = digit_images()
-    gain = outcome.values["svmmap"]["ap"] - outcome.values["euclidean"]["ap"]
-    best = np.argsort(-np.nan_to_num(gain), kind="stable")[:n_examples]
-    figure = _figure(9.0, 1.7 * n_examples)
-    grid = figure.subplots(2 * n_examples, SHOWN + 1)
-    for number, query in enumerate(best.tolist()):
-        one = outcome.test[query]
-        asked, names = int(one.query_ids[0]), np.asarray(one.document_ids)
-        rows = slice(int(outcome.test.offsets[query]), int(outcome.test.offsets[query + 1]))
-        _draw(grid[2 * number, 0], images[asked], "black")
-        grid[2 * number + 1, 0].axis("off")
-        for line, name in enumerate(("euclidean", "svmmap")):
-            scores = outcome.scores[name][rows]
-            for place, document in enumerate(np.argsort(-scores, kind="stable")[:SHOWN].tolist()):
-                image = int(names[document])
-                colour = "tab:green" if labels[image] == labels[asked] else "tab:red"
-                _draw(grid[2 * number + line, place + 1], images[image], colour)
-    return figure
-
-
-def _draw(axes: Any, image: FloatArray, colour: str) -> None:
-    axes.imshow(image.reshape(8, 8), cmap="gray_r")
-    axes.set(xticks=[], yticks=[])
-    for side in axes.spines.values():
-        side.set(color=colour, linewidth=2.5)
+    return dict(plain(described))
