@@ -70,6 +70,7 @@ def test_the_text_is_a_table_with_differences_and_significance(run, folder, smal
     assert re.search(r"\+0\.\d{4}  \[\+0\.\d{4}, \+0\.\d{4}\] +\d+/\d+/\d+  0\.0001\*$", rows["bm25_name"])
     assert "% above the optimum" in done.out
     assert done.out.endswith("wrote demo.html\n")
+    assert [line.split()[0] for line in done.err.splitlines()] == ["searching", "training"]
     assert (folder / "demo.html").exists()
 
 
@@ -77,7 +78,8 @@ def test_an_existing_page_is_kept_unless_forced(run, fails, folder, small):
     (folder / "demo.html").write_text("mine")
     assert "exists" in fails("demo", code=1)
     assert (folder / "demo.html").read_text() == "mine"
-    assert run("demo", "--force").code == 0
+    done = run("demo", "--force", "--quiet")
+    assert (done.code, done.err) == (0, "")
     assert (folder / "demo.html").read_text() != "mine"
 
 

@@ -9,6 +9,7 @@ import typer
 
 from marginrank.cli.files import Force, check_outputs, whole
 from marginrank.cli.output import Output
+from marginrank.cli.streams import note
 from marginrank.words import printable
 
 EXAMPLES: Final = ("marginrank demo --page search.html",)
@@ -29,7 +30,7 @@ def command(
     from marginrank.reporting.demo_page import render  # noqa: PLC0415
 
     check_outputs([page], force=force)
-    outcome = learn()
+    outcome = learn(None if output.quiet else note)
     with whole(page, force=force) as place:
         place.write_text(render(outcome), encoding="utf-8")
     output.result({**record(outcome), "page": page}, f"{summary(outcome)}\n\nwrote {printable(str(page))}")

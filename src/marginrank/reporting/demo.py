@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,11 +54,18 @@ class Outcome:
     best_retriever: str
 
 
-def learn() -> Outcome:
-    """Build the collection, train, and evaluate everything on the test queries."""
+def learn(say: Callable[[str], None] | None = None) -> Outcome:
+    """Build the collection, train, and evaluate everything on the test queries.
+
+    Args:
+        say: Called with what is done next.
+    """
+    say = say or (lambda _: None)
+    say("searching the docstrings of NumPy, SciPy and scikit-learn ...")
     collection = pydocs()
     train, test = collection.train, collection.test
     names = test.feature_names or ()
+    say(f"training on {len(train):,} queries, with C by cross-validation ...")
     ranker = tune(Ranker(MEASURE), train).ranker
     scores = {name: test.feature(name) for name in names}
     scores |= {name: rrf(_with_features(test, chosen or names)) for name, chosen in _FUSIONS.items()}
