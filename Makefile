@@ -13,7 +13,7 @@ BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
 
-.PHONY: help setup demo quick test fuzz properties pathological coverage oldest check lint docs bench reproduce lock audit clean
+.PHONY: help setup demo quick test fuzz properties pathological coverage oldest check lint docs bench reproduce kills lock audit clean
 
 help:
 	@echo "make demo      search NumPy, SciPy and scikit-learn with a learned ranker; writes out/demo.html"
@@ -78,6 +78,9 @@ COUNT ?= 1000000
 
 fuzz: $(TESTS)
 	$(BIN)/python -m tests.fuzz $(COUNT)
+
+kills: $(TESTS)
+	$(BIN)/python -m tests.fuzz.kills 1000
 
 properties: $(TESTS)
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests
