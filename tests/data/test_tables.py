@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -385,3 +386,24 @@ def test_a_cut_table_is_refused(tmp_path: Path, suffix: str) -> None:
         with pytest.raises(DataError) as refused:
             read_table(path)
         assert refused.value.path == str(path)
+
+
+def test_ids_that_differ_after_a_nul_stay_apart(tmp_path: Path) -> None:
+    q = Queries.from_arrays(
+        [[1.0], [2.0]], [0, 1], qid=np.array(["a\0b", "a\0c"]), document_ids=np.array(["x\0y", "x\0z"])
+    )
+    write_parquet(tmp_path / "q.parquet", q)
+    again = read_table(tmp_path / "q.parquet")
+    assert again.query_ids.tolist() == ["a\0b", "a\0c"]
+    assert again.document_ids is not None
+    assert again.document_ids.tolist() == ["x\0y", "x\0z"]
+
+
+def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/q\xff.parquet"))
+    try:
+        path.touch()
+    except OSError as error:
+        pytest.skip(f"this file system takes no such name: {error}")
+    write_parquet(path, Queries.from_arrays([[1.0]], [0], qid=["a"]))
+    assert read_table(path).n_documents == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from marginrank.atomic import atomic_path
 from marginrank.data.files import Paths, line_blocks, list_paths
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format, all_formats
@@ -88,7 +89,8 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
     files = list_paths(source)
     with streams_kept():
         queries = _read_for(written, files, path, options)
-    written.write(path, queries)
+    with atomic_path(path) as place:
+        written.write(place, queries)
     return queries
 
 

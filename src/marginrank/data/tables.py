@@ -255,10 +255,14 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
         raise DataError(f"feature name {repeated[0]!r} stands more than once; give each column a name of its own")
     columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
     try:
-        table = pa.table({name: pa.array(column) for name, column in columns.items()})
+        # Arrow takes fixed-width text of NumPy to end at a NUL.
+        listed = {name: column.tolist() if column.dtype.kind == "U" else column for name, column in columns.items()}
+        table = pa.table({name: pa.array(column) for name, column in listed.items()})
     except UnicodeError:
         raise DataError("an id is not UTF-8, and a Parquet table holds nothing else; re-encode the source") from None
-    parquet.write_table(table, path)
+    # Given a path, Arrow refuses those that are not UTF-8.
+    with Path(path).open("wb") as file:
+        parquet.write_table(table, file)
 
 
 FORMATS = (
