@@ -20,6 +20,7 @@ def test_the_repr_is_the_spelling(spelling):
     [
         ("ndcg@10( gain = linear , discount=letor )", "ndcg@10(gain=linear,discount=letor)"),
         ("ndcg(k=10)", "ndcg@10"),
+        ("ndcg@1000", "ndcg@1000"),
         ("ap(rel=1)", "ap"),
         ("ap(rel=0.5)", "ap(rel=0.5)"),
         (" rbp(p=0.80) ", "rbp"),
@@ -58,6 +59,7 @@ def test_odd_spellings_are_understood(spelling, normal):
         ("ndcg(gain=quadratic)", "ndcg(gain=quadratic): gain is one of exp2, linear, binary"),
         ("ndcg(discount=none)", "discount is one of log2, letor"),
         ("rbp(p=1)", "rbp(p=1): p is above 0 and below 1"),
+        ("rbp(p=0)", "rbp(p=0): p is above 0 and below 1"),
         ("eru(halflife=1)", "the half-life is above 1"),
         ("err(max_grade=0)", "max_grade is above 0"),
     ],

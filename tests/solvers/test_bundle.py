@@ -10,6 +10,7 @@ from marginrank.data import read_letor
 from marginrank.losses import PairwiseHinge, StructuredLoss
 from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
+from marginrank.solvers.problem import Function
 
 
 def small_problem(seed, measure, feature_map):
@@ -79,3 +80,14 @@ def test_optima_of_the_original_programs(program, shared_data):
     assert found.converged
     assert low <= found.dual
     assert found.primal <= high
+
+
+def test_a_path_begins_where_it_is_told_to():
+    """One step from the start, which is not the step from 0."""
+    problem = Function(lambda theta: (abs(theta[0] - 3.0), np.array([np.sign(theta[0] - 3.0)])), 1)
+    start = np.array([2.5])
+    (path,) = Bundle(max_iter=1).path(problem, [10.0], start)
+    alone = Bundle(max_iter=1).minimize(problem, 10.0, start)
+    assert path.theta.tolist() == alone.theta.tolist()
+    # ½·2.5² + 10·½, against 10·3 at 0.
+    assert path.primal <= 3.125 + 5.0
