@@ -23,9 +23,8 @@ X = y[:, None] + rng.normal(0, [1.0, 20.0, 3.0], (n, 3))
 
 # %%
 # Folds consist of whole queries, so the query ids are the groups of the splitter.
-ranker = Ranker("svmmap").set_fit_request(qid=True).set_score_request(qid=True)
 search = GridSearchCV(
-    make_pipeline(StandardScaler(), ranker),
+    make_pipeline(StandardScaler(), Ranker("svmmap")),
     {"ranker__C": [0.1, 1.0, 10.0]},
     cv=GroupKFold(3),
 )

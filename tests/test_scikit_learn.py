@@ -5,14 +5,20 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginrank import Queries, Ranker, evaluate
+from marginrank import DataError, Queries, Ranker, evaluate, load
+from marginrank.errors import SplitQueriesWarning
+from marginrank.evaluation import measure_scorer
 from marginrank.losses import StructuredLoss
 from marginrank.methods import Tight
 from marginrank.methods.baselines.perceptron import PRank
@@ -124,10 +130,6 @@ def routing():
         yield
 
 
-def by_qid(estimator):
-    return estimator.set_fit_request(qid=True).set_score_request(qid=True)
-
-
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize(
     ("ranker", "grid"),
@@ -142,7 +144,7 @@ def by_qid(estimator):
 def test_grid_searches_reach_parameters_of_parts(ranker, grid):
     X, y, qid = judged()
     folds = GroupKFold(3)
-    search = GridSearchCV(by_qid(ranker), grid, cv=folds, error_score="raise")
+    search = GridSearchCV(ranker, grid, cv=folds, error_score="raise")
     search.fit(X, y, qid=qid, groups=qid)
     means = search.cv_results_["mean_test_score"]
     assert len(means) == np.prod([len(values) for values in grid.values()])
@@ -166,7 +168,7 @@ def test_grid_searches_reach_parameters_of_parts(ranker, grid):
 def test_pipelines_and_cross_validation_route_the_queries():
     X, y, qid = judged()
     scaler = QueryMinMax().set_fit_request(qid=True).set_transform_request(qid=True)
-    piped = make_pipeline(scaler, by_qid(Ranker("svmmap", scaling=None)))
+    piped = make_pipeline(scaler, Ranker("svmmap", scaling=None))
     scores = cross_val_score(piped, X, y, cv=GroupKFold(3), params={"qid": qid, "groups": qid}, error_score="raise")
     assert scores.shape == (3,)
     assert scores.min() > 0.5
@@ -175,7 +177,7 @@ def test_pipelines_and_cross_validation_route_the_queries():
     assert piped[-1].coef_ == pytest.approx(inside.coef_)
     assert piped.score(X, y, qid=qid) == pytest.approx(inside.score(X, y, qid=qid))
     search = GridSearchCV(
-        Pipeline([("scale", scaler), ("rank", by_qid(Ranker("svmmap", scorer=Additive(bins=4))))]),
+        Pipeline([("scale", scaler), ("rank", Ranker("svmmap", scorer=Additive(bins=4)))]),
         {"rank__scorer__bins": [2, 8], "rank__C": [1.0]},
         cv=GroupKFold(3),
         error_score="raise",
@@ -191,10 +193,76 @@ def test_cross_validation_by_queries_is_what_it_is_by_hand():
     X, y, qid = judged()
     for ranker in (Ranker("svmauc"), Ranker("prank@3"), PRank(3)):
         scores = cross_val_score(
-            by_qid(ranker), X, y, cv=GroupKFold(4), params={"qid": qid, "groups": qid}, error_score="raise"
+            ranker, X, y, cv=GroupKFold(4), params={"qid": qid, "groups": qid}, error_score="raise"
         )
         expected = [
             clone(ranker).fit(X[a], y[a], qid=qid[a]).score(X[b], y[b], qid=qid[b])
             for a, b in GroupKFold(4).split(X, y, qid)
         ]
         assert scores == pytest.approx(expected)
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_measure_is_a_scoring_for_any_estimator():
+    X, y, qid = judged()
+    for estimator, takes_qid in ((Ranker("svmmap", scaling="query-minmax"), True), (LinearRegression(), False)):
+        piped = make_pipeline(StandardScaler(), estimator)
+        found = cross_val_score(
+            piped, X, y, cv=GroupKFold(3), scoring=measure_scorer("ndcg@3"), params={"qid": qid, "groups": qid}
+        )
+        expected = []
+        for a, b in GroupKFold(3).split(X, y, qid):
+            scaler = StandardScaler().fit(X[a])
+            own = clone(estimator).fit(scaler.transform(X[a]), y[a], **({"qid": qid[a]} if takes_qid else {}))
+            scores = own.predict(scaler.transform(X[b]), **({"qid": qid[b]} if takes_qid else {}))
+            expected.append(evaluate(y[b], scores, "ndcg@3", qid=qid[b]).mean["ndcg@3"])
+        assert found == pytest.approx(expected)
+
+
+def test_without_routing_the_error_says_what_to_switch_on():
+    X, y, qid = judged()
+    ranker = Ranker("svmmap").fit(X, y, qid=qid)
+    for call in (
+        lambda: make_pipeline(StandardScaler(), Ranker("svmmap")).fit(X, y),
+        lambda: ranker.score(X, y),
+        lambda: measure_scorer("ap")(ranker, X, y),
+    ):
+        with pytest.raises(DataError, match=r"sklearn.set_config\(enable_metadata_routing=True\)"):
+            call()
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_split_through_queries_is_named():
+    X, y, qid = judged()
+    with pytest.warns(SplitQueriesWarning, match="split by query, for example cv=GroupKFold"):
+        cross_val_score(Ranker("svmmap"), X, y, cv=KFold(3, shuffle=True, random_state=0), params={"qid": qid})
+    ranker = Ranker("svmmap").fit(X, y, qid=qid)
+    assert ranker.score(X, y, qid=qid) > 0.5  # the training data itself, without a warning of a split
+
+
+@pytest.mark.parametrize("scaling", ["auto", "standard", "query-minmax", None])
+def test_frames_are_taken_without_warnings(scaling, tmp_path):
+    X, y, qid = judged()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    ranker = Ranker("svmmap", scaling=scaling).fit(frame, y, qid=qid)
+    ranker.save(tmp_path / "m.safetensors")
+    expected = ranker.predict(frame, qid=qid)
+    for other in (frame, pl.from_pandas(frame)):
+        for own in (ranker, load(tmp_path / "m.safetensors")):
+            np.testing.assert_array_equal(own.predict(other, qid=qid), expected)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (list("bacd"), "those of training in another order"),
+        (list("abce"), "X has no column 'd'"),
+        (list("abcde"), "X has a column 'e' that training did not have"),
+    ],
+)
+def test_frames_with_other_columns_are_refused(columns, message):
+    X, y, qid = judged()
+    ranker = Ranker("svmmap").fit(pd.DataFrame(X, columns=list("abcd")), y, qid=qid)
+    other = pd.DataFrame(np.zeros((4, len(columns))), columns=columns)
+    with pytest.raises(DataError, match=message):
+        ranker.predict(other)

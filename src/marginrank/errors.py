@@ -46,6 +46,10 @@ class NothingRankedWarning(UserWarning):
     """A trained model gives all documents of a query the same score, on all training queries."""
 
 
+class SplitQueriesWarning(UserWarning):
+    """Queries are judged that were trained on with other documents: a split cut through them."""
+
+
 class TrainingDataWarning(UserWarning):
     """A system is evaluated on the queries it was trained on."""
 

@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from marginrank.components import check_C, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import Validation, as_queries, validation_parts
+from marginrank.data.inputs import Validation, as_queries, column_names, validation_parts
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError, NothingRankedWarning
+from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
+from marginrank.evaluation.scoring import ROUTING
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import learn_columns
@@ -59,6 +60,11 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     feature_names_in_: AnyArray
     #: Parameters that every estimator has.
     n_jobs: int | None
+
+    # With metadata routing, scikit-learn passes qid on without being asked by set_fit_request and the like.
+    __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
+    __metadata_request__score = {"qid": True}  # noqa: RUF012
 
     @abstractmethod
     def _train(
@@ -120,6 +126,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             held_out = as_queries(*validation_parts(validation), None, None, allow_nan=self._takes_nan)
             _check_same_features(queries, held_out)
         self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, start)[0]
+        self._trained_ids = None if qid is None else queries.query_ids
         warn_of_ties([self.model_], queries)
         return self
 
@@ -252,14 +259,30 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None:
             raise ValueError("measures do not weight documents; leave sample_weight out")
         check_is_fitted(self)
+        if not isinstance(X, Queries) and qid is None and group is None:
+            raise DataError(f"score needs the queries: give qid or group; {ROUTING}")
         queries = as_queries(X, y, qid, group, None, allow_nan=True)
         mix = parse_mix(self.measure_)
         scores = self.predict(X, qid=qid, group=group)
+        if qid is not None:
+            self._warn_of_split(queries)
         if not isinstance(X, Queries):
             scores = queries.from_source_rows(scores)
         means = evaluate(queries, scores, [str(m) for _, m in mix], n_jobs=self.n_jobs).mean
         total = sum(weight for weight, _ in mix)
         return float(sum(weight * means[str(measure)] for weight, measure in mix) / total)
+
+    def _warn_of_split(self, queries: Queries) -> None:
+        """Warn where a split of rows cut through queries, as `KFold` does: the scores would be too good."""
+        known = getattr(self, "_trained_ids", None)
+        both = 0 if known is None else int(np.isin(queries.query_ids, known).sum())
+        if both and fingerprint(queries) != self.model_.provenance.fingerprint:
+            warnings.warn(
+                f"{both:,} of {len(queries):,} queries were trained on with other documents, so the score is too good; "
+                "split by query, for example cv=GroupKFold() with groups=qid",
+                SplitQueriesWarning,
+                stacklevel=3,
+            )
 
     def shapes(self) -> list[Shape]:
         """Return the learned curve of each feature of an additive ranker."""
@@ -357,7 +380,9 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
         if qid is None and group is None:
-            raise DataError("training needs the queries: give qid, the query of each row, or group, the rows of each")
+            raise DataError(
+                f"training needs the queries: give qid, the query of each row, or group, the rows of each; {ROUTING}"
+            )
         features, grades = validate_data(
             self,
             X,
@@ -387,6 +412,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Queries | npt.ArrayLike) -> Queries | Features:
         if isinstance(X, Queries):
             return X
+        self._check_columns(X)
         return cast(
             "Features",
             validate_data(
@@ -399,6 +425,21 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
                 ensure_all_finite="allow-nan" if self.form_.takes_nan else True,
             ),
         )
+
+    def _check_columns(self, X: Any) -> None:
+        """Refuse a frame whose columns are not those of training, in their order."""
+        expected = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        found = column_names(X)
+        if found is None or not expected or found == expected:
+            return
+        if sorted(found) == sorted(expected):
+            raise DataError(
+                "the columns of X are those of training in another order; give X[list(ranker.feature_names_in_)]"
+            )
+        missing = [name for name in expected if name not in found]
+        extra = [name for name in found if name not in expected]
+        what = f"no column {missing[0]!r}" if missing else f"a column {extra[0]!r} that training did not have"
+        raise DataError(f"X has {what}; give X[list(ranker.feature_names_in_)]")
 
 
 def warn_of_ties(models: Sequence[Model], queries: Queries) -> None:

@@ -255,7 +255,7 @@ class Model:
         if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise ValueError("feature names are not a list of text")
         form, health = forms[described["form"]].from_arrays(arrays, n_features), described["health"]
-        scaler = None if described["scaling"] is None else _scaler(described["scaling"], n_features, names, arrays)
+        scaler = None if described["scaling"] is None else _scaler(described["scaling"], n_features, arrays)
         model = cls(
             form=form,
             solution=_solution(described, arrays),
@@ -338,13 +338,11 @@ def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> S
     return Solution(theta, C, primal, dual, risk, described["stopped"], steps)
 
 
-def _scaler(scaling: str, n_features: int, names: Any, arrays: Mapping[str, AnyArray]) -> FeatureTransformer:
+def _scaler(scaling: str, n_features: int, arrays: Mapping[str, AnyArray]) -> FeatureTransformer:
     if scaling not in SCALINGS:
         raise ValueError(f"unknown scaling {scaling!r}")
     scaler = SCALINGS[scaling]()
     scaler.n_features_in_ = n_features
-    if names is not None:
-        scaler.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
     for name in _learned(scaler):
         array = arrays[f"{_SCALER}{name}"]
         if array.shape != (n_features,) or array.dtype.kind != "f" or not np.isfinite(array).all():

@@ -35,7 +35,7 @@ def as_queries(
             qid=qid,
             group=group,
             query_weights=query_weights,
-            feature_names=_column_names(X),
+            feature_names=column_names(X),
             allow_nan=allow_nan,
         )
     if y is not None or qid is not None or group is not None:
@@ -46,7 +46,7 @@ def as_queries(
     return replace(X, query_weights=as_weights(query_weights, len(X)))
 
 
-def _column_names(X: Any) -> list[str] | None:
+def column_names(X: Any) -> list[str] | None:
     """Names of the columns of a frame; None where they are not text."""
     names = list(getattr(X, "columns", ()))
     return names if names and all(isinstance(name, str) for name in names) else None

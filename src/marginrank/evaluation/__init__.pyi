@@ -6,5 +6,6 @@ from .evaluating import evaluate as evaluate
 from .policies import POLICIES as POLICIES
 from .policies import Policy as Policy
 from .policies import parse_policy as parse_policy
+from .scoring import measure_scorer as measure_scorer
 from .systems import Predictor as Predictor
 from .systems import System as System

@@ -49,7 +49,11 @@ def scale(queries: Queries, scaling: str | None, *, matters: bool = True) -> Sca
     if name not in SCALINGS:
         raise ValueError(f"scaling is {scaling!r}; {suggest(str(scaling), {'auto': None, **SCALINGS})}, or None")
     scaler = SCALINGS[name]()
-    return Scaled(scaler.fit_transform(queries), name, scaler)
+    scaled = Scaled(scaler.fit_transform(queries), name, scaler)
+    # A model knows the names of its features, and gives its scaling plain arrays.
+    if hasattr(scaler, "feature_names_in_"):
+        del scaler.feature_names_in_
+    return scaled
 
 
 def _check_size(queries: Queries) -> None:
