@@ -160,6 +160,12 @@ def all_cases():
 
 def outcome(case):
     """Train, and return what came of it: ``fine``, ``refused``, ``warned``; or what went wrong, in a sentence."""
+    came = _outcome(case)
+    # Kernels are compiled when they are first used, so what is slow is tried again.
+    return _outcome(case) if came.startswith("took") else came
+
+
+def _outcome(case):
     X, y, qid = DATA[case.data](np.random.default_rng(7))
     ranker = Ranker(case.preset, C=case.C, scaling=case.scaling, time_limit=TIME_LIMIT, n_jobs=1)
     began = time.process_time()
