@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marginrank import DataError
 from marginrank.losses import CostLoss, Positional
 from marginrank.losses.assigned import takes_groups
 from marginrank.measures import parse_measure
@@ -58,3 +59,11 @@ def test_groups_go_with_profiles_that_end_at_zero_and_not_below():
 def test_a_missing_value_without_a_bin_scores_as_below_all_thresholds():
     (shape,) = Bins((np.array([1.0, 2.0]),), np.array([False])).shapes(np.array([0.5, 0.25]))
     assert shape.at(np.array([np.nan, 0.0, 1.5, 9.0])).tolist() == [0.0, 0.0, 0.5, 0.75]
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.zeros((2, 3)), np.zeros(3), np.diag([0.0, np.nan, 1.0]), np.full((3, 3), np.inf)]
+)
+def test_costs_are_square_and_finite(matrix):
+    with pytest.raises(DataError, match=r"the cost of query 0 has shape .*; give 3 × 3 finite numbers"):
+        CostLoss(lambda _: matrix).prepare([1, 0, 2])
