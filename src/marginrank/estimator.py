@@ -126,7 +126,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             held_out = as_queries(*validation_parts(validation), None, None, allow_nan=self._takes_nan)
             _check_same_features(queries, held_out)
         self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, start)[0]
-        self._trained_ids = None if qid is None else queries.query_ids
+        self._trained_queries = None if qid is None else _contents(queries)
         warn_of_ties([self.model_], queries)
         return self
 
@@ -274,11 +274,11 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_split(self, queries: Queries) -> None:
         """Warn where a split of rows cut through queries, as `KFold` does: the scores would be too good."""
-        known = getattr(self, "_trained_ids", None)
-        both = 0 if known is None else int(np.isin(queries.query_ids, known).sum())
-        if both and fingerprint(queries) != self.model_.provenance.fingerprint:
+        trained, judged = getattr(self, "_trained_queries", None) or {}, _contents(queries)
+        cut = sum(query in trained and trained[query] != content for query, content in judged.items())
+        if cut:
             warnings.warn(
-                f"{both:,} of {len(queries):,} queries were trained on with other documents, so the score is too good; "
+                f"{cut:,} of {len(queries):,} queries were trained on with other documents, so the score is too good; "
                 "split by query, for example cv=GroupKFold() with groups=qid",
                 SplitQueriesWarning,
                 stacklevel=3,
@@ -440,6 +440,12 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         extra = [name for name in found if name not in expected]
         what = f"no column {missing[0]!r}" if missing else f"a column {extra[0]!r} that training did not have"
         raise DataError(f"X has {what}; give X[list(ranker.feature_names_in_)]")
+
+
+def _contents(queries: Queries) -> dict[Any, int]:
+    """Return a digest of the documents of each query that does not depend on their order."""
+    sums = np.add.reduceat(np.append(queries.document_keys, np.uint64(0)), queries.offsets[:-1])
+    return dict(zip(queries.query_ids.tolist(), np.where(queries.lengths > 0, sums, 0).tolist(), strict=True))
 
 
 def warn_of_ties(models: Sequence[Model], queries: Queries) -> None:
