@@ -82,7 +82,7 @@ def title(name: str, cleaning: str) -> str:
 def binary(queries: Queries) -> Queries:
     """Scale features to [0, 1] within each query, and make grades binary: 1 and above is relevant, as in §4.1."""
     relevant = (queries.grades >= 1).astype(np.float64)
-    return cast("Queries", QueryMinMax().fit_transform(replace(queries, grades=relevant)))
+    return cast("Queries", QueryMinMax().fit_transform(replace(queries, judgements=relevant)))
 
 
 @cache
@@ -117,7 +117,7 @@ def documents(queries: Queries, keep: BoolArray) -> Queries:
     return replace(
         queries,
         X=queries.X[keep],
-        grades=queries.grades[keep],
+        judgements=queries.grades[keep],
         offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
         document_ids=None,
         rows=None,

@@ -162,11 +162,6 @@ def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]],
             {},
             "no column of query ids among 'y', 'a'; name it with qid= (recognised: qid, query_id, query, topic)",
         ),
-        (
-            {"qid": [1], "a": [1]},
-            {},
-            "no column of grades among 'qid', 'a'; name it with grade= (recognised: grade, label, relevance, rel, y)",
-        ),
         ({"qid": [1], "y": [1], "a": [1]}, {"qid": "q"}, "no column 'q'; the frame has 'qid', 'y', 'a'"),
         ({"qid": [1], "y": [1], "a": [1]}, {"grade": "g"}, "no column 'g'; the frame has 'qid', 'y', 'a'"),
         ({"qid": [1], "y": [1], "a": [1]}, {"features": ["b"]}, "no column 'b'; the frame has 'qid', 'y', 'a'"),
@@ -179,7 +174,7 @@ def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]],
         ),
         ({"qid": [1], "y": [1]}, {}, "no feature columns are left; name them with features="),
     ],
-    ids=["no qid", "no grade", "qid", "grade", "feature", "document", "group", "text", "no features"],
+    ids=["no qid", "qid", "grade", "feature", "document", "group", "text", "no features"],
 )
 def test_wrong_columns_are_named(
     frame: Callable[[dict[str, Any]], Any], columns: dict[str, Any], options: dict[str, Any], message: str

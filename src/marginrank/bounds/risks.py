@@ -112,7 +112,7 @@ def ap_loss(queries: Queries, w: FloatArray, rel: float = 1.0) -> FloatArray:
 
 def binary_grades(queries: Queries, rel: float = 1.0) -> Queries:
     """Return the queries with grade 1 for relevant documents and 0 for the others."""
-    return replace(queries, grades=(queries.grades >= rel).astype(np.float64))
+    return replace(queries, judgements=(queries.grades >= rel).astype(np.float64))
 
 
 def scores_of(queries: Queries, w: FloatArray) -> FloatArray:

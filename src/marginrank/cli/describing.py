@@ -37,7 +37,8 @@ def sizes_line(queries: Queries) -> str:
         count(queries.n_documents, "document"),
         count(queries.n_features, "feature"),
     ]
-    grades = f"grades {queries.grades.min():g} to {queries.grades.max():g}" if queries.n_documents else "no grades"
+    judged = queries.has_grades and queries.n_documents
+    grades = f"grades {queries.grades.min():g} to {queries.grades.max():g}" if judged else "no grades"
     return ", ".join([*sizes, grades])
 
 

@@ -160,7 +160,7 @@ def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
 
     if all(recognize(path) == "run" for path in sources):
         return gather(read_runs(sources))
-    return reading.read_queries(sources, missing=reading.missing or "nan")
+    return reading.read_queries(sources, missing=reading.missing or "nan", judged=False)
 
 
 def _contest(

@@ -77,7 +77,7 @@ def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
 def _data(path: Path, reading: Reading, fingerprint: bool) -> tuple[dict[str, Any], str]:
     from marginrank.data.queries import Queries  # noqa: PLC0415
 
-    found = reading.read([path], missing="nan")
+    found = reading.read([path], missing="nan", judged=False)
     if isinstance(found, Queries):
         return _queries(path, found, fingerprint)
     if fingerprint:
@@ -90,10 +90,11 @@ def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str,
 
     found = profile(queries)
     lengths, grades = found["list_lengths"], found["grades"]
-    missing = found["missing_values"]
+    missing, of_one_grade = found["missing_values"], found["queries_of_one_grade"]
+    single = "" if of_one_grade is None else f" ({of_one_grade:,} have a single grade)"
     entries = [
         ("data", str(path)),
-        ("queries", f"{found['queries']:,} ({found['queries_of_one_grade']:,} have a single grade)"),
+        ("queries", f"{found['queries']:,}{single}"),
         ("documents", f"{found['documents']:,} ({found['zero_documents']:,} have only zero features)"),
         ("per query", f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"),
         ("features", f"{found['features']:,} ({found['feature_type']})"),

@@ -30,7 +30,7 @@ EXAMPLES: Final = (
 
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `marginrank train`.")],
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features; grades are not needed.")],
     reading: Reading,
     output: Output,
     out: Annotated[
@@ -89,7 +89,7 @@ def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | No
 
 def _score(model: Path, data: list[Path], reading: Reading) -> tuple[Queries, FloatArray]:
     ranker = load_ranker(model)
-    queries = reading.read_queries(data)
+    queries = reading.read_queries(data, judged=False)
     try:
         return queries, ranker.predict(queries)
     except DataError as error:

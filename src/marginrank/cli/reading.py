@@ -93,21 +93,28 @@ class Reading:
         ),
     ] = field(default_factory=list)
 
-    def read(self, paths: Sequence[Path], *, missing: str | None = None) -> Queries | Qrels | Run:
-        """Read files of any format; ``missing`` is the default of ``--missing``."""
+    def read(self, paths: Sequence[Path], *, missing: str | None = None, judged: bool = True) -> Queries | Qrels | Run:
+        """Read files of any format; ``missing`` is the default of ``--missing``, ``judged`` asks for grades."""
         check_inputs(paths)
-        from marginrank.data.formats import read  # noqa: PLC0415
+        from marginrank.data.formats import read, recognize  # noqa: PLC0415
+        from marginrank.data.queries import Queries  # noqa: PLC0415
+        from marginrank.data.registry import all_formats  # noqa: PLC0415
 
-        return read(list(paths), **self.options_of(paths[0], missing))
+        content = read(list(paths), **self.options_of(paths[0], missing))
+        if judged and isinstance(content, Queries) and not content.has_grades:
+            named = "grade" in all_formats()[recognize(paths[0])].options
+            way_out = "; name their column with --grade" if named else ""
+            raise DataError(f"no grades in this data, and they are needed here{way_out}", path=paths[0])
+        return content
 
-    def read_queries(self, paths: Sequence[Path], missing: str | None = None) -> Queries:
-        """Read judged documents with features; ``missing`` is the default of ``--missing``."""
+    def read_queries(self, paths: Sequence[Path], missing: str | None = None, *, judged: bool = True) -> Queries:
+        """Read documents with features; ``missing`` is the default of ``--missing``, ``judged`` asks for grades."""
         from marginrank.data.queries import Queries  # noqa: PLC0415
 
-        found = self.read(paths, missing=missing)
+        found = self.read(paths, missing=missing, judged=judged)
         if isinstance(found, Queries):
             return found
-        raise DataError("no features in this file; give judged documents with features", path=paths[0])
+        raise DataError("no features in this file; give documents with features", path=paths[0])
 
     def options_of(self, path: Path, missing: str | None = None) -> dict[str, Any]:
         """Return the options for the reader of a file; refuse those that it does not have."""

@@ -63,6 +63,6 @@ def _found(path: Path, reading: Reading) -> str:
         queries = verify_binary(path)
         check_finite(queries.X, allow_nan=True)
         return f"{title}, {sizes_line(queries)}; checked header, structure, values and digests"
-    content = reading.read([path], missing="nan")
+    content = reading.read([path], missing="nan", judged=False)
     what = sizes_line(content) if isinstance(content, Queries) else f"{len(content):,} topics"
     return f"{title}, {what}; checked structure and values"

@@ -21,7 +21,8 @@ def fingerprint(queries: Queries, *, n_jobs: int | None = None) -> str:
 
     It depends on the bits of the numbers and not on how they lie in memory: a copy, a Fortran-ordered array, a
     memory-mapped one and CSR with wider indices have the digest of the original. float32 and float64, dense and CSR,
-    0.0 and -0.0, absent and stored zeros, no weights and weights of one all differ. Ids and names do not count.
+    0.0 and -0.0, absent and stored zeros, no grades and grades of
+    0, no weights and weights of one all differ. Ids and names do not count.
 
     Blocks of rows are hashed on ``n_jobs`` threads (all cores unless told), whose number changes nothing; of
     memory-mapped data only these blocks are in memory.
@@ -30,7 +31,7 @@ def fingerprint(queries: Queries, *, n_jobs: int | None = None) -> str:
     >>> queries = Queries.from_arrays([[0.3], [0.9]], [0, 1], group=[2])
     >>> fingerprint(queries) == fingerprint(replace(queries, query_ids=np.array(["a"])))
     True
-    >>> fingerprint(queries) == fingerprint(replace(queries, grades=np.array([0.0, 2.0])))
+    >>> fingerprint(queries) == fingerprint(replace(queries, judgements=np.array([0.0, 2.0])))
     False
     """
     total = hashlib.sha256()
@@ -52,7 +53,8 @@ def _counted_arrays(queries: Queries) -> dict[str, tuple[AnyArray, np.dtype[Any]
         counted["X.indptr"] = (X.indptr, whole)
     else:
         counted["X"] = (X, features)
-    counted["grades"] = (queries.grades, floats)
+    if queries.judgements is not None:
+        counted["grades"] = (queries.judgements, floats)
     counted["offsets"] = (queries.offsets, whole)
     if queries.query_weights is not None:
         counted["query_weights"] = (queries.query_weights, floats)

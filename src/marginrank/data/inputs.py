@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import Queries, as_weights, check_finite
+from marginrank.data.queries import NOT_JUDGED, Queries, as_weights, check_finite
 from marginrank.errors import DataError
 
 #: Validation queries: `Queries`, or (X, y, qid).
@@ -24,7 +24,7 @@ def as_queries(
     *,
     allow_nan: bool,
 ) -> Queries:
-    """Make queries of what was given, and refuse what contradicts itself."""
+    """Make judged queries of what was given, and refuse what contradicts itself."""
     if not isinstance(X, Queries):
         if y is None:
             raise DataError("y is missing; give one grade per row")
@@ -40,6 +40,8 @@ def as_queries(
         )
     if y is not None or qid is not None or group is not None:
         raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
+    if not X.has_grades:
+        raise DataError(NOT_JUDGED)
     check_finite(X.X, allow_nan)
     if query_weights is None:
         return X

@@ -77,7 +77,7 @@ def read_letor(
     ids, offsets, rows = _queries_of(text, regroup, group)
     columns: dict[str, Any] = {
         "X": text.features(sparse),
-        "grades": text.grades(),
+        "judgements": text.grades(),
         "document_ids": text.document_ids(),
     }
     if rows is not None:

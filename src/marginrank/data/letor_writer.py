@@ -27,6 +27,8 @@ def write_letor(path: str | Path, queries: Queries) -> None:
     are left out: the text has no place for them.
     """
     _check_names(queries)
+    if not queries.has_grades:
+        raise DataError("text has a grade on every line, and these queries have none; write .queries or .parquet")
     query_of_row = np.repeat(as_text(queries.query_ids), queries.lengths)
     with create_text(path) as file:
         for rows in _slices(queries.n_documents):

@@ -23,12 +23,17 @@ from marginrank.words import count
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
 
+#: Why queries without grades are refused.
+NOT_JUDGED = (
+    "these queries have no grades, and training and evaluation need them; give y, or name the column of a table with "
+    "grade="
+)
 _FEATURE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queries:
-    """Judged documents of many queries, flat, the documents of one query next to each other.
+    """Documents of many queries, flat, the documents of one query next to each other; judged or not.
 
     The documents of query ``q`` are the rows ``offsets[q]:offsets[q + 1]`` of every per-document array. This is the
     only row order there is: scores, rankings and fusions of a `Queries` go by it. `to_source_rows` brings one value
@@ -48,7 +53,8 @@ class Queries:
     """
 
     X: Features
-    grades: FloatArray
+    #: A grade for each document, None where nobody judged them; `grades` reads them.
+    judgements: FloatArray | None
     offsets: IntArray
     query_ids: AnyArray
     document_ids: AnyArray | None = None
@@ -66,7 +72,7 @@ class Queries:
     def from_arrays(
         cls,
         X: npt.ArrayLike | sp.sparray | sp.spmatrix,
-        y: npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
         *,
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
@@ -81,7 +87,7 @@ class Queries:
         Args:
             X: Features, one row per document; C-order float32 or float64 and CSR are kept without a copy,
                 everything else becomes float64.
-            y: Grades, finite and not negative, whole or real.
+            y: Grades, finite and not negative, whole or real; None for documents to rank, which nobody judged.
             qid: The query of each row, in any order. Queries come by first appearance, and the rows of a query keep
                 their order; ``rows`` says where each came from.
             group: Instead of ``qid``, the number of consecutive rows of each query, as in LightGBM.
@@ -92,13 +98,14 @@ class Queries:
             allow_nan: Keep NaN features as missing values instead of refusing them.
         """
         features = _as_features(X)
-        grades = as_grades(y)
         n = features.shape[0]
-        _expect_length("y", grades, n, "row of X", "rows of X")
+        grades = None if y is None else as_grades(y)
+        if grades is not None:
+            _expect_length("y", grades, n, "row of X", "rows of X")
         check_finite(features, allow_nan)
         ids, offsets, rows = group_rows(n, qid, group)
         columns: dict[str, AnyArray | None] = {
-            "grades": grades,
+            "judgements": grades,
             "document_ids": _as_labels("document_ids", document_ids, n),
             "document_groups": _as_labels("document_groups", document_groups, n),
         }
@@ -127,7 +134,27 @@ class Queries:
     @property
     def n_documents(self) -> int:
         """Count the documents of all queries."""
-        return len(self.grades)
+        return int(self.X.shape[0])
+
+    @property
+    def has_grades(self) -> bool:
+        """Whether the documents are judged."""
+        return self.judgements is not None
+
+    @property
+    def grades(self) -> FloatArray:
+        """The grade of each document.
+
+        Raises:
+            DataError: The documents are not judged.
+
+        >>> Queries.from_arrays([[0.3], [0.9]], group=[2]).grades
+        Traceback (most recent call last):
+        marginrank.errors.DataError: these queries have no grades, ...
+        """
+        if self.judgements is None:
+            raise DataError(NOT_JUDGED)
+        return self.judgements
 
     @property
     def n_features(self) -> int:
@@ -168,7 +195,9 @@ class Queries:
         return self.X.toarray()
 
     def __repr__(self) -> str:
-        grades = f", grades {self.grades.min():g}..{self.grades.max():g}" if self.n_documents else ""
+        grades = ", no grades"
+        if self.judgements is not None:
+            grades = f", grades {self.grades.min():g}..{self.grades.max():g}" if self.n_documents else ""
         sparse = ", sparse" if self.is_sparse else ""
         return (
             f"Queries({count(len(self), 'query', 'queries')}, {count(self.n_documents, 'document')}, "
@@ -210,7 +239,7 @@ class Queries:
     def _document_columns(self, documents: slice | IntArray) -> dict[str, Any]:
         columns = {
             "X": self.X,
-            "grades": self.grades,
+            "judgements": self.judgements,
             "document_ids": self.document_ids,
             "document_groups": self.document_groups,
             "keys": self.keys,
@@ -270,7 +299,7 @@ class Queries:
             weights = np.concatenate([np.ones(len(p)) if p.query_weights is None else p.query_weights for p in sets])
         return cls(
             X=_stack([part.X for part in sets]),
-            grades=np.concatenate([part.grades for part in sets]),
+            judgements=_stack_optional("grades", [part.judgements for part in sets]),
             offsets=offsets_from_sizes(np.concatenate([part.lengths for part in sets])),
             query_ids=ids,
             document_ids=_stack_optional("document_ids", [part.document_ids for part in sets]),

@@ -28,7 +28,8 @@ QUERY_SETS: Final = Family("marginrank-queries", "binary query set", "convert th
 _KIND: Final = "queries"
 _SPARSE_PARTS: Final = ("X.data", "X.indices", "X.indptr")
 _LABELS: Final = ("query_ids", "document_ids", "document_groups")
-_NUMBERS: Final = ("grades", "offsets", "query_weights")
+#: Arrays of the file, and what `Queries` call them.
+_NUMBERS: Final = {"grades": "judgements", "offsets": "offsets", "query_weights": "query_weights"}
 _LARGEST_CHARACTER: Final = 0x10FFFF
 
 
@@ -87,10 +88,10 @@ def _assemble(content: Content) -> Queries:
     if names is not None and not isinstance(names, list):
         raise TypeError("'feature_names' is not a list of names")
     X: Any = arrays.pop("X") if "X" in arrays else _sparse_from(arrays, n_features)
-    columns: dict[str, Any] = {name: arrays.pop(name, None) for name in _NUMBERS}
+    columns: dict[str, Any] = {attribute: arrays.pop(name, None) for name, attribute in _NUMBERS.items()}
     columns |= {name: _labels_from(arrays, name) for name in _LABELS}
     unknown = sorted(set(arrays) - set(_SPARSE_PARTS if sp.issparse(X) else ()))
-    missing = [name for name in ("grades", "offsets", "query_ids") if columns[name] is None]
+    missing = [name for name in ("offsets", "query_ids") if columns[name] is None]
     if unknown or missing:
         raise TypeError(f"unknown array {unknown[0]!r}" if unknown else f"no array {missing[0]!r}")
     queries = check_queries(Queries(X=X, feature_names=None if names is None else tuple(names), **columns))
@@ -104,7 +105,7 @@ def _assemble(content: Content) -> Queries:
 def _arrays_of(queries: Queries) -> dict[str, AnyArray]:
     X = queries.X
     features = dict(zip(_SPARSE_PARTS, (X.data, X.indices, X.indptr), strict=True)) if sp.issparse(X) else {"X": X}
-    numbers = {name: getattr(queries, name) for name in _NUMBERS}
+    numbers = {name: getattr(queries, attribute) for name, attribute in _NUMBERS.items()}
     arrays = features | {name: column for name, column in numbers.items() if column is not None}
     for name in _LABELS:
         labels = getattr(queries, name)
@@ -155,7 +156,7 @@ def _decoded(name: str, data: AnyArray, ends: AnyArray) -> AnyArray:
 
 
 def read_npz(path: str | Path, *, allow_nan: bool = False, max_memory: int | str | None = None) -> Queries:
-    """Read a NumPy archive with ``X``, ``y`` (or ``grades``) and ``qid`` (or ``group``).
+    """Read a NumPy archive with ``X``, ``qid`` (or ``group``) and, of judged documents, ``y`` (or ``grades``).
 
     Args:
         path: The archive.
@@ -184,14 +185,13 @@ def _read_archive(path: Path, budget: int) -> dict[str, AnyArray]:
 
 
 def _queries_from_archive(arrays: Mapping[str, AnyArray], allow_nan: bool) -> Queries:
-    for names in (("X", "X.data"), ("y", "grades"), ("qid", "group", "offsets")):
+    for names in (("X", "X.data"), ("qid", "group", "offsets")):
         if not any(name in arrays for name in names):
             raise DataError(f"no array {' or '.join(names)} among {', '.join(sorted(arrays)) or 'none'}")
     X: Any = arrays["X"] if "X" in arrays else _checked_sparse(arrays)
-    grades = arrays["grades"] if "grades" in arrays else arrays["y"]
     queries = Queries.from_arrays(
         X,
-        grades,
+        arrays.get("grades", arrays.get("y")),
         qid=arrays.get("qid"),
         group=None if "qid" in arrays else _group_of(arrays, X.shape[0] if X.ndim else 0),
         document_ids=arrays.get("document_ids"),

@@ -46,7 +46,8 @@ def from_frame(
     Args:
         frame: One row per document.
         qid: Column of the query ids; by default ``qid``, ``query_id``, ``query`` or ``topic``.
-        grade: Column of the grades; by default ``grade``, ``label``, ``relevance``, ``rel`` or ``y``.
+        grade: Column of the grades; by default ``grade``, ``label``, ``relevance``, ``rel`` or ``y`` if there is one.
+            Without grades, the documents can be ranked.
         document_id: Column of document names; by default ``document_id``, ``docid``, ``doc_id`` or ``docno`` if
             there is one.
         document_group: Column of group labels, for rankings that take each group at most once.
@@ -64,8 +65,8 @@ def from_frame(
         raise DataError("two columns have the same name; rename one") from None
     if not all(isinstance(name, str) for name in names):
         raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
-    query_column = _column(rows.columns, qid, QUERY_COLUMNS, "query ids", "qid")
-    grade_column = _column(rows.columns, grade, GRADE_COLUMNS, "grades", "grade")
+    query_column = _query_column(rows.columns, qid)
+    grade_column = grade or next((name for name in GRADE_COLUMNS if name in rows.columns), None)
     document_column = document_id or next((name for name in DOCUMENT_COLUMNS if name in rows.columns), None)
     taken = {query_column, grade_column, document_column, document_group}
     if isinstance(features, str):
@@ -74,7 +75,7 @@ def from_frame(
     _check_columns(rows, [*names, *(name for name in taken if name)], names)
     queries = Queries.from_arrays(
         _matrix(rows, names, asked or _common_dtype(rows, names), missing),
-        rows[grade_column].to_numpy(),
+        None if grade_column is None else rows[grade_column].to_numpy(),
         qid=_labels(rows[query_column], "query id"),
         document_ids=None if document_column is None else as_text(_labels(rows[document_column], "document id")),
         document_groups=None if document_group is None else _labels(rows[document_group], "document group"),
@@ -85,16 +86,14 @@ def from_frame(
     return queries
 
 
-def _column(columns: Sequence[str], given: str | None, usual: Sequence[str], what: str, argument: str) -> str:
-    if given is not None:
-        return given
-    for name in usual:
-        if name in columns:
-            return name
-    raise DataError(
-        f"no column of {what} among {', '.join(map(repr, columns[:8]))}; name it with {argument}= "
-        f"(recognised: {', '.join(usual)})"
-    )
+def _query_column(columns: Sequence[str], given: str | None) -> str:
+    name = given or next((name for name in QUERY_COLUMNS if name in columns), None)
+    if name is None:
+        raise DataError(
+            f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with qid= "
+            f"(recognised: {', '.join(QUERY_COLUMNS)})"
+        )
+    return name
 
 
 def _check_columns(rows: nw.DataFrame[Any], columns: Sequence[str], features: Sequence[str]) -> None:
@@ -229,7 +228,7 @@ def _read_batches(reader: Any, budget: int) -> Any:
 
 
 def write_parquet(path: str | Path, queries: Queries) -> None:
-    """Write queries as a Parquet table: ``qid``, ``grade``, ``document_id`` if known, one column per feature.
+    """Write queries as a Parquet table: ``qid``, ``grade`` and ``document_id`` if known, one column per feature.
 
     Weights and document groups are left out.
     """
@@ -240,10 +239,9 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
         raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[parquet]'") from None
     X = queries.dense()
     names = queries.feature_names or tuple(f"f{k + 1}" for k in range(queries.n_features))
-    columns: dict[str, Any] = {
-        "qid": np.repeat(queries.query_ids, queries.lengths),
-        "grade": queries.grades,
-    }
+    columns: dict[str, Any] = {"qid": np.repeat(queries.query_ids, queries.lengths)}
+    if queries.judgements is not None:
+        columns["grade"] = queries.judgements
     if queries.document_ids is not None:
         columns["document_id"] = as_text(queries.document_ids)
     if set(columns) & set(names):

@@ -40,10 +40,11 @@ def check_queries(queries: Queries, path: str | Path | None = None) -> Queries:
 
 
 def _check(queries: Queries) -> None:
-    n_documents, n_queries = len(queries.grades), len(queries.query_ids)
+    n_documents, n_queries = queries.X.shape[0] if queries.X.ndim else 0, len(queries.query_ids)
     _check_features(queries.X, n_documents)
-    _check_column("grades", queries.grades, n_documents)
-    _check_numbers("grades", queries.grades)
+    if queries.judgements is not None:
+        _check_column("grades", queries.judgements, n_documents)
+        _check_numbers("grades", queries.judgements)
     _check_column("query_ids", queries.query_ids, n_queries)
     if len(check_offsets(queries.offsets, n_documents)) != n_queries + 1:
         raise DataError(f"{len(queries.offsets)} offsets for {count(n_queries, 'query', 'queries')}; give one more")

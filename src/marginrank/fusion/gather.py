@@ -17,9 +17,9 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: bool = False) -> Queries:
     """Put the documents of all runs together, topic by topic, with the score that each run gave them.
 
-    A document that a run did not return has NaN there. Judgements give the grades; without them all grades are 0, which
-    will do for applying a fusion. Relevant documents that no run returned are in no row: measures of the table are over
-    the documents found, and `evaluate(qrels, run)` is what counts those missed.
+    A document that a run did not return has NaN there. Judgements give the grades; without them there are none,
+    which will do for applying a fusion. Relevant documents that no run returned are in no row: measures of the table
+    are over the documents found, and `evaluate(qrels, run)` is what counts those missed.
 
     >>> from marginrank.data.trec import Qrels, Run
     >>> bm25 = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "b"]), np.array([7.0, 5.0]))
@@ -59,7 +59,7 @@ def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: 
         X[np.searchsorted(rows, key), column] = scores
     return Queries.from_arrays(
         X[judged] if judged_only else X,
-        grades[judged] if judged_only else grades,
+        None if qrels is None else grades[judged] if judged_only else grades,
         qid=np.array(list(topics))[kept // len(documents)],
         document_ids=documents[kept % len(documents)],
         feature_names=runs,

@@ -128,7 +128,7 @@ def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
     return replace(
         queries,
         X=queries.X[keep],
-        grades=queries.grades[keep],
+        judgements=queries.grades[keep],
         offsets=np.r_[0, np.cumsum(keep)][queries.offsets],
         document_ids=None if documents is None else documents[keep],
         document_groups=None if groups is None else groups[keep],

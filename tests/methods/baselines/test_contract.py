@@ -208,14 +208,14 @@ def test_queries_of_weight_0_teach_nothing(judged):
     grades[:8] = 1.0
     for name in ("svmacc", "rankboost", "best-feature", "svm-multiclass"):
         with pytest.raises(DataError, match="nothing to learn"):
-            Ranker(name).fit(replace(queries, grades=grades))
+            Ranker(name).fit(replace(queries, judgements=grades))
 
 
 def test_grades_without_a_relevant_document_have_no_best_feature(judged):
     queries = judged()
     halves_warn = pytest.warns(FractionalGradesWarning, match=r"irrelevant: \d+ for ap;")
     with halves_warn, pytest.raises(DataError, match="no query has a value of ap"):
-        Ranker("best-feature").fit(replace(queries, grades=np.minimum(queries.grades, 1.0) / 2))
+        Ranker("best-feature").fit(replace(queries, judgements=np.minimum(queries.grades, 1.0) / 2))
 
 
 def test_a_gaussian_process_keeps_its_own_documents(judged):
@@ -229,7 +229,7 @@ def test_a_gaussian_process_keeps_its_own_documents(judged):
 def test_validation_without_relevant_documents_is_refused(judged):
     valid = judged(seed=1)
     with pytest.raises(DataError, match="no validation query"):
-        Ranker("rankboost@5").fit(judged(), validation=replace(valid, grades=np.zeros_like(valid.grades)))
+        Ranker("rankboost@5").fit(judged(), validation=replace(valid, judgements=np.zeros_like(valid.grades)))
 
 
 def test_trees_that_do_not_fit_together_are_refused():

@@ -188,7 +188,7 @@ def test_mcrank_scores_the_expected_grade(judged, grades):
 
     queries = in_canonical_order(judged())
     y = np.array(grades)[np.minimum(queries.grades.astype(int), len(grades) - 1)]
-    ranker = Ranker("mcrank@7", random_state=3).fit(replace(queries, grades=y.astype(float)))
+    ranker = Ranker("mcrank@7", random_state=3).fit(replace(queries, judgements=y.astype(float)))
     boost = GradientBoostingClassifier(
         init="zero", n_estimators=7, max_depth=None, max_leaf_nodes=10, random_state=3
     ).fit(queries.X, y)

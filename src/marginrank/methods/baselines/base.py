@@ -240,7 +240,7 @@ def in_canonical_order(queries: Queries) -> Queries:
     query = np.repeat(np.arange(len(queries)), queries.lengths)
     order = np.lexsort((queries.grades, queries.document_keys, rank[query]))
     offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
-    columns = ("X", "grades", "document_ids", "document_groups")
+    columns = ("X", "judgements", "document_ids", "document_groups")
     sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
     return replace(
         queries,
