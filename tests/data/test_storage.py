@@ -223,7 +223,7 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
     "infinite grade": ({"grades": [0, 1, INF, 1]}, "grades[2] is inf"),
     "negative grade": ({"grades": [0, -1.0, 0, 1]}, "grades[1] is -1"),
     "whole grades": ({"grades": [0, 1, 0, 1]}, "grades are int64, not float64"),
-    "too few grades": ({"grades": [1.0]}, "X has the shape (4, 3) for 1 document"),
+    "too few grades": ({"grades": [1.0]}, "grades have the shape (1,), not (4,)"),
     "grades in a table": ({"grades": np.zeros((4, 1))}, "grades have the shape (4, 1)"),
     "no grades": ({"grades": None}, "no array 'grades'"),
     "negative weight": ({"query_weights": [1, -2.0]}, "query_weights[1] is -2"),
@@ -247,7 +247,7 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
     "unknown array": ({"extra": [1.0]}, "unknown array 'extra'"),
     "no features": ({"X": None}, "X.data"),
     "whole features": ({"X": np.ones((4, 3), dtype=np.int64)}, "X holds int64"),
-    "too few rows": ({"X": np.ones((3, 3))}, "X has the shape (3, 3) for 4 documents"),
+    "too few rows": ({"X": np.ones((3, 3))}, "grades have the shape (4,), not (3,)"),
     "flat features": ({"X": np.ones(12)}, "X has the shape (12,)"),
     "other width": ({"header": {"features": 7}}, "3 features, but the header says 7"),
     "other count": ({"header": {"documents": 5}}, "4 documents, but the header says 5"),
@@ -412,7 +412,6 @@ def test_sparse_features_in_an_archive(tmp_path: Path) -> None:
 
 NPZ_REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no features": ({"y": [1], "qid": [1]}, "no array X or X.data among qid, y"),
-    "no grades": ({"X": [[1.0]], "qid": [1]}, "no array y or grades among X, qid"),
     "no queries": ({"X": [[1.0]], "y": [1]}, "no array qid or group or offsets among X, y"),
     "nothing": ({}, "no array X or X.data among none"),
     "wrong sizes": (

@@ -109,7 +109,7 @@ def test_without_judgements_all_topics_are_there_and_with_judged_only_no_unjudge
     one, two = run_of({"7": {"a": 3, "b": 2}, "9": {"c": 1}}), run_of({"9": {"d": 5}, "8": {"e": 4}})
     table = gather({"one": one, "two": two})
     assert table.query_ids.tolist() == ["7", "9", "8"]
-    assert not table.grades.any()
+    assert not table.has_grades
     assert np.isnan(table.select(["7"]).X[:, 1]).all()
     judged = qrels_of({"9": {"d": 1, "c": 0}, "7": {"x": 1}})
     only = gather({"one": one, "two": two}, judged, judged_only=True)

@@ -49,6 +49,7 @@ def write_binary(path: str | Path, queries: Queries, *, overwrite: bool = True) 
         "queries": len(queries),
         "documents": queries.n_documents,
         "features": queries.n_features,
+        "judged": queries.has_grades,
         "feature_names": None if queries.feature_names is None else list(queries.feature_names),
     }
     write_container(target, QUERY_SETS, _KIND, header, _arrays_of(queries), overwrite=overwrite)
@@ -92,6 +93,8 @@ def _assemble(content: Content) -> Queries:
     columns |= {name: _labels_from(arrays, name) for name in _LABELS}
     unknown = sorted(set(arrays) - set(_SPARSE_PARTS if sp.issparse(X) else ()))
     missing = [name for name in ("offsets", "query_ids") if columns[name] is None]
+    if header["judged"] and columns["judgements"] is None:
+        missing.append("grades")
     if unknown or missing:
         raise TypeError(f"unknown array {unknown[0]!r}" if unknown else f"no array {missing[0]!r}")
     queries = check_queries(Queries(X=X, feature_names=None if names is None else tuple(names), **columns))
