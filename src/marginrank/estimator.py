@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from marginrank.components import check_C, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import Validation, as_queries, column_names, validation_parts
-from marginrank.data.queries import Queries
+from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
@@ -33,6 +33,13 @@ from marginrank.typing import AnyArray, Features, FloatArray
 
 #: Differences of scores below this share of them are rounding errors.
 _ROUNDING: Final = 1e-15
+
+
+class _NanRule(TypedDict):
+    """What `as_queries` is told about missing values."""
+
+    allow_nan: bool
+    nan_advice: str
 
 
 class BaseRanker(BaseEstimator):  # type: ignore[misc]
@@ -84,6 +91,15 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         """Whether features may be missing."""
 
     @property
+    def _nan_advice(self) -> str:
+        """The way out where they may not."""
+        return f"fill it, as {type(self).__name__} takes no missing values"
+
+    @property
+    def _nan(self) -> _NanRule:
+        return {"allow_nan": self._takes_nan, "nan_advice": self._nan_advice}
+
+    @property
     def _path_of_C(self) -> bool:
         """Whether there is a C to choose."""
         return True
@@ -123,7 +139,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         queries = self._training_queries(X, y, qid, group, query_weights)
         held_out = None
         if validation is not None:
-            held_out = as_queries(*validation_parts(validation), None, None, allow_nan=self._takes_nan)
+            held_out = as_queries(*validation_parts(validation), None, None, **self._nan)
             _check_same_features(queries, held_out)
         self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, start)[0]
         self._trained_queries = None if qid is None else _contents(queries)
@@ -261,7 +277,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if not isinstance(X, Queries) and qid is None and group is None:
             raise DataError(f"score needs the queries: give qid or group; {ROUTING}")
-        queries = as_queries(X, y, qid, group, None, allow_nan=True)
+        queries = as_queries(X, y, qid, group, None, allow_nan=True, nan_advice="")
         mix = parse_mix(self.measure_)
         scores = self.predict(X, qid=qid, group=group)
         if qid is not None:
@@ -376,7 +392,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     ) -> Queries:
         if isinstance(X, Queries):
             learn_columns(self, X)
-            return as_queries(X, y, qid, group, query_weights, allow_nan=self._takes_nan)
+            return as_queries(X, y, qid, group, query_weights, **self._nan)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
         if qid is None and group is None:
@@ -390,10 +406,11 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             order="C",
-            ensure_all_finite="allow-nan" if self._takes_nan else True,
+            ensure_all_finite=False,
             ensure_min_samples=2,
             y_numeric=True,
         )
+        check_finite(features, self._takes_nan, self._nan_advice)
         return Queries.from_arrays(
             features,
             grades,
@@ -401,7 +418,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             group=group,
             query_weights=query_weights,
             feature_names=getattr(self, "feature_names_in_", None),
-            allow_nan=self._takes_nan,
+            allow_nan=True,
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -422,7 +439,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 order="C",
-                ensure_all_finite="allow-nan" if self.form_.takes_nan else True,
+                ensure_all_finite=False,
             ),
         )
 

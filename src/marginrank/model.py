@@ -181,12 +181,12 @@ class Model:
         return self.form.shapes(self.theta, self.names)
 
     def _scaled(self, X: Queries | Features, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Features:
-        features = X.X if isinstance(X, Queries) else X
         self._check(X)
+        features = self.form.before_scaling(X.X if isinstance(X, Queries) else X)
         if self.scaler is None:
             return features
         if isinstance(X, Queries):
-            scaled: Queries = self.scaler.transform(X)
+            scaled: Queries = self.scaler.transform(X.with_features(features, X.feature_names))
             return scaled.X
         if self.needs_queries and qid is None and group is None:
             raise DataError(f"scaling {self.scaling!r} goes by query; give qid or group")
@@ -204,7 +204,7 @@ class Model:
         names = X.feature_names if isinstance(X, Queries) else None
         if names is not None and self.feature_names is not None and names != self.feature_names:
             raise DataError("feature_names differ from those the model was trained on; rename or reorder them")
-        check_finite(features, self.form.takes_nan)
+        check_finite(features, self.form.takes_nan, self.form.nan_advice)
 
     def describe(self) -> dict[str, Any]:
         """Return everything but arrays as plain values: what a file holds, and what commands and reports show.
@@ -284,7 +284,7 @@ class Model:
         if learned_on.features != self.n_features:
             raise ValueError(f"{self.n_features} features, but it was trained on {learned_on.features}")
         if self.scaler is not None and hasattr(self.scaler, "scale_"):
-            check_scale(self.scaler.scale_, self.theta if isinstance(self.form, Weights) else None)
+            check_scale(self.scaler.scale_, self.theta[: self.n_features] if isinstance(self.form, Weights) else None)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to a file; see `marginrank.model_file` for the format."""

@@ -25,7 +25,7 @@ from marginrank.methods.training import Fit, Training
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Method as MethodRecord
 from marginrank.model import Model, reading
-from marginrank.scorers.base import PreparedScorer, Scorer, parse_scorer
+from marginrank.scorers.base import NAN_ADVICE, PreparedScorer, Scorer, parse_scorer
 from marginrank.solvers.base import Callback, Solver, parse_solver
 from marginrank.typing import FloatArray
 
@@ -182,7 +182,7 @@ class Ranker(BaseRanker):
         scorer = parse_scorer(self.scorer)
         if queries.is_sparse and not scorer.takes_sparse:
             raise DataError(f"the {scorer.name} scorer takes no sparse X; pass X.toarray()")
-        scaled = scale(queries, self.scaling, matters=scorer.scale_matters)
+        scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
         prepared = scorer.prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
         stopper = self._stopper(prepared, scaled, validation, callback)
         solver = self._solver(callback if stopper is None else stopper, time_limit)
@@ -307,6 +307,11 @@ class Ranker(BaseRanker):
         if method.baseline is not None:
             return self._baseline(method)._takes_nan
         return parse_scorer(self.scorer).takes_nan
+
+    @property
+    def _nan_advice(self) -> str:
+        method = self._method()
+        return NAN_ADVICE if method.baseline is None else self._baseline(method)._nan_advice
 
     @property
     def _path_of_C(self) -> bool:

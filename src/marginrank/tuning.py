@@ -197,11 +197,11 @@ def tune(
     if not values:
         raise ValueError("Cs is empty; give at least one C")
     settings = _settings(grid or {})
-    queries = as_queries(X, y, qid, group, None, allow_nan=ranker._takes_nan)
+    queries = as_queries(X, y, qid, group, None, **ranker._nan)
     judge = _Judge(criterion or ranker.criterion, parse_policy(policy))
     held_out = None
     if valid is not None:
-        held_out = as_queries(*validation_parts(valid), None, None, allow_nan=ranker._takes_nan)
+        held_out = as_queries(*validation_parts(valid), None, None, **ranker._nan)
     search = _Search(
         ranker,
         _folds(queries, 5 if folds is None else folds, random_state) if held_out is None else [(queries, held_out)],

@@ -208,11 +208,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "X a list": ({"X": [1.0, 2.0, 3.0], "group": [3]}, "X has 1 dimensions, not 2 (documents × features)"),
     "NaN feature": (
         {"X": [[0.0, 1.0], [0.0, np.nan], [0.0, 0.0]], "group": [3]},
-        "X[1, 1] is nan; fill it, or pass allow_nan=True to keep it as missing",
+        "X[1, 1] is NaN; fill it, or pass allow_nan=True to keep it as missing",
     ),
     "NaN feature in a row that moves": (
         {"X": [[0.0], [np.nan], [0.0]], "qid": [1, 2, 1]},
-        "X[1, 0] is nan; fill it, or pass allow_nan=True to keep it as missing",
+        "X[1, 0] is NaN; fill it, or pass allow_nan=True to keep it as missing",
     ),
     "infinite feature": ({"X": [[0.0], [0.0], [-np.inf]], "group": [3]}, "X[2, 0] is -inf; replace it"),
     "infinite feature among missing ones": (
@@ -221,11 +221,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "NaN in sparse features": (
         {"X": sp.csr_array([[0.0, 1.0], [0.0, np.nan], [0.0, 0.0]]), "group": [3]},
-        "X[1, 1] is nan; fill it, or pass allow_nan=True to keep it as missing",
+        "X[1, 1] is NaN; fill it, or pass allow_nan=True to keep it as missing",
     ),
     "NaN in sparse features of a row that moves": (
         {"X": sp.csr_array([[0.0, 1.0], [np.nan, 0.0], [0.0, 3.0]]), "qid": [1, 2, 1]},
-        "X[1, 0] is nan; fill it, or pass allow_nan=True to keep it as missing",
+        "X[1, 0] is NaN; fill it, or pass allow_nan=True to keep it as missing",
     ),
     "sizes that wrap around": (
         {"group": np.array([2**63, 2**63, 3, 0], dtype=np.uint64)},
@@ -301,7 +301,7 @@ def test_a_bad_feature_far_down_is_found() -> None:
     """The check goes in blocks; this one is beyond the first."""
     X = np.zeros((700_000, 2), dtype=np.float32)
     X[600_001, 1] = np.nan
-    with pytest.raises(DataError, match=r"^X\[600001, 1\] is nan"):
+    with pytest.raises(DataError, match=r"^X\[600001, 1\] is NaN"):
         Queries.from_arrays(X, np.zeros(len(X)), group=[len(X)])
 
 

@@ -164,8 +164,9 @@ def fit(
     method.check()
     choosing.check()
     watch.say("reading data")
-    queries = reading.read_queries(data)
-    valid = reading.read_queries(choosing.valid) if choosing.valid else None
+    missing = "nan" if method.takes_nan else None
+    queries = reading.read_queries(data, missing)
+    valid = reading.read_queries(choosing.valid, missing) if choosing.valid else None
     _check_alike(queries, valid, choosing.valid)
     from marginrank.ranker import Ranker  # noqa: PLC0415
 

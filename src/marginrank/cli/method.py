@@ -94,7 +94,7 @@ class Method:
     scorer: Annotated[
         str,
         typer.Option(
-            help="linear (weights) or additive (one curve per feature), with options such as 'additive(bins=64)'.",
+            help="linear or additive (a curve per feature), with options: 'additive(bins=64)', 'linear(missing=mean)'.",
             rich_help_panel=_SCORER,
         ),
     ] = "linear"
@@ -212,6 +212,13 @@ class Method:
             "n_jobs": self.n_jobs,
         }
         return {**self._trained(), **parameters}
+
+    @property
+    def takes_nan(self) -> bool:
+        """Whether missing values are left to the method."""
+        from marginrank.ranker import Ranker  # noqa: PLC0415
+
+        return Ranker(**self.parameters(None))._takes_nan
 
     @property
     def gap(self) -> float:

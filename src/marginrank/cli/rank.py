@@ -89,7 +89,7 @@ def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | No
 
 def _score(model: Path, data: list[Path], reading: Reading) -> tuple[Queries, FloatArray]:
     ranker = load_ranker(model)
-    queries = reading.read_queries(data, judged=False)
+    queries = reading.read_queries(data, "nan" if ranker.form_.takes_nan else None, judged=False)
     try:
         return queries, ranker.predict(queries)
     except DataError as error:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import NOT_JUDGED, Queries, as_weights, check_finite
+from marginrank.data.queries import NOT_JUDGED, Queries, as_features, as_weights, check_finite
 from marginrank.errors import DataError
 
 #: Validation queries: `Queries`, or (X, y, qid).
@@ -23,12 +23,14 @@ def as_queries(
     query_weights: npt.ArrayLike | None,
     *,
     allow_nan: bool,
+    nan_advice: str,
 ) -> Queries:
     """Make judged queries of what was given, and refuse what contradicts itself."""
     if not isinstance(X, Queries):
         if y is None:
             raise DataError("y is missing; give one grade per row")
-        features = X if hasattr(X, "tocsr") else np.asarray(X)
+        features = as_features(X if hasattr(X, "tocsr") else np.asarray(X))
+        check_finite(features, allow_nan, nan_advice)
         return Queries.from_arrays(
             features,
             y,
@@ -36,13 +38,13 @@ def as_queries(
             group=group,
             query_weights=query_weights,
             feature_names=column_names(X),
-            allow_nan=allow_nan,
+            allow_nan=True,
         )
     if y is not None or qid is not None or group is not None:
         raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
     if not X.has_grades:
         raise DataError(NOT_JUDGED)
-    check_finite(X.X, allow_nan)
+    check_finite(X.X, allow_nan, nan_advice)
     if query_weights is None:
         return X
     return replace(X, query_weights=as_weights(query_weights, len(X)))

@@ -28,6 +28,7 @@ NOT_JUDGED = (
     "these queries have no grades, and training and evaluation need them; give y, or name the column of a table with "
     "grade="
 )
+_KEEP_NAN = "fill it, or pass allow_nan=True to keep it as missing"
 _FEATURE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -97,7 +98,7 @@ class Queries:
             feature_names: A name for each column.
             allow_nan: Keep NaN features as missing values instead of refusing them.
         """
-        features = _as_features(X)
+        features = as_features(X)
         n = features.shape[0]
         grades = None if y is None else as_grades(y)
         if grades is not None:
@@ -394,7 +395,8 @@ def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return chosen
 
 
-def _as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
+def as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
+    """Make features of an array or a sparse matrix, without a copy where possible."""
     array: Any = X if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
@@ -463,8 +465,8 @@ def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str)
         raise DataError(f"{name}[{at}] is {array[at]:g}; {rule}")
 
 
-def check_finite(X: Features, allow_nan: bool) -> None:
-    """Refuse infinite features and, unless they are allowed, missing ones; name the first."""
+def check_finite(X: Features, allow_nan: bool, advice: str = _KEEP_NAN) -> None:
+    """Refuse infinite features and, unless they are allowed, missing ones; name the first and give advice."""
     values = X.data if sp.issparse(X) else X
     # A block at a time, so that checking a memory-mapped matrix needs no copy of it.
     step = max(1, (1 << 20) // max(1, values.shape[1] if values.ndim == 2 else 1))
@@ -477,8 +479,8 @@ def check_finite(X: Features, allow_nan: bool) -> None:
         at = np.argwhere(bad)[0]
         row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_place(X, start + at[0])
         value = block[tuple(at)]
-        way_out = "replace it" if np.isinf(value) else "fill it, or pass allow_nan=True to keep it as missing"
-        raise DataError(f"X[{row}, {column}] is {value:g}; {way_out}")
+        shown, way_out = (f"{value:g}", "replace it") if np.isinf(value) else ("NaN", advice)
+        raise DataError(f"X[{row}, {column}] is {shown}; {way_out}")
 
 
 def _stored_place(X: Any, at: int) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -11,10 +12,22 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scalings import SCALINGS, choose_scaling
+from marginrank.typing import Features
 from marginrank.words import suggest
 
+#: What happens to features before they are scaled.
+Before: TypeAlias = Callable[[Features], Features]
 #: Largest feature whose squares, summed up and times C, stay far from overflow.
 _LARGEST: Final = 1e60
+
+
+def _unchanged(X: Features) -> Features:
+    return X
+
+
+def _with(queries: Queries, before: Before) -> Queries:
+    X = before(queries.X)
+    return queries if X is queries.X else queries.with_features(X, queries.feature_names)
 
 
 @dataclass(frozen=True)
@@ -24,32 +37,36 @@ class Scaled:
     queries: Queries
     scaling: str | None
     scaler: FeatureTransformer | None
+    before: Before = _unchanged
 
     def apply(self, queries: Queries) -> Queries:
         """Bring other queries to the same scale."""
+        ready = _with(queries, self.before)
         if self.scaler is None:
-            return queries
-        scaled: Queries = self.scaler.transform(queries)
+            return ready
+        scaled: Queries = self.scaler.transform(ready)
         return scaled
 
 
-def scale(queries: Queries, scaling: str | None, *, matters: bool = True) -> Scaled:
+def scale(queries: Queries, scaling: str | None, *, matters: bool = True, before: Before = _unchanged) -> Scaled:
     """Learn a scaling by name and apply it.
 
     Args:
         queries: The training queries.
         scaling: ``auto``, one of `SCALINGS`, or None.
         matters: Whether the scale of features matters to what is trained; ``auto`` leaves them alone otherwise.
+        before: What happens to features before they are scaled.
     """
+    queries = _with(queries, before)
     name = (choose_scaling(queries, "linear") if matters else None) if scaling == "auto" else scaling
     if name is None:
         if matters:
             _check_size(queries)
-        return Scaled(queries, None, None)
+        return Scaled(queries, None, None, before)
     if name not in SCALINGS:
         raise ValueError(f"scaling is {scaling!r}; {suggest(str(scaling), {'auto': None, **SCALINGS})}, or None")
     scaler = SCALINGS[name]()
-    scaled = Scaled(scaler.fit_transform(queries), name, scaler)
+    scaled = Scaled(scaler.fit_transform(queries), name, scaler, before)
     # A model knows the names of its features, and gives its scaling plain arrays.
     if hasattr(scaler, "feature_names_in_"):
         del scaler.feature_names_in_

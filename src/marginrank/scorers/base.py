@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
 from marginrank.components import Component, parse_component
 from marginrank.data.queries import Queries
 from marginrank.scorers.forms import Form
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import Features, FloatArray, IntArray
+
+#: The way out where a scorer takes no missing values.
+NAN_ADVICE: Final = "fill it, or train with the scorer linear(missing=mean) or additive"
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,10 @@ class Scorer(Component, ABC):
     takes_sparse: ClassVar[bool] = False
     #: Whether scores change with the scale of the features, so that scaling them matters.
     scale_matters: ClassVar[bool] = True
+
+    def before_scaling(self, X: Features) -> Features:
+        """Return the features to scale."""
+        return X
 
     @abstractmethod
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedScorer:

@@ -24,6 +24,8 @@ class Form(ABC):
     kind: ClassVar[str]
     #: Whether features may be NaN.
     takes_nan: ClassVar[bool] = False
+    #: The way out where features may not.
+    nan_advice: ClassVar[str] = "fill it, as this model takes no missing values"
     #: What `sizes` counts.
     sized_by: ClassVar[str]
     registry: ClassVar[dict[str, type[Form]]] = {}
@@ -37,6 +39,10 @@ class Form(ABC):
     @abstractmethod
     def n_parameters(self) -> int:
         """Length of θ."""
+
+    def before_scaling(self, X: Features) -> Features:
+        """Return the features to scale."""
+        return X
 
     @abstractmethod
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:

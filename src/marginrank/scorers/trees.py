@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from marginrank.errors import DataError
 from marginrank.scorers.forms import Form, stored
 from marginrank.threads import for_each
-from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 
 #: Rows that are scored together.
 _ROWS: Final = 1 << 12
@@ -21,13 +21,17 @@ _MOST_FEATURES: Final = 1 << 20
 
 
 class Tree(NamedTuple):
-    """One tree, node after node, children after their parent: features are −1 at leaves, which have values."""
+    """One tree, node after node, children after their parent: features are −1 at leaves, which have values.
+
+    ``missing_left`` says where missing values go; None for trees that take none.
+    """
 
     feature: AnyArray
     threshold: AnyArray
     left: AnyArray
     right: AnyArray
     value: AnyArray
+    missing_left: AnyArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +57,7 @@ class Trees(Form):
         outputs: The output that each tree adds to.
         grades: The grade of each output; empty where the output is the score.
         single: Whether features are rounded to float32 before they are compared.
+        missing_left: Whether a missing value goes left at each node; empty where features may not be NaN.
     """
 
     kind: ClassVar[str] = "trees"
@@ -66,6 +71,7 @@ class Trees(Form):
     outputs: IntArray
     grades: FloatArray
     single: bool = False
+    missing_left: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     def __post_init__(self) -> None:
         # The kernel follows these numbers without looking.
@@ -79,6 +85,8 @@ class Trees(Form):
     def _fits(self) -> bool:
         n, numbers = len(self.feature), np.arange(len(self.feature))
         if {len(self.threshold), len(self.left), len(self.right)} != {n}:
+            return False
+        if len(self.missing_left) not in (0, n):
             return False
         inner = self.feature >= 0
         leaves, children = self.left[~inner], np.stack([self.left[inner], self.right[inner]])
@@ -101,15 +109,30 @@ class Trees(Form):
         roots = np.cumsum(sizes) - sizes
         feature, threshold, left, right, value = (
             np.concatenate([np.zeros(0), *(np.asarray(part, dtype=np.float64) for part in parts)])
-            for parts in zip(*trees, strict=True)
+            for parts in zip(*(tree[:5] for tree in trees), strict=True)
         )
         leaf, shift = feature < 0, np.repeat(roots, sizes)
         left = np.where(leaf, np.cumsum(leaf) - 1, left + shift).astype(np.int64)
         right = np.where(leaf, 0, right + shift).astype(np.int64)
         own = np.zeros(0) if grades is None else grades
         numbers = np.maximum(feature, -1).astype(np.int64)
-        form = cls(n_features, numbers, threshold, left, right, roots, np.array(outputs, dtype=np.int64), own)
+        form = cls(
+            n_features,
+            numbers,
+            threshold,
+            left,
+            right,
+            roots,
+            np.array(outputs, dtype=np.int64),
+            own,
+            missing_left=_missing_left(trees),
+        )
         return form, value[leaf]
+
+    @property
+    def takes_nan(self) -> bool:  # type: ignore[override]
+        """Whether features may be NaN."""
+        return len(self.missing_left) > 0
 
     @property
     def n_parameters(self) -> int:
@@ -125,6 +148,7 @@ class Trees(Form):
             threshold=self.threshold[:end],
             left=self.left[:end],
             right=self.right[:end],
+            missing_left=self.missing_left[:end],
             roots=self.roots[:n_trees],
             outputs=self.outputs[:n_trees],
         )
@@ -136,7 +160,7 @@ class Trees(Form):
         if sp.issparse(X):
             raise DataError("trees take no sparse X; pass X.toarray()")
         scores = np.empty(X.shape[0])
-        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.outputs
+        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.outputs, self.missing_left
 
         def work(start: int) -> None:
             rows = np.ascontiguousarray(X[start : start + _ROWS])
@@ -153,7 +177,7 @@ class Trees(Form):
 
     def arrays(self) -> dict[str, AnyArray]:
         """The nodes."""
-        names = ("feature", "threshold", "left", "right", "roots", "outputs", "grades")
+        names = ("feature", "threshold", "left", "right", "roots", "outputs", "grades", "missing_left")
         return {f"trees.{name}": getattr(self, name) for name in names} | {"trees.single": np.array(self.single)}
 
     @classmethod
@@ -164,7 +188,13 @@ class Trees(Form):
         )
         threshold, grades = (stored(arrays, f"trees.{name}", np.float64) for name in ("threshold", "grades"))
         single = bool(stored(arrays, "trees.single", np.bool_, ndim=0))
-        return cls(n_features, feature, threshold, left, right, roots, outputs, grades, single)
+        missing_left = stored(arrays, "trees.missing_left", np.bool_)
+        return cls(n_features, feature, threshold, left, right, roots, outputs, grades, single, missing_left)
+
+
+def _missing_left(trees: Sequence[Tree]) -> BoolArray:
+    parts = [np.asarray(tree.missing_left, dtype=np.bool_) for tree in trees if tree.missing_left is not None]
+    return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
 
 
 def _softmax(raw: FloatArray) -> FloatArray:

@@ -20,10 +20,10 @@ from marginrank.methods.training import NO_ORDER
 from marginrank.methods.weighting import Weighting, ordered_queries, weighted
 from marginrank.model import Method, Model
 from marginrank.scorers.additive import Additive
-from marginrank.scorers.base import Scorer, parse_scorer
+from marginrank.scorers.base import NAN_ADVICE, Scorer, parse_scorer
 from marginrank.scorers.bins import Bins
 from marginrank.scorers.forms import Form
-from marginrank.scorers.linear import Weights
+from marginrank.scorers.linear import Linear, Weights
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.typing import Features, FloatArray, IntArray
@@ -174,12 +174,16 @@ class Baseline(BaseRanker):
                 models.append(Model(kept.form, solution, **shared))  # type: ignore[arg-type]
         return models
 
+    def _before_scaling(self, X: Features) -> Features:
+        """Return the features to scale."""
+        return X
+
     def _scaled(self, queries: Queries) -> Scaled:
         if self.own_scaling is None:
-            return scale(queries, self.scaling, matters=self.scale_matters)
+            return scale(queries, self.scaling, matters=self.scale_matters, before=self._before_scaling)
         if self.scaling not in ("auto", None, self.own_scaling):
             raise ValueError(f"{type(self).__name__} has a scaling of its own, {self.own_scaling!r}; leave out scaling")
-        return scale(queries, self.own_scaling)
+        return scale(queries, self.own_scaling, before=self._before_scaling)
 
     def _stopper(
         self, scaled: Scaled, validation: Queries | None, callback: Callback | None
@@ -277,6 +281,13 @@ class LinearBaseline(Baseline):
     def _takes_nan(self) -> bool:
         return parse_scorer(self.scorer).takes_nan
 
+    @property
+    def _nan_advice(self) -> str:
+        return NAN_ADVICE
+
+    def _before_scaling(self, X: Features) -> Features:
+        return parse_scorer(self.scorer).before_scaling(X)
+
     def _scaled(self, queries: Queries) -> Scaled:
         if self.own_scaling is None and self.scaling == "auto" and not parse_scorer(self.scorer).scale_matters:
             return scale(queries, None, matters=False)
@@ -290,8 +301,12 @@ class LinearBaseline(Baseline):
             if bins is not None:
                 raise ValueError(f"{type(self).__name__} has thresholds of its own; leave out scorer='additive'")
             bins = scorer.learn(queries, self.n_jobs)
-        form = Weights(queries.n_features) if bins is None else bins
-        X = queries.X if bins is None else bins.columns(queries.X, self.n_jobs)
+        form: Form
+        if bins is None:
+            weights_form = scorer.learn(queries) if isinstance(scorer, Linear) else Weights(queries.n_features)
+            form, X = weights_form, weights_form.columns(queries.X)
+        else:
+            form, X = bins, bins.columns(queries.X, self.n_jobs)
         for weights, objective in self.weights(X, queries, setting):
             yield Stage(form, weights, objective)
 

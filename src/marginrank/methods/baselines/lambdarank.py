@@ -41,6 +41,10 @@ class LambdaRank(Baseline):
     leaves: int = 31
     shrinkage: float = 0.1
 
+    @property
+    def _takes_nan(self) -> bool:
+        return True
+
     def check(self, queries: Queries) -> None:
         """Refuse fewer rounds than one."""
         super().check(queries)
@@ -100,18 +104,22 @@ class LambdaRank(Baseline):
 def _tree(node: dict[str, Any]) -> Tree:
     """Write the nodes of a tree down one after the other, parents first.
 
-    >>> node = {"split_feature": 2, "threshold": 0.5, "left_child": {"leaf_value": 1}, "right_child": {"leaf_value": 3}}
+    Where LightGBM saw no missing value of a feature in training, it takes one for 0.
+
+    >>> node = {"split_feature": 2, "threshold": 0.5, "left_child": {"leaf_value": 1}, "right_child": {"leaf_value": 3},
+    ...     "missing_type": "NaN", "default_left": False}
     >>> [column.tolist() for column in _tree(node)]
-    [[2.0, -1.0, -1.0], [0.5, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0]]
+    [[2.0, -1.0, -1.0], [0.5, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0], [0.0, 0.0, 0.0]]
     """
     rows: list[list[float]] = []
 
     def add(node: dict[str, Any]) -> int:
         number = len(rows)
         if "leaf_value" in node:
-            rows.append([-1, 0.0, 0, 0, node["leaf_value"]])
+            rows.append([-1, 0.0, 0, 0, node["leaf_value"], 0])
             return number
-        rows.append([node["split_feature"], node["threshold"], 0, 0, 0.0])
+        missing_left = node["default_left"] if node["missing_type"] == "NaN" else node["threshold"] >= 0
+        rows.append([node["split_feature"], node["threshold"], 0, 0, 0.0, missing_left])
         rows[number][2:4] = add(node["left_child"]), add(node["right_child"])
         return number
 
