@@ -161,13 +161,33 @@ def test_explanations_sum_to_the_scores():
     ranker = Ranker("svmmap", scaling="query-minmax").fit(queries)
     parts = ranker.explain(queries)
     assert parts.shape == (160, 3)
-    assert parts.sum(axis=1) == pytest.approx(ranker.predict(queries))
-    low, high = queries.X[:8].min(axis=0), queries.X[:8].max(axis=0)
-    assert parts[:8] == pytest.approx((queries.X[:8] - low) / (high - low) * ranker.coef_)
-    sparse = Ranker("svmmap").fit(sp.csr_array(queries.X), queries.grades, group=[8] * 20)
-    assert sparse.explain(sp.csr_array(queries.X)).sum(axis=1) == pytest.approx(sparse.predict(sp.csr_array(queries.X)))
-    with pytest.raises(TypeError, match="the scores of a trees model are not a sum over features"):
-        Ranker("mcrank@2").fit(queries).explain(queries)
+    assert parts.sum(axis=1) == pytest.approx(over_the_mean(ranker.predict(queries), 8))
+    scaled = queries.X[:8] - queries.X[:8].min(axis=0)
+    scaled /= scaled.max(axis=0)
+    assert parts[:8] == pytest.approx((scaled - scaled.mean(axis=0)) * ranker.coef_)
+    assert ranker.explain(queries, reference=5)[:8] == pytest.approx((scaled - scaled[5]) * ranker.coef_)
+    X = sp.csr_array(queries.X)
+    sparse = Ranker("svmmap").fit(X, queries.grades, group=[8] * 20)
+    assert sparse.explain(X, group=[8] * 20).sum(axis=1) == pytest.approx(over_the_mean(sparse.predict(X), 8))
+    assert sparse.explain(X).sum(axis=1) == pytest.approx(over_the_mean(sparse.predict(X), 160))
+    with pytest.raises(TypeError, match="the scores of a kernel model are not made of features"):
+        Ranker("gp-regression").fit(queries).explain(queries)
+    with pytest.raises(DataError, match="there is no document 160 among 160 to compare with; numbers start at 0"):
+        ranker.explain(queries, reference=160)
+
+
+def over_the_mean(scores, size):
+    """Scores less the mean of their query, where all queries have as many documents."""
+    table = scores.reshape(-1, size)
+    return (table - table.mean(axis=1, keepdims=True)).ravel()
+
+
+def test_explanations_of_rows_in_any_order_are_by_query():
+    queries = judged()
+    ranker = Ranker("svmmap").fit(queries.X, queries.grades, group=[8] * 20)
+    order = np.random.default_rng(0).permutation(160)
+    mixed = ranker.explain(queries.X[order], qid=np.repeat(queries.query_ids, 8)[order])
+    assert mixed == pytest.approx(ranker.explain(queries.X, group=[8] * 20)[order])
 
 
 @pytest.mark.parametrize("curves", ["steps", "lines"])
@@ -175,7 +195,7 @@ def test_explanations_of_curves_sum_to_the_scores(curves):
     queries = judged(nan=True)
     ranker = Ranker("ranksvm-squared", scorer=Additive(bins=8, shape=curves)).fit(queries)
     parts = ranker.explain(queries)
-    assert parts.sum(axis=1) == pytest.approx(ranker.predict(queries), abs=1e-6)
+    assert parts.sum(axis=1) == pytest.approx(over_the_mean(ranker.predict(queries), 8), abs=1e-6)
     for number, shape in enumerate(ranker.shapes()):
         column = queries.X[:, number]
         if curves == "steps":
@@ -183,7 +203,8 @@ def test_explanations_of_curves_sum_to_the_scores(curves):
         else:
             value = np.interp(column, shape.knots, shape.values)
         missing = shape.values[0] if shape.missing is None else shape.missing
-        assert parts[:, number] == pytest.approx(np.where(np.isnan(column), missing, value), abs=1e-6)
+        curve = np.where(np.isnan(column), missing, value)
+        assert parts[:, number] == pytest.approx(over_the_mean(curve, 8), abs=1e-6)
 
 
 def test_other_columns_are_refused():

@@ -210,11 +210,20 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         return self.model_.score(self._features(X), qid=qid, group=group, n_jobs=self.n_jobs)
 
     def explain(
-        self, X: Queries | npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        reference: int | None = None,
     ) -> FloatArray:
-        """Return what each feature adds to the score of each document: documents × features, rows sum to the scores."""
+        """Return what each feature contributes to the score of each document: documents × features.
+
+        Each row sums to the score of its document less the mean score of the query or, with a ``reference``, less the
+        score of that row; see `marginrank.Model.explain`.
+        """
         check_is_fitted(self)
-        return self.model_.explain(self._features(X), qid=qid, group=group)
+        return self.model_.explain(self._features(X), qid=qid, group=group, reference=reference)
 
     def rank(
         self,

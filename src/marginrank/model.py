@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.grouping import group_rows
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError, NumericalError
 from marginrank.model_checks import (
@@ -28,7 +30,7 @@ from marginrank.scorers.forms import Form, all_forms
 from marginrank.scorers.linear import Weights
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import AnyArray, Features, FloatArray
-from marginrank.words import plain
+from marginrank.words import feature_labels, plain
 
 _SCALER: Final = "scaler."
 _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callback", "interrupted")
@@ -133,8 +135,8 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the features; x0, x1, ... where they had none."""
-        return self.feature_names or tuple(f"x{number}" for number in range(self.n_features))
+        """Names of the features; f1, f2, ... where they had none."""
+        return feature_labels(self.feature_names, self.n_features)
 
     @property
     def needs_queries(self) -> bool:
@@ -165,14 +167,41 @@ class Model:
         return scores
 
     def explain(
-        self, X: Queries | Features, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None
+        self,
+        X: Queries | Features,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        reference: int | None = None,
     ) -> FloatArray:
-        """Return what each feature adds to the score of each document: documents × features, rows sum to the scores.
+        """Return what each feature contributes to the score of each document: documents × features.
+
+        Only differences of scores inside a query mean anything, so contributions are relative to the mean score of the
+        documents of the query: each row sums to the score of its document less that mean. With a reference, each row
+        sums to the difference of two scores, and says why one document is ranked above the other.
+
+        For linear and additive models, the contribution of a feature is its part of the score, less the part in the
+        reference. For trees, it is the Shapley value; see `marginrank.scorers.trees.Trees.contributions`.
+
+        Args:
+            X: Queries, or features with one row per document.
+            qid: The query of each row; rows without queries are compared with all rows.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            reference: A row; all documents are compared with it instead of the mean.
 
         Raises:
-            TypeError: The scores are not a sum over features, as those of trees.
+            TypeError: The scores are not made of features, as those of a Gaussian process.
         """
-        return self.form.contributions(self.theta, self._scaled(X, qid, group))
+        features = self._scaled(X, qid, group)
+        n = features.shape[0]
+        if reference is not None:
+            if not 0 <= reference < n:
+                raise DataError(f"there is no document {reference} among {n} to compare with; numbers start at 0")
+            return self.form.contributions(self.theta, features, features[reference : reference + 1])
+        parts = np.empty((n, self.n_features))
+        for rows in _rows_of_queries(X, n, qid, group):
+            parts[rows] = self.form.contributions(self.theta, features[rows], features[rows])
+        return parts
 
     def shapes(self) -> list[Shape]:
         """Return the learned curve of each feature of an additive model."""
@@ -322,6 +351,20 @@ class reading:  # noqa: N801
         if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
             why = ascii(str(error))[1:-1]
             raise DataError(f"this model is incomplete or contradicts itself ({why}); save it again", path=self.path)
+
+
+def _rows_of_queries(
+    X: Queries | Features, n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+) -> list[Any]:
+    """Return the rows of each query, as slices or numbers; all rows together where queries are not given."""
+    if isinstance(X, Queries):
+        offsets, order = X.offsets, None
+    elif qid is None and group is None:
+        return [slice(None)] if n else []
+    else:
+        _, offsets, order = group_rows(n, qid, group)
+    slices = [slice(start, stop) for start, stop in pairwise(offsets.tolist()) if start < stop]
+    return slices if order is None else [order[rows] for rows in slices]
 
 
 def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Solution:

@@ -108,3 +108,53 @@ def plot_weights(
     axes.set(xlabel="weight")
     axes.grid(axis="x", alpha=0.3)
     return _finish(figure, path)
+
+
+def plot_waterfall(
+    labels: Sequence[str],
+    contributions: Sequence[float],
+    path: str | Path | None = None,
+    *,
+    base: float = 0.0,
+    start: str = "mean of the query",
+    title: str = "",
+    most: int = 12,
+) -> Any:
+    """Draw how contributions of features lead from one score to another, the largest first.
+
+    Args:
+        labels: A label for each feature, such as its name and value.
+        contributions: A row of `Ranker.explain`.
+        path: Where to save the picture; nowhere by default.
+        base: The score that the contributions begin at.
+        start: What has this score.
+        title: Title of the picture.
+        most: How many features are drawn; all others are one bar.
+    """
+    parts = np.asarray(contributions, dtype=np.float64)
+    order = np.argsort(-np.abs(parts), kind="stable")
+    order = order[parts[order] != 0.0]
+    rest = order[most:]
+    bars = [(labels[number], float(parts[number])) for number in order[:most]]
+    if len(rest):
+        bars.append((f"{len(rest)} other feature{'s' if len(rest) > 1 else ''}", float(parts[rest].sum())))
+    ends = base + np.cumsum([0.0, *(part for _, part in bars)])
+    figure = new_figure(6.8, 1.4 + 0.32 * len(bars))
+    axes = figure.subplots()
+    rows = np.arange(len(bars))
+    colours = ["#2a78b8" if part > 0 else "#c8553d" for _, part in bars]
+    axes.barh(rows, [part for _, part in bars], left=ends[:-1], color=colours, height=0.66)
+    axes.vlines(
+        ends, np.concatenate([[-0.6], rows - 0.33]), np.concatenate([rows + 0.33, [len(bars) - 0.4]]), "gray", lw=0.8
+    )
+    span = float(np.ptp(ends)) or 1.0
+    for row, (_, part) in enumerate(bars):
+        axes.text(max(ends[row], ends[row + 1]) + 0.01 * span, row, f"{part:+.3g}", va="center", fontsize="small")
+    axes.set_yticks(rows, [label for label, _ in bars])
+    axes.set_xlim(float(ends.min()) - 0.05 * span, float(ends.max()) + 0.14 * span)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set(xlabel=f"score, from {base:.4g} ({start}) to {ends[-1]:.4g}", title=title)
+    axes.grid(axis="x", alpha=0.3)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    return _finish(figure, path)

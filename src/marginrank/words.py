@@ -18,6 +18,17 @@ def count(n: int, singular: str, plural: str | None = None) -> str:
     return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
+def feature_labels(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+    """Return what features are called: their names, or f1, f2, ... in the order of the columns.
+
+    In LETOR text these are the numbers of the file, and tables that are written from it have columns of these names.
+
+    >>> feature_labels(["bm25", "clicks"], 2), feature_labels(None, 2)
+    (('bm25', 'clicks'), ('f1', 'f2'))
+    """
+    return tuple(f"f{number}" for number in range(1, n_features + 1)) if names is None else tuple(names)
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Find the known name that is most like another, if any is like it.
 

@@ -107,7 +107,7 @@ def test_a_model_is_described(run):
     assert [feature["size"] for feature in record["features"]] == model.coef_.tolist()
     text = run("inspect", "model.safetensors", "--top", "2").out
     largest = np.argsort(-np.abs(model.coef_))[:2]
-    assert [line.split()[0] for line in text.splitlines()[-2:]] == [str(number) for number in largest]
+    assert [line.split()[0] for line in text.splitlines()[-2:]] == [f"f{number + 1}" for number in largest]
     assert model.trained_on_["fingerprint"] in text
 
 

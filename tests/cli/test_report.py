@@ -97,6 +97,32 @@ def test_the_commands_of_models_give_their_weights_gaps_and_rankings_again(run, 
         assert shown == wanted
 
 
+def test_queries_won_and_lost_are_explained_by_models(run, systems):
+    facts = run("report", "test.txt", *systems, "--k", "3", "--json").json
+    page = Path("report.html").read_text(encoding="utf-8")
+    lines = [line for line in commands_of(page) if line.startswith("marginrank explain")]
+    contest = facts["contests"][0]
+    assert (contest["system"], contest["other"]) == ("step's", "tuned")
+    duel = contest["won"][0]
+    assert list(duel["reasons"]) == ["step's", "tuned"]
+    for name, documents in (("step's", duel["documents"]), ("tuned", duel["other_documents"])):
+        explained = duel["reasons"][name]
+        pair = ["--query", duel["query"], "--documents", explained["document"], explained["other"]]
+        words = ["explain", f"{name}.safetensors", "test.txt", *pair]
+        assert words in [words_of(line) for line in lines]
+        again = run(*words, "--json").json
+        assert {key: again[key] for key in explained} == explained
+        first = next(place for place in documents if place["other_rank"] != place["rank"])
+        assert (explained["document"], explained["score"]) == (first["document"], pytest.approx(first["score"]))
+        total = sum(reason["contribution"] for reason in explained["reasons"])
+        assert explained["base"] + total == pytest.approx(explained["score"])
+    # Scores have no features: only the model is explained.
+    assert {tuple(one["reasons"]) for one in facts["contests"][1]["won"]} <= {("tuned",), ()}
+    captions = tables_of(page)
+    explained = duel["reasons"]["tuned"]
+    assert f"tuned: why {explained['document']} is above {explained['other']}" in captions
+
+
 def test_options_for_reading_are_in_the_commands(run, folder):
     lines = (folder / "test.txt").read_text().splitlines()
     (folder / "gaps.txt").write_text("\n".join([lines[0].replace(" 2:", " 2:NULL #", 1).split("#")[0], *lines[1:]]))

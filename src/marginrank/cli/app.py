@@ -35,7 +35,7 @@ from marginrank.sources import streams_kept
 from marginrank.version import __version__
 
 #: Commands that come first in the help, in the order they are usually needed; others follow in alphabetical order.
-_FIRST: Final = ("train", "tune", "rank", "evaluate", "report", "fuse", "convert", "inspect", "verify")
+_FIRST: Final = ("train", "tune", "rank", "explain", "evaluate", "report", "fuse", "convert", "inspect", "verify")
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,12 @@ class Commands:
         """The first documents of a model for each query."""
         paths = _path(self.sources.systems[system]), _path(self.sources.judged)
         return _line("rank", *paths, "--k", str(self.k), *self.sources.reading)
+
+    def explanation(self, system: str, query: str, documents: Sequence[str]) -> str:
+        """Contributions of the features of a model to the score of a document, or the difference of two."""
+        paths = _path(self.sources.systems[system]), _path(self.sources.judged)
+        option = "--document" if len(documents) == 1 else "--documents"
+        return _line("explain", *paths, "--query", query, option, *documents, *self.sources.reading)
 
     def model(self, system: str) -> str:
         """All about a model, its trace and all of its features included."""

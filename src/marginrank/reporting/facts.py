@@ -9,6 +9,7 @@ from typing import Any, Literal
 from marginrank.evaluation.comparing import Comparison
 from marginrank.evaluation.evaluating import MissingTopics
 from marginrank.reporting.commands import Commands
+from marginrank.reporting.explaining import Explanation
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Duel:
-    """A query with the first documents of both systems."""
+    """A query with the first documents of both systems and, where they are models, why they rank them so."""
 
     query: str
     value: float
     other: float
     documents: tuple[Place, ...]
     other_documents: tuple[Place, ...]
+    #: By name of the system: the document at the first rank where the lists differ, against the other system's.
+    reasons: Mapping[str, Explanation]
 
     @property
     def difference(self) -> float:

@@ -20,6 +20,7 @@ from marginrank.evaluation.evaluating import Evaluation, MissingTopics, evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.systems import Document, Lists, Scored, System, score_documents, warn_if_trained_on
 from marginrank.reporting.commands import Commands, Sources
+from marginrank.reporting.explaining import Explanation, explain_document, first_difference, one_query
 from marginrank.reporting.facts import (
     Bar,
     Contest,
@@ -84,7 +85,7 @@ def gather(
         comparisons=_comparisons(results, settings),
         curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in results.items() for at in _upto(k)),
         queries=_query_table(judged, results, settings.measures[0]),
-        contests=_contests(judged, scored, results, settings),
+        contests=_contests(judged, systems, scored, results, settings),
         models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, BaseRanker)),
         profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
         commands=None if sources is None else _commands(sources, settings),
@@ -200,30 +201,59 @@ def _sizes(judged: Queries | Qrels) -> dict[str, tuple[int, int]]:
 
 
 def _contests(
-    judged: Queries | Qrels, scored: Mapping[str, Scored], results: Mapping[str, Evaluation], settings: Settings
+    judged: Queries | Qrels,
+    systems: Mapping[str, System],
+    scored: Mapping[str, Scored],
+    results: Mapping[str, Evaluation],
+    settings: Settings,
 ) -> tuple[Contest, ...]:
     others = [name for name in results if name != settings.baseline]
     if not others:
         return ()
-    baseline, measure = settings.baseline, settings.measures[0]
     lists = {name: Lists(judged, scores) for name, scores in scored.items()}
-    return tuple(
-        _contest(name, baseline, measure, results[name], results[baseline], lists[name], lists[baseline], settings.k)
-        for name in others
-    )
+    explainer = _Explainer(judged, systems)
+    return tuple(_contest(name, settings.baseline, results, lists, explainer, settings) for name in others)
+
+
+class _Explainer:
+    """Explains, for systems that are models, the first rank where their list differs from another."""
+
+    def __init__(self, judged: Queries | Qrels, systems: Mapping[str, System]) -> None:
+        self._judged = judged
+        self._models = {name: system.model_ for name, system in systems.items() if isinstance(system, BaseRanker)}
+        ids = as_text(judged.query_ids).tolist() if isinstance(judged, Queries) else []
+        self._place = {query: at for at, query in enumerate(ids)}
+
+    def of(self, query: str, lists: Mapping[str, Sequence[Document]]) -> dict[str, Explanation]:
+        """Return an explanation for each model of two systems."""
+        found: dict[str, Explanation] = {}
+        for name, other in ((name, other) for name in lists for other in lists if name != other):
+            if name in self._models and isinstance(self._judged, Queries):
+                orders = ([one.name for one in lists[one_of_two]] for one_of_two in (name, other))
+                pair = first_difference(*orders)
+                if pair is not None:
+                    found |= self._explain(name, one_query(self._judged, self._place[query]), *pair)
+        return found
+
+    def _explain(self, name: str, query: Queries, document: str, other: str) -> dict[str, Explanation]:
+        rows = {str(document): row for row, document in enumerate(query.document_names.tolist())}
+        try:
+            return {name: explain_document(self._models[name], query, rows[document], rows.get(other))}
+        except TypeError:  # a kernel
+            return {}
 
 
 def _contest(
     system: str,
     other: str,
-    measure: str,
-    result: Evaluation,
-    other_result: Evaluation,
-    lists: Lists,
-    other_lists: Lists,
-    k: int,
+    results: Mapping[str, Evaluation],
+    lists: Mapping[str, Lists],
+    explainer: _Explainer,
+    settings: Settings,
 ) -> Contest:
-    values, other_values = result[measure], other_result[measure]
+    measure, k = settings.measures[0], settings.k
+    result = results[system]
+    values, other_values = result[measure], results[other][measure]
     d = values - other_values
     d[np.abs(d) <= _TIE] = 0.0
     order = np.argsort(-d, kind="stable")
@@ -232,9 +262,10 @@ def _contest(
 
     def duel(at: int) -> Duel:
         query = names[at]
-        documents, other_documents = lists.of(query), other_lists.of(query)
+        documents, other_documents = lists[system].of(query), lists[other].of(query)
         shown = _places(documents, other_documents, k), _places(other_documents, documents, k)
-        return Duel(query, float(values[at]), float(other_values[at]), *shown)
+        reasons = explainer.of(query, {system: documents, other: other_documents})
+        return Duel(query, float(values[at]), float(other_values[at]), *shown, reasons)
 
     won = [at for at in order[:MOST_DUELS].tolist() if d[at] > 0]
     lost = [at for at in order[::-1][:MOST_DUELS].tolist() if d[at] < 0]

@@ -18,7 +18,7 @@ def trace_records(model: Model) -> list[dict[str, float]]:
 
 def feature_records(model: Model) -> list[dict[str, Any]]:
     """Return one record per feature: its weight, its curve and the spread of it, or how often trees split on it."""
-    names = model.feature_names or tuple(map(str, range(model.n_features)))
+    names = model.names
     if isinstance(model.form, Bins):
         return [
             {

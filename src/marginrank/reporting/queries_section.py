@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from marginrank.reporting import charts
 from marginrank.reporting.commands import Commands
+from marginrank.reporting.explaining import Explanation
 from marginrank.reporting.facts import Contest, Duel, Facts, Place, QueryTable
 from marginrank.reporting.markup import (
     ABSENT,
@@ -20,6 +22,9 @@ from marginrank.reporting.markup import (
     table,
 )
 from marginrank.words import count
+
+#: Features in an explanation; all others are one line.
+MOST_REASONS: Final = 6
 
 
 def queries_parts(facts: Facts) -> list[str]:
@@ -75,8 +80,8 @@ def _contest(facts: Facts, contest: Contest) -> list[str]:
     return [
         f"<h3>{escape(contest.system)} against {escape(contest.other)}, {escape(contest.measure)}</h3>",
         chart(charts.differences(contest.bars, contest.system, contest.other, contest.measure), caption),
-        *_duels(f"{count(len(contest.won), 'query', 'queries')} won by most", contest.won, contest),
-        *_duels(f"{count(len(contest.lost), 'query', 'queries')} lost by most", contest.lost, contest),
+        *_duels(f"{count(len(contest.won), 'query', 'queries')} won by most", contest.won, contest, facts.commands),
+        *_duels(f"{count(len(contest.lost), 'query', 'queries')} lost by most", contest.lost, contest, facts.commands),
         *commands,
     ]
 
@@ -85,13 +90,13 @@ def _ranking(name: str) -> Callable[[Commands], str]:
     return lambda commands: commands.ranking(name)
 
 
-def _duels(title: str, duels: Sequence[Duel], contest: Contest) -> list[str]:
+def _duels(title: str, duels: Sequence[Duel], contest: Contest, commands: Commands | None) -> list[str]:
     if not duels:
         return []
-    return [f"<h4>{escape(title)}</h4>", *(_duel(duel, contest) for duel in duels)]
+    return [f"<h4>{escape(title)}</h4>", *(_duel(duel, contest, commands) for duel in duels)]
 
 
-def _duel(duel: Duel, contest: Contest) -> str:
+def _duel(duel: Duel, contest: Contest, commands: Commands | None) -> str:
     difference = number(duel.difference, "+.4f").text
     look = "win" if duel.difference > 0 else "loss"
     summary = (
@@ -100,7 +105,30 @@ def _duel(duel: Duel, contest: Contest) -> str:
     )
     lists = _places(contest.other, duel.other_documents, contest.system)
     lists += _places(contest.system, duel.documents, contest.other)
-    return details(summary, f'<div class="grid pair">{lists}</div>', "duel")
+    reasons = "".join(_reasons(commands, system, one) for system, one in duel.reasons.items())
+    return details(summary, f'<div class="grid pair">{lists}{reasons}</div>', "duel")
+
+
+def _reasons(commands: Commands | None, system: str, explained: Explanation) -> str:
+    """The contributions that put a document where it is, and the command that recomputes them."""
+    first, rest, n_rest = explained.shortened(MOST_REASONS)
+    other = "the mean of the query" if explained.other is None else explained.other
+    columns = [Column("feature"), *(Column(head, number=True) for head in (explained.document, other, "contribution"))]
+    rows = [
+        [Cell(one.feature), number(one.value, ".4g"), number(one.other, ".4g"), _signed(one.contribution)]
+        for one in first
+    ]
+    rows += [[Cell(count(n_rest, "other feature")), Cell(""), Cell(""), _signed(rest)]] if n_rest else []
+    difference = explained.score - explained.base
+    rows += [[Cell("score"), number(explained.score, ".4g"), number(explained.base, ".4g"), _signed(difference)]]
+    documents = [name for name in (explained.document, explained.other) if name is not None]
+    caption = f"{system}: why {explained.document} is above {other}"
+    recompute = command(commands, lambda known: known.explanation(system, explained.query, documents))
+    return f"<div>{table(caption, columns, rows, sortable=False)}{recompute}</div>"
+
+
+def _signed(value: float) -> Cell:
+    return number(value, "+.4g", "win" if value > 0 else "loss" if value < 0 else "")
 
 
 def _places(system: str, places: Sequence[Place], other: str) -> str:

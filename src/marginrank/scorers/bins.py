@@ -363,13 +363,17 @@ class Bins(Form):
             gradients = np.hstack([self._units * gradients, slopes])
         return gradients.reshape(*cells.shape[:-1], self.n_parameters)
 
-    def contributions(self, theta: FloatArray, X: npt.ArrayLike | Features) -> FloatArray:
-        """Return the value of the curve of each feature for each document.
+    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
+        """Return the value of the curve of each feature, less its mean over the references.
 
-        >>> bins = Bins((np.array([1.0]), np.array([0.5])), np.array([False, True]))
-        >>> bins.contributions(np.array([2.0, 3.0, -1.0]), np.array([[1.5, 0.0], [0.0, np.nan]])).tolist()
-        [[2.0, 0.0], [0.0, -1.0]]
+        >>> bins, theta = Bins((np.array([1.0]), np.array([0.5])), np.array([False, True])), np.array([2.0, 3.0, -1.0])
+        >>> bins.contributions(theta, np.array([[1.5, 0.0]]), np.array([[0.0, np.nan], [1.5, 0.0]])).tolist()
+        [[1.0, 0.5]]
         """
+        return np.asarray(self._curves(theta, X) - self._curves(theta, references).mean(axis=0))
+
+    def _curves(self, theta: FloatArray, X: Features) -> FloatArray:
+        """Return the value of the curve of each feature for each document."""
         values = np.asarray(self._check(X), dtype=np.float64)
         curves = [shape.at(column) for shape, column in zip(self.shapes(theta), values.T, strict=True)]
         return np.stack(curves, axis=1) if curves else np.zeros(values.shape)

@@ -48,9 +48,12 @@ class Form(ABC):
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents."""
 
-    def contributions(self, theta: FloatArray, X: Features) -> FloatArray:  # noqa: ARG002
-        """Return what each feature adds to the score of each document; the rows sum to the scores."""
-        raise TypeError(f"the scores of a {self.kind} model are not a sum over features, so they have no contributions")
+    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:  # noqa: ARG002
+        """Return what each feature adds to the score of each row of X over the mean score of the references.
+
+        The rows of the result sum to these differences.
+        """
+        raise TypeError(f"the scores of a {self.kind} model are not made of features, so they cannot be explained")
 
     @abstractmethod
     def sizes(self, theta: FloatArray) -> FloatArray:

@@ -152,10 +152,17 @@ class Weights(Form):
         """Score documents."""
         return linear_scores(self.columns(X), theta, n_jobs)
 
-    def contributions(self, theta: FloatArray, X: Features) -> FloatArray:
-        """Return weight times value, for each document and feature; where it is missing, with its second weight."""
-        columns = self.columns(X)
-        parts = np.asarray(columns.toarray() if sp.issparse(columns) else columns, dtype=np.float64) * theta
+    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
+        """Return weight times the difference to the mean value of the references, for each document and feature.
+
+        Where a value is missing, its second weight counts with the feature.
+
+        >>> Weights(2).contributions(np.array([2.0, -1.0]), np.array([[3.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 5.0]]))
+        array([[3., 2.]])
+        """
+        columns, others = self.columns(X), self.columns(references)
+        values = np.asarray(columns.toarray() if sp.issparse(columns) else columns, dtype=np.float64)
+        parts = np.asarray((values - np.asarray(others.mean(axis=0, dtype=np.float64)).ravel()) * theta)
         parts[:, self.flagged] += parts[:, self.n_features :]
         return parts[:, : self.n_features]
 

@@ -16,6 +16,8 @@ from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArra
 
 #: Rows that are scored together.
 _ROWS: Final = 1 << 12
+#: Points at which slopes are averaged; Gauss's rule is then exact to about 1e-10 for outputs that differ by up to 20.
+_POINTS: Final = 64
 #: Most features of trees: nothing else in a model file says how many there may be, and each has a name and a count.
 _MOST_FEATURES: Final = 1 << 20
 
@@ -95,7 +97,9 @@ class Trees(Form):
             and (children > numbers[inner]).all()
             and (children < n).all()
             and np.array_equal(leaves, np.arange(len(leaves)))
-            and len(self.roots) == len(self.outputs)
+            and len(np.unique(children)) == children.size
+            and len(np.unique(self.roots)) == len(self.roots) == len(self.outputs)
+            and not np.isin(self.roots, children).any()
             and np.isin(self.roots, numbers).all()
             and ((self.outputs >= 0) & (self.outputs < max(1, len(self.grades)))).all()
         )
@@ -155,21 +159,79 @@ class Trees(Form):
 
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents, a block at a time."""
-        from marginrank.scorers.trees_kernel import add_trees  # noqa: PLC0415
-
         if sp.issparse(X):
             raise DataError("trees take no sparse X; pass X.toarray()")
         scores = np.empty(X.shape[0])
-        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.outputs, self.missing_left
 
         def work(start: int) -> None:
-            rows = np.ascontiguousarray(X[start : start + _ROWS])
-            raw = np.zeros((len(rows), max(1, len(self.grades))))
-            add_trees(rows, *nodes, theta, self.single, raw)
-            scores[start : start + len(rows)] = raw[:, 0] if not len(self.grades) else _softmax(raw) @ self.grades
+            raw = self._outputs(theta, np.ascontiguousarray(X[start : start + _ROWS]))
+            scores[start : start + len(raw)] = raw[:, 0] if not len(self.grades) else _softmax(raw) @ self.grades
 
         for_each(work, [(start,) for start in range(0, len(scores), _ROWS)], n_jobs)
         return scores
+
+    def _outputs(self, theta: FloatArray, rows: AnyArray) -> FloatArray:
+        from marginrank.scorers.trees_kernel import add_trees  # noqa: PLC0415
+
+        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.outputs, self.missing_left
+        raw = np.zeros((len(rows), max(1, len(self.grades))))
+        add_trees(rows, *nodes, theta, self.single, raw)
+        return raw
+
+    def _dense(self, X: Features) -> FloatArray:
+        """Return features as they are compared with thresholds."""
+        if sp.issparse(X):
+            raise DataError("trees take no sparse X; pass X.toarray()")
+        rows = np.asarray(X, dtype=np.float32) if self.single else np.asarray(X)
+        return np.ascontiguousarray(rows, dtype=np.float64)
+
+    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
+        """Return the Shapley values of the features, averaged over the references.
+
+        For a document x and a reference z, they are those of the game in which a set of features has the values of x
+        and all others those of z: interventional Shapley values, Lundberg et al. (Nature Machine Intelligence 2020,
+        algorithm 3). Features in which x and z agree have 0, and exchanging x and z turns the signs. Where scores are
+        expected grades, the values of the outputs are carried through the softmax by integrated gradients,
+        Sundararajan, Taly and Yan (ICML 2017), from the outputs of z to those of x.
+
+        >>> stump = Tree(np.array([1, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
+        ...     np.array([0, 0.25, 2.0]))
+        >>> form, theta = Trees.collect([stump], [0], n_features=2)
+        >>> form.contributions(theta, np.array([[0.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 3.0]])).tolist()
+        [[0.0, 0.875]]
+        """
+        from marginrank.scorers.trees_kernel import add_shapley_values  # noqa: PLC0415
+
+        rows, others = self._dense(X), self._dense(references)
+        nodes = self.feature, self.threshold, self.left, self.missing_left, self._parents()
+        output_of = np.full(len(self.feature), -1, dtype=np.int64)
+        output_of[self.roots] = self.outputs
+        parts = np.zeros((len(rows), self.n_features))
+        shares = np.empty((len(others), self.n_features, max(1, len(self.grades))))
+        raw, raw_others = self._outputs(theta, rows), self._outputs(theta, others)
+        for row, part in enumerate(parts):
+            shares[:] = 0.0
+            add_shapley_values(rows[row], others, *nodes, output_of, theta, shares)
+            slopes = self._mean_slopes(raw_others, raw[row])
+            part[:] = np.einsum("rfo,ro->f", shares, slopes) / len(others)
+        return parts
+
+    def _parents(self) -> IntArray:
+        """Return the node above each node, −1 for roots."""
+        parents, inner = np.full(len(self.feature), -1, dtype=np.int64), np.flatnonzero(self.feature >= 0)
+        parents[self.left[inner]] = parents[self.right[inner]] = inner
+        return parents
+
+    def _mean_slopes(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Return the slope of the score in each output, averaged on the line from each row of ``start`` to ``end``."""
+        if not len(self.grades):
+            return np.ones_like(start)
+        points, weights = np.polynomial.legendre.leggauss(_POINTS)
+        slopes = np.zeros_like(start)
+        for at, weight in zip((1 + points) / 2, weights / 2, strict=True):
+            chances = _softmax(start + at * (end - start))
+            slopes += weight * chances * (self.grades - (chances @ self.grades)[:, None])
+        return slopes
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
         """How often each feature is asked for."""

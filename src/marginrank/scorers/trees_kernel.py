@@ -1,4 +1,4 @@
-"""Rows down trees."""
+"""Rows down trees, and what their features add to the outputs."""
 
 from __future__ import annotations
 
@@ -20,3 +20,54 @@ def add_trees(X, feature, threshold, left, right, roots, outputs, missing_left, 
                 goes_left = missing_left[node] if np.isnan(value) else value <= threshold[node]
                 node = left[node] if goes_left else right[node]
             raw[row, outputs[tree]] += theta[left[node]]
+
+
+@njit(nogil=True, cache=True)
+def add_shapley_values(x, references, feature, threshold, left, missing_left, parents, output_of, theta, shares):  # type: ignore[no-untyped-def]
+    """Add the Shapley values of the features of x against each reference.
+
+    A leaf is reached by a set of features with the values of x exactly if it holds all features that have to be those
+    of x on the way (``n_own``) and none of those that have to be the reference's (``n_other``); such a game has the
+    values (n_own − 1)! n_other! / (n_own + n_other)! and −n_own! (n_other − 1)! / (n_own + n_other)!.
+    """
+    side = np.zeros(len(x), np.int64)
+    decided = np.empty(len(x), np.int64)
+    for number in range(len(references)):
+        reference = references[number]
+        for leaf in range(len(feature)):
+            if feature[leaf] >= 0:
+                continue
+            node, n_own, n_other, reached = leaf, 0, 0, True
+            while reached and parents[node] >= 0:
+                above = parents[node]
+                asked = feature[above]
+                leftward = left[above] == node
+                own = (missing_left[above] if np.isnan(x[asked]) else x[asked] <= threshold[above]) == leftward
+                value = reference[asked]
+                other = (missing_left[above] if np.isnan(value) else value <= threshold[above]) == leftward
+                node = above
+                if own and other:
+                    continue
+                needed = 1 if own else -1
+                reached = (own or other) and side[asked] != -needed
+                if reached and side[asked] == 0:
+                    side[asked] = needed
+                    decided[n_own + n_other] = asked
+                    if own:
+                        n_own += 1
+                    else:
+                        n_other += 1
+            n_decided = n_own + n_other
+            if reached and n_decided and output_of[node] >= 0:
+                # The reciprocals of binomial coefficients, without factorials that overflow.
+                share = theta[left[leaf]]
+                for taken in range(1, min(n_own, n_other) + 1):
+                    share *= taken / (n_decided - taken + 1)
+                for at in range(n_decided):
+                    one = decided[at]
+                    if side[one] > 0:
+                        shares[number, one, output_of[node]] += share / n_own
+                    else:
+                        shares[number, one, output_of[node]] -= share / n_other
+            for at in range(n_decided):
+                side[decided[at]] = 0
