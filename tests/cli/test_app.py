@@ -172,6 +172,25 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     assert all(name in text for name in members(Solver))
 
 
+def test_the_help_shows_no_types_of_python(run):
+    for command in COMMANDS:
+        text = run(command, "--help").out
+        assert not re.search(r"[{}]|list\[|<[\w ]+>", text), command
+    assert "Usage: marginrank train [OPTIONS] DATA..." in run("train", "--help").out
+    assert "Usage: marginrank presets [OPTIONS] [NAME]" in run("presets", "--help").out
+
+
+def test_a_model_before_the_data_is_answered_with_the_right_command(run):
+    for command in ("evaluate", "report"):
+        result = run(command, "model.safetensors", "test.txt", "scores.txt")
+        right = f"marginrank {command} test.txt model.safetensors scores.txt"
+        assert (result.code, result.err) == (
+            2,
+            f"error: model.safetensors is a model, and the judged data comes first: {right}\n",
+        )
+        assert run(*right.split()[1:]).code == 0
+
+
 def test_flags_take_no_value_in_the_help(run):
     for words in ([], *([command] for command in COMMANDS)):
         assert "bool" not in run(*words, "--help").out.lower()

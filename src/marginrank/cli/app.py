@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from marginrank import cli
 from marginrank.cli.failures import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, guarded
@@ -39,23 +39,47 @@ _FIRST: Final = ("train", "tune", "rank", "explain", "evaluate", "report", "fuse
 _EXIT_CODES: Final = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 130 interrupted."
 
 
-class _PlainFlags:
-    """Flags are shown without a type in the help: they take no value."""
+#: What the help calls the values of options, by how typer shows their types; of choices it shows the values.
+_VALUES: Final = {
+    "str": "TEXT",
+    "list[str]": "TEXT",
+    "int": "INTEGER",
+    "int range": "INTEGER",
+    "float": "NUMBER",
+    "float range": "NUMBER",
+    "path": "FILE",
+}
+
+
+class _PlainHelp:
+    """Types of Python are not shown in the help: flags take no value, and others have a plain word."""
 
     def get_params(self, context: Any) -> Any:
         """Return the parameters, flags with nothing after their names."""
         parameters = super().get_params(context)  # type: ignore[misc]
         for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
+            if isinstance(parameter, TyperArgument):
+                _show_plainly(parameter)
+            elif getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
+            elif parameter.metavar is None:
+                shown = (parameter.display_type(context) or "").strip("<>")
+                parameter.metavar = _VALUES.get(shown, shown)
         return parameters
 
 
-class _Command(_PlainFlags, TyperCommand):
+def _show_plainly(argument: Any) -> None:
+    """Show an argument as in ``marginrank train [OPTIONS] DATA...``, without braces and without a type."""
+    name = argument.metavar + ("..." if argument.nargs != 1 else "")
+    argument._usage_display_name = lambda: name if argument.required else f"[{name}]"
+    argument.display_type_rich = lambda ctx: ""  # noqa: ARG005
+
+
+class _Command(_PlainHelp, TyperCommand):
     """One command."""
 
 
-class _Commands(_PlainFlags, TyperGroup):
+class _Commands(_PlainHelp, TyperGroup):
     """The group of commands; any error is printed as one line."""
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]

@@ -15,7 +15,7 @@ from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import check_fields
 from marginrank.cli.reading import Reading
-from marginrank.cli.systems import judge, read_system, system_names
+from marginrank.cli.systems import check_order, judge, read_system, system_names
 from marginrank.errors import DataError
 from marginrank.words import table
 
@@ -68,6 +68,7 @@ def command(
     judging.check(names, baseline)
     _check_usage(names, per_query, comparison, baseline, out)
     check_inputs([judged, *systems])
+    check_order("evaluate", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
     results, trained_on_these = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
     compared = _compare(results, measures, baseline or names[0]) if comparison else {}

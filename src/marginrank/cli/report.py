@@ -11,7 +11,7 @@ from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
-from marginrank.cli.systems import read_system, system_names
+from marginrank.cli.systems import check_order, read_system, system_names
 from marginrank.errors import DataError
 from marginrank.words import count, printable
 
@@ -52,6 +52,7 @@ def command(
     names = system_names(systems)
     judging.check(names, baseline)
     check_inputs([judged, *systems])
+    check_order("report", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
     from marginrank.data.trec import Run  # noqa: PLC0415
     from marginrank.reporting.commands import Sources  # noqa: PLC0415

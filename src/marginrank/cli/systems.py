@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from marginrank.cli.failures import Misuse
 from marginrank.cli.reading import load_ranker
 from marginrank.errors import DataError
 from marginrank.words import printable
@@ -30,6 +32,17 @@ def system_names(paths: Sequence[Path]) -> list[str]:
     if len(set(names)) < len(names):
         raise DataError("given twice; name each system once", path=paths[0])
     return names
+
+
+def check_order(command: str, judged: Path, systems: Sequence[Path]) -> None:
+    """Refuse a model in the place of the judged data, and show the command in the right order."""
+    from marginrank.model_file import is_model  # noqa: PLC0415
+
+    if is_model(judged):
+        data = next((path for path in systems if not is_model(path)), None)
+        others = [path for path in (judged, *systems) if path != data]
+        words = ["marginrank", command, "JUDGED" if data is None else str(data), *map(str, others)]
+        raise Misuse(f"{judged} is a model, and the judged data comes first: {shlex.join(words)}")
 
 
 def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequence[str], **options: Any) -> Evaluation:
