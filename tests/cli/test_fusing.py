@@ -20,7 +20,14 @@ def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, 
     assert value > max(evaluate(qrels, read_run(folder / name), "ap").mean["ap"] for name in ("bm25.run", "dense.run"))
     queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), qrels)
     again = Fusion.load(folder / "fused.safetensors")
-    assert again.weights() == pytest.approx(done.json["weights"])
+    weights = again.weights()
+    assert sum(done.json["weights"].values()) == pytest.approx(1.0)
+    assert {name: weight / sum(weights.values()) for name, weight in weights.items()} == pytest.approx(
+        done.json["weights"]
+    )
+    mean = done.json["mean"]
+    rrf = next(row for row in done.json["comparison"] if row["other"] == "rrf")
+    assert (rrf["system"], rrf["difference"]) == ("learned", pytest.approx(mean["learned"] - mean["rrf"], abs=0.02))
     assert evaluate(qrels, again.run(queries), "ap").mean["ap"] == pytest.approx(value, abs=1e-6)
 
 
@@ -67,6 +74,12 @@ def test_a_model_combines_runs_without_judgements(run, folder):
         for name in ("fused.run", "again.run")
     )
     assert judged["fused"]["mean"] == pytest.approx(again["again"]["mean"])
+    swapped = ["fuse", "dense.run", "bm25.run", "--apply", "blend.safetensors"]
+    assert run(*swapped, "-o", "swapped.run").code == 0
+    assert (folder / "swapped.run").read_text() == (folder / "again.run").read_text()
+    (folder / "other.run").write_text((folder / "dense.run").read_text().replace(" dense\n", " sparse\n"))
+    refused = run("fuse", "bm25.run", "other.run", "--apply", "blend.safetensors", "-o", "x.run")
+    assert "this model combines the runs bm25, dense, and these are bm25, sparse; give the same runs" in refused.err
 
 
 @pytest.mark.slow

@@ -148,8 +148,10 @@ def test_runs_are_read_by_tag_and_a_fused_run_is_written(tmp_path):
     fused = read_run(tmp_path / "fused.run")
     assert set(fused.topics.tolist()) == set(table.query_ids.tolist())
     assert len(fused.scores) == table.n_documents
-    with pytest.raises(DataError, match=r"r0\.run: the tag 'r0' is that of another run too"):
+    with pytest.raises(DataError, match=r"r0\.run: another run is called 'r0' too"):
         read_runs([tmp_path / "r0.run", tmp_path / "r0.run"])
+    (tmp_path / "copy.run").write_text((tmp_path / "r0.run").read_text())
+    assert list(read_runs([tmp_path / f"{name}.run" for name in ("copy", "r1", "r0")])) == ["copy", "r1", "r0"]
 
 
 # Features.

@@ -13,6 +13,7 @@ from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import check_fields
 from marginrank.cli.reading import Reading
+from marginrank.errors import DataError
 from marginrank.words import printable, table
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def command(
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:
         fusion = Fusion.load(apply)
-        queries = _read_unjudged(sources, reading)
+        queries = _in_order(_read_unjudged(sources, reading), fusion, apply)
         output.summary({"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip())
         return
     queries = _read(sources, qrels, reading)
@@ -117,9 +118,9 @@ def command(
     )
     contest = _contest(queries, fusion, ranks, measure, policy, trials, sizes or "10,5,35", n_jobs)
     record: dict[str, Any] = {"queries": len(queries), "documents": queries.n_documents, **contest.to_dict()}
-    comparison = contest.compare(_LEARNED)
+    comparison = contest.compare(_LEARNED).turned()
     record["comparison"] = comparison.to_dicts()
-    text = f"{contest}\n\nagainst the learned fusion, {measure} by query:\n{comparison}"
+    text = f"{contest}\n\nlearned fusion minus the others, {measure} by query:\n{comparison}"
     if trials is None:
         fusion.fit(queries)
         learned, said = _learned(fusion, len(queries))
@@ -132,7 +133,10 @@ def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     record: dict[str, Any] = {"features": fusion.features_, "C": fusion.ranker_.C}
     text = f"\n\ntrained on all {n_queries:,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
     if fusion.ranker_.form_.kind == "linear":
-        weights = sorted(fusion.weights().items(), key=lambda item: -abs(item[1]))
+        # Only the order of scores counts, so that weights may be shown as shares.
+        total = sum(map(abs, fusion.weights().values())) or 1.0
+        shares = {name: weight / total for name, weight in fusion.weights().items()}
+        weights = sorted(shares.items(), key=lambda item: -abs(item[1]))
         record["weights"] = dict(weights)
         text += "\n" + table([["column", "weight"], *([name, f"{w:.4f}"] for name, w in weights)], right=[1])
     return record, text
@@ -161,6 +165,21 @@ def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
     if all(recognize(path) == "run" for path in sources):
         return gather(read_runs(sources))
     return reading.read_queries(sources, missing=reading.missing or "nan", judged=False)
+
+
+def _in_order(queries: Queries, fusion: Fusion, model: Path) -> Queries:
+    """Return the runs in the order of the model, which knows them by name."""
+    from marginrank.fusion.features import parse_features  # noqa: PLC0415
+
+    runs, kinds = queries.feature_names, parse_features(fusion.features_)
+    names = fusion.ranker_.model_.feature_names
+    if runs is None or names is None:
+        return queries
+    of_model = [name[len(kinds[0]) + 1 : -1] for name in names[: len(names) // len(kinds)]]
+    if sorted(runs) != sorted(of_model):
+        known, given = ", ".join(of_model), ", ".join(runs)
+        raise DataError(f"this model combines the runs {known}, and these are {given}; give the same runs", path=model)
+    return queries.with_features(queries.dense()[:, [runs.index(name) for name in of_model]], of_model)
 
 
 def _contest(

@@ -69,6 +69,27 @@ class Comparison:
             record["interval_low"], record["interval_high"] = plain(record.pop("interval"))
         return records
 
+    def turned(self) -> Comparison:
+        """Return the same comparisons with ``other`` minus ``system``.
+
+        >>> row = compare({"a": [0.5, 1.0, 0.2], "b": [0.4, 0.4, 0.2]}).turned().rows[0]
+        >>> row.system, row.other, round(row.difference, 4), row.wins, row.losses
+        ('b', 'a', -0.2333, 0, 2)
+        """
+        rows = [
+            replace(
+                row,
+                system=row.other,
+                other=row.system,
+                difference=-row.difference,
+                interval=(-row.interval[1], -row.interval[0]),
+                wins=row.losses,
+                losses=row.wins,
+            )
+            for row in self.rows
+        ]
+        return replace(self, rows=tuple(rows))
+
     def __str__(self) -> str:
         interval = f"{100 * self.confidence:g}% interval"
         tests = ["p t-test ", "p Wilcoxon ", "p randomization "]

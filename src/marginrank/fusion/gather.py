@@ -68,18 +68,21 @@ def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: 
 
 
 def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
-    """Read one run per file, by tag.
+    """Read one run per file, by tag; runs whose tag another one has too are called by their files, without suffix.
 
     Raises:
-        DataError: Two files have the same tag.
+        DataError: A file is given twice, or two files of one tag have the same name in different folders.
     """
-    runs: dict[str, Run] = {}
-    for path in paths:
-        run = read_run(path)
-        if run.tag in runs:
-            raise DataError(f"the tag {run.tag!r} is that of another run too; give every run its own", path=Path(path))
-        runs[run.tag] = run
-    return runs
+    files = [Path(path) for path in paths]
+    runs = [read_run(path) for path in files]
+    shared = {run.tag for number, run in enumerate(runs) if run.tag in [other.tag for other in runs[:number]]}
+    named: dict[str, Run] = {}
+    for path, run in zip(files, runs, strict=True):
+        name = path.name.partition(".")[0] if run.tag in shared else run.tag
+        if name in named:
+            raise DataError(f"another run is called {name!r} too; give each its own tag or file name", path=path)
+        named[name] = run
+    return named
 
 
 def _check(runs: Any, qrels: Any, judged_only: bool) -> None:
