@@ -16,7 +16,7 @@ from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArra
 
 #: Rows that are scored together.
 _ROWS: Final = 1 << 12
-#: Points at which slopes are averaged; Gauss's rule is then exact to about 1e-10 for outputs that differ by up to 20.
+#: Points at which slopes are averaged; by Gauss's rule scores are exact to 1e-8 for outputs that differ by up to 20.
 _POINTS: Final = 64
 #: Most features of trees: nothing else in a model file says how many there may be, and each has a name and a count.
 _MOST_FEATURES: Final = 1 << 20
