@@ -35,6 +35,31 @@ from marginrank.typing import AnyArray, Features, FloatArray
 _ROUNDING: Final = 1e-15
 
 
+#: Arguments of LightGBM, XGBoost and scikit-learn, and what to use here.
+_INSTEAD: Final = {
+    "eval_set": "fit(..., validation=queries) or validation=(X, y, qid)",
+    "eval_group": "fit(..., validation=queries) or validation=(X, y, qid)",
+    "eval_qid": "fit(..., validation=queries) or validation=(X, y, qid)",
+    "eval_metric": "the measure that the ranker is trained for: Ranker('ndcg@10')",
+    "eval_at": "a measure with a cutoff: Ranker('ndcg@10')",
+    "early_stopping_rounds": "Ranker(patience=...) with fit(..., validation=queries)",
+    "sample_weight": "query_weights=, one weight per query; documents cannot be weighted",
+    "verbose": "fit(..., callback=print), which is called after every iteration",
+    "callbacks": "callback=, a function that is called after every iteration",
+    "n_estimators": "a preset with a number of rounds: Ranker('lambdarank@100')",
+    "objective": "a method or measure: Ranker('ranksvm'), Ranker('ndcg@10')",
+    "class_weight": "weighting=, which weights queries by their grades",
+    "groups": "qid=, the query of each row, or group=, the rows of each query",
+}
+
+
+def _refuse_foreign(where: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what other libraries call otherwise."""
+    for name in arguments:
+        if name in _INSTEAD:
+            raise TypeError(f"{where} has no {name}; use {_INSTEAD[name]}")
+
+
 class _NanRule(TypedDict):
     """What `as_queries` is told about missing values."""
 
@@ -61,6 +86,11 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         n_features_in_: Number of features seen in training.
         feature_names_in_: Their names, where they had any.
     """
+
+    def __new__(cls, *_: Any, **parameters: Any) -> Self:
+        """Refuse parameters of other libraries with what to use instead."""
+        _refuse_foreign(cls.__name__, parameters)
+        return super().__new__(cls)  # type: ignore[no-any-return]
 
     model_: Model
     n_features_in_: int
@@ -119,6 +149,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         query_weights: npt.ArrayLike | None = None,
         validation: Validation | None = None,
         callback: Callback | None = None,
+        **foreign: Any,
     ) -> Self:
         """Train on judged queries.
 
@@ -134,7 +165,11 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             validation: Validation queries, or (X, y, qid): the weights of the best iteration on them, or the best
                 round of a baseline, are kept.
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
+            foreign: Refused; for arguments of other libraries the error says what to use here.
         """
+        _refuse_foreign("fit", foreign)
+        if foreign:
+            raise TypeError(f"fit() got an unexpected keyword argument {next(iter(foreign))!r}")
         start = self.coef_ if getattr(self, "warm_start", False) and hasattr(self, "model_") else None
         queries = self._training_queries(X, y, qid, group, query_weights)
         held_out = None

@@ -15,6 +15,7 @@ SEEDS = range(8)
 #: Ours and theirs, where the definitions coincide.
 IR_MEASURES = {
     "ap": "AP", "ap(rel=2)": "AP(rel=2)", "ap@10": "AP@10", "rr": "RR", "rr(rel=2)": "RR(rel=2)",
+    "success@5": "Success@5", "success@1(rel=2)": "Success(rel=2)@1",
     "p@5": "P@5", "p@50": "P@50", "p@5(rel=2)": "P(rel=2)@5", "recall@10": "R@10",
     "ndcg": "nDCG", "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10",
 }  # fmt: skip

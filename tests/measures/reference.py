@@ -36,6 +36,10 @@ def rr(grades: Grades, k: int | None = None, rel: float = 1) -> float:
     return next((1 / (r + 1) for r, g in enumerate(grades[:k]) if g >= rel), 0.0)
 
 
+def success(grades: Grades, k: int, rel: float = 1) -> float:
+    return float(any(g >= rel for g in grades[:k]))
+
+
 def precision(grades: Grades, k: int, rel: float = 1) -> float:
     return sum(g >= rel for g in grades[:k]) / k
 
@@ -76,6 +80,7 @@ REFERENCE: dict[str, Callable[..., float]] = {
     "ap": ap,
     "auc": auc,
     "rr": rr,
+    "success": success,
     "p": precision,
     "recall": recall,
     "wta": wta,
@@ -89,7 +94,8 @@ SPELLINGS = [
     "dcg", "dcg@2", "dcg@10(gain=linear)", "dcg(gain=binary,discount=letor)",
     "ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "ndcg@3(gain=linear,discount=letor)", "ndcg@4(gain=binary)",
     "ap", "ap@3", "ap(rel=2)", "auc", "auc(rel=2)",
-    "rr", "rr@2", "rr@10(rel=2)", "p@1", "p@3", "p@10(rel=2)", "recall", "recall@2", "recall@3(rel=2)",
+    "rr", "rr@2", "rr@10(rel=2)", "success@1", "success@3(rel=2)",
+    "p@1", "p@3", "p@10(rel=2)", "recall", "recall@2", "recall@3(rel=2)",
     "wta", "eru", "eru(halflife=2,neutral=1)", "eru(halflife=3,normalized=true)",
     "rbp", "rbp@2(p=0.5)", "rbp(p=0.9,rel=2)", "err", "err@2", "err@10(max_grade=3)",
 ]  # fmt: skip

@@ -21,14 +21,14 @@ from marginrank.measures.base import BinaryMeasure
 
 
 @dataclass(frozen=True, repr=False)
-class Success(BinaryMeasure):
+class AnyHit(BinaryMeasure):
     """Success at k: 1 if a relevant document is among the first k.
 
-    >>> Success(k=2).value([0, 1])
+    >>> AnyHit(k=2).value([0, 1])
     1.0
     """
 
-    name = "success"
+    name = "anyhit"
     k: int | None = None
     rel: float = 1
 
@@ -43,15 +43,15 @@ import marginrank.measures as measures
 from marginrank import Queries, evaluate
 
 queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0], group=[3])
-result = evaluate(queries, [3, 2, 1], ["success@1", "success@2"])
+result = evaluate(queries, [3, 2, 1], ["anyhit@1", "anyhit@2"])
 assert list(result.mean.values()) == [0.0, 1.0], result
-tied = evaluate(queries, [1, 1, 1], "success@1")
-assert abs(tied.mean["success@1"] - 1 / 3) < 1e-12, tied
-assert "success" in measures.all_measures()
+tied = evaluate(queries, [1, 1, 1], "anyhit@1")
+assert abs(tied.mean["anyhit@1"] - 1 / 3) < 1e-12, tied
+assert "anyhit" in measures.all_measures()
 sys.path.insert(0, sys.argv[1])
 from registry_pages import measures_page
 page = measures_page()
-assert "success@k" in page and "1 if a relevant document is among the first k" in page, page
+assert "anyhit@k" in page and "1 if a relevant document is among the first k" in page, page
 print("seen")
 """
 
@@ -67,7 +67,7 @@ def run_python(program: str, folder: Path) -> str:
 
 def test_a_file_in_the_folder_is_a_measure(tmp_path):
     """Dropped into the folder, a measure is evaluated, registered and documented."""
-    (tmp_path / "success.py").write_text(NEW_MEASURE)
+    (tmp_path / "anyhit.py").write_text(NEW_MEASURE)
     # The folder of the package is a list of places; one more is as good as a copy of the file in the first.
     extend = (
         "import importlib.util, sys\n"
@@ -81,11 +81,11 @@ def test_a_file_in_the_folder_is_a_measure(tmp_path):
 
 
 def test_another_package_registers_through_an_entry_point(tmp_path):
-    (tmp_path / "success_measure.py").write_text(NEW_MEASURE)
-    metadata = tmp_path / "success_measure-1.0.dist-info"
+    (tmp_path / "anyhit_measure.py").write_text(NEW_MEASURE)
+    metadata = tmp_path / "anyhit_measure-1.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: success-measure\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[marginrank.measures]\nsuccess = success_measure:Success\n")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: anyhit-measure\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[marginrank.measures]\nanyhit = anyhit_measure:AnyHit\n")
     assert run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + USE_IT, tmp_path) == "seen"
 
 

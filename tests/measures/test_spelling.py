@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
-from marginrank import parse_measure
+from marginrank import Queries, Ranker, evaluate, parse_measure
+from marginrank.cli.app import app
 from tests.measures.reference import SPELLINGS
 
 
@@ -43,8 +45,9 @@ def test_odd_spellings_are_understood(spelling, normal):
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [
-        ("map", "unknown measure 'map'; did you mean 'ap'? known: ap, auc, dcg"),
-        ("mrr@10", "unknown measure 'mrr@10'; did you mean 'rr@10'?"),
+        ("mpa", "unknown measure 'mpa'"),
+        ("prec@10", "unknown measure 'prec@10'; did you mean 'p@10'? known: ap, auc, dcg"),
+        ("success", "'success': success needs a cutoff, for example success@10"),
         ("ndgc@10", "did you mean 'ndcg@10'?"),
         ("xyzzy", "unknown measure 'xyzzy'; known: ap,"),
         ("ndcg@", "cannot read measure 'ndcg@'; spell it like ap, ndcg@10 or rbp(p=0.8)"),
@@ -82,3 +85,61 @@ def test_grades_too_large_for_the_measure_are_refused():
     with pytest.raises(ValueError, match=r"of grade 2000 is too large to sum; use gain=linear"):
         parse_measure("ndcg").value([2000, 0])
     assert parse_measure("ndcg(gain=linear)").value([2000, 0]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("map", "ap"),
+        ("MAP", "ap"),
+        ("map(rel=2)", "ap(rel=2)"),
+        ("mrr", "rr"),
+        ("mrr@10", "rr@10"),
+        ("recip_rank", "rr"),
+        ("ndcg_cut_10", "ndcg@10"),
+        ("ndcg_cut_5(gain=linear)", "ndcg@5(gain=linear)"),
+        ("P_10", "p@10"),
+        ("precision@5", "p@5"),
+        ("recall_100", "recall@100"),
+        ("success_1", "success@1"),
+        ("hit@3", "success@3"),
+        ("hits@3", "success@3"),
+    ],
+)
+def test_names_of_other_tools_are_understood(name, canonical):
+    assert str(parse_measure(name)) == canonical
+
+
+def test_outputs_show_our_names():
+    # Query a has its relevant document second, b first.
+    queries = Queries.from_arrays([[2.0], [3.0], [1.0], [4.0]], [1, 1, 0, 0], qid=["a", "b", "b", "a"])
+    result = evaluate(queries, queries.feature(0), ["mrr", "hit@1", "success_2", "P_1"])
+    assert result.mean == {"rr": 0.75, "success@1": 0.5, "success@2": 1.0, "p@1": 0.5}
+    done = CliRunner().invoke(app, ["measures", "map"], catch_exceptions=False)
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["ndcg@10", "ndcg_cut_10", "map", "mrr", "hit@1"])
+def test_a_ranker_takes_the_measure_by_any_name(name):
+    queries = Queries.from_arrays([[2.0], [3.0], [1.0], [0.0]], [1, 1, 0, 0], qid=["a", "b", "b", "a"])
+    ranker = Ranker(name, C=10.0).fit(queries)
+    assert ranker.measure_ == str(parse_measure(name))
+    assert ranker.score(queries) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("eval_set", "validation="),
+        ("sample_weight", "query_weights="),
+        ("verbose", "callback="),
+        ("early_stopping_rounds", "patience="),
+    ],
+)
+def test_arguments_of_other_libraries_are_answered(name, instead):
+    with pytest.raises(TypeError, match=f"Ranker has no {name}; use .*{instead}"):
+        Ranker(**{name: 1})
+    with pytest.raises(TypeError, match=f"fit has no {name}; use .*{instead}"):
+        Ranker().fit([[1.0], [2.0]], [0, 1], group=[2], **{name: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
+        Ranker().fit([[1.0], [2.0]], [0, 1], group=[2], speed=1)

@@ -42,7 +42,9 @@ class Judging:
     @property
     def spellings(self) -> list[str]:
         """Return the measures asked for, or the default ones."""
-        return list(self.measures or DEFAULT_MEASURES)
+        from marginrank.measures.base import respell  # noqa: PLC0415
+
+        return [respell(measure) for measure in self.measures or DEFAULT_MEASURES]
 
     def check(self, names: Sequence[str], baseline: str | None) -> None:
         """Refuse what is unknown, before any work is done."""

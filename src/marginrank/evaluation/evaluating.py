@@ -17,6 +17,7 @@ from marginrank.evaluation.judging import judge_run, judge_scores
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.systems import Predictor, System, as_qrels, score_documents, warn_if_trained_on
 from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures.base import respell
 from marginrank.measures.thresholds import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray
 from marginrank.words import count, plain, table
@@ -54,6 +55,7 @@ class Evaluation:
 
     def __getitem__(self, measure: str) -> FloatArray:
         """Values of one measure, per query."""
+        measure = measure if measure in self.values else respell(measure)
         if measure not in self.values:
             raise KeyError(f"{measure!r} was not evaluated; there are {', '.join(self.values)}")
         return self.values[measure]
@@ -167,7 +169,7 @@ def _parse_all(measures: str | Measure | Iterable[str | Measure], rules: Policy)
     specs = [measures] if isinstance(measures, str | Measure) else list(measures or [])
     if not specs:
         raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
-    return {str(spec).strip(): parse_measure(spec, rules.parameters) for spec in specs}
+    return {respell(str(spec)).strip(): parse_measure(spec, rules.parameters) for spec in specs}
 
 
 def _deepest(depths: list[int | None]) -> int | None:

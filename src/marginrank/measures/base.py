@@ -19,7 +19,11 @@ from marginrank.words import nearest
 Normalizer: TypeAlias = float | Literal["ideal", "total"]
 
 _SPELLING = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<k>[0-9]+))?(?:\((?P<arguments>[^()]*)\))?\Z")
-_OTHER_NAMES = {"map": "ap", "mrr": "rr", "precision": "p", "prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
+#: Names that other tools have for the same measures.
+_ALIASES = {"map": "ap", "mrr": "rr", "recip_rank": "rr", "hit": "success", "hits": "success", "precision": "p"}
+#: trec_eval's names with a cutoff.
+_TREC_NAME = re.compile(r"(?P<name>ndcg_cut|p|recall|success|recip_rank)_(?P<k>[0-9]+)(?P<rest>\(.*)?\Z")
+_OTHER_NAMES = {"prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
 
 
 class TwoLevels(NamedTuple):
@@ -161,7 +165,8 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
     """Read the spelling of a measure.
 
     Args:
-        spec: For example ``ap``, ``ndcg@10``, ``rbp(p=0.8)``, ``ndcg@10(gain=linear,discount=letor)``; a measure is
+        spec: For example ``ap``, ``ndcg@10``, ``rbp(p=0.8)``, ``ndcg@10(gain=linear,discount=letor)``, or a name that
+            other tools use, such as ``map``, ``mrr@10``, ``hit@5`` and trec_eval's ``ndcg_cut_10``; a measure is
             returned as it is.
         defaults: Parameters to use where the measure has them and the spelling does not say otherwise.
 
@@ -169,12 +174,14 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
     ndcg@10(gain=linear)
     >>> parse_measure("ndcg@10", {"discount": "letor", "rel": 2})
     ndcg@10(discount=letor)
+    >>> [parse_measure(name) for name in ("map", "mrr@10", "P_10", "ndcg_cut_10", "hit@5")]
+    [ap, rr@10, p@10, ndcg@10, success@5]
     """
     if isinstance(spec, Measure):
         return spec
     if not isinstance(spec, str):
         raise TypeError(f"a measure is a spelling such as 'ndcg@10' or a Measure, not {spec!r}")
-    match = _SPELLING.match(spec.strip().lower())
+    match = _SPELLING.match(respell(spec).strip().lower())
     if match is None:
         raise ValueError(f"cannot read measure {spec!r}; spell it like ap, ndcg@10 or rbp(p=0.8)")
     kind = _find(match["name"], spec)
@@ -191,6 +198,22 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
         raise ValueError(f"{spec!r}: {kind.name} needs a cutoff, for example {kind.name}@10")
     chosen = {name: value for name, value in (defaults or {}).items() if name in known}
     return kind(**{**chosen, **arguments})
+
+
+def respell(spec: str) -> str:
+    """Put our name in place of one that other tools use; all else stays as it is.
+
+    >>> [respell(spec) for spec in ("ndcg_cut_10(gain=linear)", "MRR@5", "ndcg@10")]
+    ['ndcg@10(gain=linear)', 'rr@5', 'ndcg@10']
+    """
+    text = spec.strip().lower()
+    match = _TREC_NAME.match(text)
+    if match is not None:
+        text = f"{match['name'].removesuffix('_cut')}@{match['k']}{match['rest'] or ''}"
+    name = re.split(r"[@(]", text, maxsplit=1)[0].strip()
+    if name in _ALIASES:
+        return _ALIASES[name] + text[len(name) :]
+    return spec if match is None else text
 
 
 def _find(name: str, spec: str) -> type[Measure]:
