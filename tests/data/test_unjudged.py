@@ -77,7 +77,8 @@ def test_rows_without_grades_are_ranked(source: str, tmp_path: Path) -> None:
     assert ranker.predict(queries) == pytest.approx(
         np.array([2.0, 1.0, 9.0, 1.0, 5.0]) * weight + ranker.coef_[1] * 0.5
     )
-    assert ranker.explain(queries)[:, 0] == pytest.approx(np.array([2.0, 1.0, 9.0, 1.0, 5.0]) * weight)
+    # Clicks less their mean in the query: 4 in the first, 3 in the second.
+    assert ranker.explain(queries)[:, 0] == pytest.approx(np.array([-2.0, -3.0, 5.0, -2.0, 2.0]) * weight)
     assert ranker.rank(queries[1], ids=True) == [["v", "u"]]
 
 

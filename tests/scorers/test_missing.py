@@ -45,7 +45,7 @@ def test_the_mean_stands_in() -> None:
     assert ranker.predict([[NAN, 1.0], [2.0, NAN]]) == pytest.approx(
         [3 * w[0] + w[1], 2 * w[0] + w[1]]
     )  # mean age is 1
-    assert ranker.explain([[NAN, 1.0]])[0] == pytest.approx([3 * w[0], w[1]])
+    assert ranker.explain([[NAN, 1.0], [0.0, 0.0]], reference=1)[0] == pytest.approx([3 * w[0], w[1]])
 
 
 @pytest.mark.parametrize("scaling", [None, "standard", "query-minmax"])
@@ -66,7 +66,8 @@ def test_an_indicator_has_a_weight_of_its_own() -> None:
     assert ranker.predict([[NAN, 1.0], [2.0, 1.0]]) == pytest.approx([3 * clicks + age + flag, 2 * clicks + age])
     # Age was never missing in training, so it has no second weight, only its mean 1.
     assert ranker.predict([[2.0, NAN]]) == pytest.approx([2 * clicks + age])
-    assert ranker.explain([[NAN, 2.0]])[0] == pytest.approx([3 * clicks + flag, 2 * age])
+    difference = ranker.explain([[NAN, 2.0], [0.0, 0.0]], reference=1)[0]
+    assert difference == pytest.approx([3 * clicks + flag, 2 * age])
 
 
 @pytest.mark.parametrize("scaling", ["standard", "query-standard"])
@@ -75,7 +76,8 @@ def test_explanations_sum_to_scores_and_files_keep_everything(missing: str, scal
     ranker = fitted(missing, rows(), scaling=scaling)
     scores = ranker.predict(rows(), qid=QUERY)
     assert np.isfinite(scores).all()
-    assert ranker.explain(rows(), qid=QUERY).sum(axis=1) == pytest.approx(scores)
+    parts = ranker.explain(rows(), qid=QUERY, reference=0)
+    assert parts.sum(axis=1) == pytest.approx(scores - scores[0])
     ranker.save(tmp_path / "model.safetensors")
     loaded = load(tmp_path / "model.safetensors")
     assert np.array_equal(loaded.predict(rows(), qid=QUERY), scores)
@@ -88,7 +90,7 @@ def test_standard_scaling_leaves_gaps_out_and_the_mean_is_zero_then() -> None:
     ranker = fitted("mean", rows(), scaling="standard")
     spread = np.sqrt(np.mean((np.array([1.0, 3.0, 8.0, 0.0]) - 3.0) ** 2))
     assert ranker.model_.scaler.scale_[0] == pytest.approx(spread)
-    assert ranker.explain([[NAN, 1.0]])[0, 0] == 0.0
+    assert ranker.explain([[NAN, 1.0], [3.0, 1.0]], reference=1)[0, 0] == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("missing", ["zero", "mean", "indicator"])
