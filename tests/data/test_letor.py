@@ -616,12 +616,12 @@ BAD: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "NULL": (
         b"1 qid:1 1:NULL\n",
         {},
-        ":1:11: missing value 'NULL'; choose what it becomes with missing: nan, zero or min",
+        ":1:11: missing value 'NULL'; choose what it becomes: missing='nan', 'zero' or 'min'",
     ),
     "NaN": (
         b"1 qid:1 1:NaN\n",
         {},
-        ":1:11: missing value 'NaN'; choose what it becomes with missing: nan, zero or min",
+        ":1:11: missing value 'NaN'; choose what it becomes: missing='nan', 'zero' or 'min'",
     ),
     "infinite": (
         b"1 qid:1 1:0 2:-Inf\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from itertools import pairwise
@@ -188,13 +189,23 @@ def digest(queries):
 
 
 @pytest.mark.slow
-def test_another_process_with_another_hash_seed_builds_the_same(docs):
+def test_another_process_with_another_hash_seed_builds_the_same():
     code = (
         "from tests.datasets.test_pydocs import digest; from marginrank.datasets import pydocs; "
         "docs = pydocs(); print(digest(docs.train), digest(docs.test))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [digest(docs.train), digest(docs.test)]
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert len(found[0].split()) == 2
+    assert found[0] == found[1]
 
 
 def test_bm25_is_that_of_the_formula():

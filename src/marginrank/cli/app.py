@@ -70,7 +70,7 @@ class _PlainHelp:
 
 def _show_plainly(argument: Any) -> None:
     """Show an argument as in ``marginrank train [OPTIONS] DATA...``, without braces and without a type."""
-    name = argument.metavar + ("..." if argument.nargs != 1 else "")
+    name = (argument.metavar or argument.name.upper()) + ("..." if argument.nargs != 1 else "")
     argument._usage_display_name = lambda: name if argument.required else f"[{name}]"
     argument.display_type_rich = lambda ctx: ""  # noqa: ARG005
 

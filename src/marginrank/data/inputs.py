@@ -23,7 +23,7 @@ def as_queries(
     query_weights: npt.ArrayLike | None,
     *,
     allow_nan: bool,
-    nan_advice: str,
+    nan_advice: str = "fill it",
 ) -> Queries:
     """Make judged queries of what was given, and refuse what contradicts itself."""
     if not isinstance(X, Queries):

@@ -135,7 +135,7 @@ def _check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], m
     value = float(values[at])
     place = f"row {at} of column {name!r} is {value:g}"
     if np.isnan(value):
-        raise DataError(f"{place}; choose what it becomes with missing: nan, zero or min")
+        raise DataError(f"{place}; choose what it becomes: missing='nan', 'zero' or 'min'")
     if np.isinf(value):
         raise DataError(f"{place}; replace it")
     raise DataError(f"{place}, too large for {kept.dtype}; pass dtype='float64' or rescale")
