@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self, TypedDict, cast
+from typing import Any, Self, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from marginrank.components import check_C, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import Validation, as_queries, column_names, validation_parts
+from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries, check_finite
-from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
+from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
 from marginrank.evaluation.scoring import ROUTING
+from marginrank.fit_checks import check_columns, contents, refuse_foreign, warn_of_split, warn_of_ties
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import learn_columns
@@ -30,34 +30,6 @@ from marginrank.scorers.forms import Form
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution
 from marginrank.typing import AnyArray, Features, FloatArray
-
-#: Differences of scores below this share of them are rounding errors.
-_ROUNDING: Final = 1e-15
-
-
-#: Arguments of LightGBM, XGBoost and scikit-learn, and what to use here.
-_INSTEAD: Final = {
-    "eval_set": "fit(..., validation=queries) or validation=(X, y, qid)",
-    "eval_group": "fit(..., validation=queries) or validation=(X, y, qid)",
-    "eval_qid": "fit(..., validation=queries) or validation=(X, y, qid)",
-    "eval_metric": "the measure that the ranker is trained for: Ranker('ndcg@10')",
-    "eval_at": "a measure with a cutoff: Ranker('ndcg@10')",
-    "early_stopping_rounds": "Ranker(patience=...) with fit(..., validation=queries)",
-    "sample_weight": "query_weights=, one weight per query; documents cannot be weighted",
-    "verbose": "fit(..., callback=print), which is called after every iteration",
-    "callbacks": "callback=, a function that is called after every iteration",
-    "n_estimators": "a preset with a number of rounds: Ranker('lambdarank@100')",
-    "objective": "a method or measure: Ranker('ranksvm'), Ranker('ndcg@10')",
-    "class_weight": "weighting=, which weights queries by their grades",
-    "groups": "qid=, the query of each row, or group=, the rows of each query",
-}
-
-
-def _refuse_foreign(where: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse what other libraries call otherwise."""
-    for name in arguments:
-        if name in _INSTEAD:
-            raise TypeError(f"{where} has no {name}; use {_INSTEAD[name]}")
 
 
 class _NanRule(TypedDict):
@@ -89,7 +61,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
 
     def __new__(cls, *_: Any, **parameters: Any) -> Self:
         """Refuse parameters of other libraries with what to use instead."""
-        _refuse_foreign(cls.__name__, parameters)
+        refuse_foreign(cls.__name__, parameters)
         return super().__new__(cls)  # type: ignore[no-any-return]
 
     model_: Model
@@ -167,7 +139,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
             foreign: Refused; for arguments of other libraries the error says what to use here.
         """
-        _refuse_foreign("fit", foreign)
+        refuse_foreign("fit", foreign)
         if foreign:
             raise TypeError(f"fit() got an unexpected keyword argument {next(iter(foreign))!r}")
         start = self.coef_ if getattr(self, "warm_start", False) and hasattr(self, "model_") else None
@@ -177,7 +149,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             held_out = as_queries(*validation_parts(validation), None, None, **self._nan)
             _check_same_features(queries, held_out)
         self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, start)[0]
-        self._trained_queries = None if qid is None else _contents(queries)
+        self._trained_queries = None if qid is None else contents(queries)
         warn_of_ties([self.model_], queries)
         return self
 
@@ -325,24 +297,12 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         mix = parse_mix(self.measure_)
         scores = self.predict(X, qid=qid, group=group)
         if qid is not None:
-            self._warn_of_split(queries)
+            warn_of_split(getattr(self, "_trained_queries", None), queries)
         if not isinstance(X, Queries):
             scores = queries.from_source_rows(scores)
         means = evaluate(queries, scores, [str(m) for _, m in mix], n_jobs=self.n_jobs).mean
         total = sum(weight for weight, _ in mix)
         return float(sum(weight * means[str(measure)] for weight, measure in mix) / total)
-
-    def _warn_of_split(self, queries: Queries) -> None:
-        """Warn where a split of rows cut through queries, as `KFold` does: the scores would be too good."""
-        trained, judged = getattr(self, "_trained_queries", None) or {}, _contents(queries)
-        cut = sum(query in trained and trained[query] != content for query, content in judged.items())
-        if cut:
-            warnings.warn(
-                f"{cut:,} of {len(queries):,} queries were trained on with other documents, so the score is too good; "
-                "split by query, for example cv=GroupKFold() with groups=qid",
-                SplitQueriesWarning,
-                stacklevel=3,
-            )
 
     def shapes(self) -> list[Shape]:
         """Return the learned curve of each feature of an additive ranker."""
@@ -473,7 +433,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Queries | npt.ArrayLike) -> Queries | Features:
         if isinstance(X, Queries):
             return X
-        self._check_columns(X)
+        check_columns(X, getattr(self, "feature_names_in_", ()))
         return cast(
             "Features",
             validate_data(
@@ -486,80 +446,6 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
                 ensure_all_finite=False,
             ),
         )
-
-    def _check_columns(self, X: Any) -> None:
-        """Refuse a frame whose columns are not those of training, in their order."""
-        expected = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        found = column_names(X)
-        if found is None or not expected or found == expected:
-            return
-        if sorted(found) == sorted(expected):
-            raise DataError(
-                "the columns of X are those of training in another order; give X[list(ranker.feature_names_in_)]"
-            )
-        missing = [name for name in expected if name not in found]
-        extra = [name for name in found if name not in expected]
-        what = f"no column {missing[0]!r}" if missing else f"a column {extra[0]!r} that training did not have"
-        raise DataError(f"X has {what}; give X[list(ranker.feature_names_in_)]")
-
-
-def _contents(queries: Queries) -> dict[Any, int]:
-    """Return a digest of the documents of each query that does not depend on their order."""
-    sums = np.add.reduceat(np.append(queries.document_keys, np.uint64(0)), queries.offsets[:-1])
-    return dict(zip(queries.query_ids.tolist(), np.where(queries.lengths > 0, sums, 0).tolist(), strict=True))
-
-
-def warn_of_ties(models: Sequence[Model], queries: Queries) -> None:
-    """Warn of models that give all documents of a query the same score, on all of the queries."""
-    tied = [model for model in models if _ranks_nothing(model, queries)]
-    differ = bool(tied) and _differ(queries)
-    # Of a hinge that collapsed another warning has been given, which is wrong where no loss could do better.
-    tied = [model for model in tied if not (differ and _collapsed(model))]
-    if not tied:
-        return
-    which = (
-        "the model gives"
-        if len(models) == 1
-        else f"with C = {', '.join(f'{m.solution.C:g}' for m in tied)} the model gives"
-    )
-    reason = tied[0].solution.reason
-    advice = "look at the features with `marginrank inspect`, scale them, or raise C"
-    if reason in ("max_iter", "time_limit", "callback", "interrupted"):
-        advice = f"training was stopped ({reason}) before it got anywhere"
-    elif not differ:
-        advice = "the features of the documents of each query are the same"
-    warnings.warn(
-        f"{which} all documents of a query the same score, on all {len(queries):,} training queries, and ranks "
-        f"nothing; {advice}",
-        NothingRankedWarning,
-        stacklevel=3,
-    )
-
-
-def _collapsed(model: Model) -> bool:
-    """Whether these are the weights of a hinge that is minimal at 0."""
-    return model.health is not None and model.health.collapsed and model.method.bound == "hinge"
-
-
-def _ranks_nothing(model: Model, queries: Queries) -> bool:
-    """Look at more and more queries until one has two scores; most models show it at once."""
-    first, count = 0, 16
-    while first < len(queries):
-        some = queries[np.arange(first, min(first + count, len(queries)))]
-        scores = np.asarray(model.score(some))
-        starts, lengths = some.offsets[:-1][some.lengths > 0], some.lengths[some.lengths > 0]
-        low, high = np.minimum.reduceat(scores, starts), np.maximum.reduceat(scores, starts)
-        rounding = _ROUNDING * np.maximum(np.abs(low), np.abs(high))
-        if (high - low > rounding)[lengths > 1].any():
-            return False
-        first, count = first + count, 4 * count
-    return True
-
-
-def _differ(queries: Queries) -> bool:
-    """Whether any query has two documents with different features."""
-    keys, query = queries.document_keys, np.repeat(np.arange(len(queries)), queries.lengths)
-    return bool((keys[1:] != keys[:-1])[query[1:] == query[:-1]].any())
 
 
 def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:

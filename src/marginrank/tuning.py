@@ -20,9 +20,10 @@ from marginrank.components import check_C, seconds
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.estimator import BaseRanker, warn_of_ties
+from marginrank.estimator import BaseRanker
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
+from marginrank.fit_checks import warn_of_ties
 from marginrank.measures.mixes import parse_mix
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
