@@ -166,10 +166,8 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
     assert names_in(tmp_path) == ["model"]
 
 
-@stepping.supported
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_file(tmp_path, overwrite):
-    target, seen = tmp_path / "model", set()
+def writer_of(target, overwrite):
+    """A writer of a new file, and what makes the folder as it was before."""
 
     def work():
         with atomic_path(target, overwrite=overwrite) as place:
@@ -181,6 +179,15 @@ def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_file(tmp_p
         else:
             target.unlink(missing_ok=True)
 
+    return work, begin
+
+
+@stepping.supported
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_file(tmp_path, overwrite):
+    target, seen = tmp_path / "model", set()
+
+    work, begin = writer_of(target, overwrite)
     begin()
     stops = 0
     for _ in stepping.kills(work):
@@ -201,16 +208,7 @@ def test_a_writer_killed_at_any_system_call_leaves_the_old_or_the_new_file(tmp_p
 def test_a_writer_whose_system_calls_fail_leaves_the_old_file_or_has_written_the_new(tmp_path, overwrite):
     target, noticed = tmp_path / "model", []
 
-    def work():
-        with atomic_path(target, overwrite=overwrite) as place:
-            place.write_text("new" * 5000)
-
-    def begin():
-        if overwrite:
-            target.write_text("old")
-        else:
-            target.unlink(missing_ok=True)
-
+    work, begin = writer_of(target, overwrite)
     begin()
     for refused in stepping.failures(work):
         content = target.read_text() if target.exists() else None

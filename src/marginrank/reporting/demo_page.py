@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from string import Template
 from typing import Final
 
 from marginrank.reporting.demo import LEARNED, Example, Gain, Outcome, certificate, examples, gains, weights
 from marginrank.reporting.facts import Mean
-from marginrank.reporting.markup import Cell, Column, data, details, escape, number, paragraph, section, table
+from marginrank.reporting.markup import Cell, Column, details, escape, number, paragraph, section, table
+from marginrank.reporting.shell import whole_page
 from marginrank.version import __version__
 
 TITLE: Final = "Search NumPy, SciPy and scikit-learn by description"
@@ -48,19 +47,11 @@ def render(outcome: Outcome) -> str:
         section("weights", "What was learned", *_weights(outcome)),
         section("code", "Try it", *_code()),
     ]
-    return Template(_file("demo.html")).substitute(
-        title=escape(TITLE),
-        version=escape(__version__),
-        style=_file("page.css") + _file("demo.css"),
-        intro=_intro(outcome),
-        sections="\n".join(sections),
-        config=data({}, "chart-config"),
-        script=_file("page.js"),
+    footer = (
+        f"<p>Made by <code>marginrank demo</code>, marginrank {escape(__version__)}. The same versions of the packages "
+        "give the same numbers.</p>"
     )
-
-
-def _file(name: str) -> str:
-    return resources.files("marginrank.reporting").joinpath(name).read_text(encoding="utf-8")
+    return whole_page(TITLE, _intro(outcome), sections, footer, styles=("page.css", "demo.css"))
 
 
 def _intro(outcome: Outcome) -> str:

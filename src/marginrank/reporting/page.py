@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
-from string import Template
 from typing import Any, Final
 
 from marginrank.evaluation.comparing import PairedComparison
@@ -19,7 +17,6 @@ from marginrank.reporting.markup import (
     Column,
     chart,
     command,
-    data,
     details,
     escape,
     facts_list,
@@ -32,6 +29,7 @@ from marginrank.reporting.markup import (
 )
 from marginrank.reporting.models_section import model_parts
 from marginrank.reporting.queries_section import queries_parts
+from marginrank.reporting.shell import file_text, whole_page
 from marginrank.version import __version__
 from marginrank.words import count
 
@@ -52,22 +50,23 @@ def render(facts: Facts) -> str:
     }
     shown = {name: (title, parts) for name, (title, parts) in sections.items() if parts}
     links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, (title, _) in shown.items())
-    return Template(_file("page.html")).substitute(
-        title=escape(facts.title),
-        intro=_intro(facts),
-        links=links,
-        sections="\n".join(section(name, title, *parts) for name, (title, parts) in shown.items()),
-        version=escape(__version__),
-        style=_file("page.css"),
-        config=data(charts.CONFIG, "chart-config"),
-        library=library(),
-        licences=escape(_file("licences.txt")),
-        script=_file("page.js"),
+    contents = (
+        f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
+        '<noscript><p class="note">Charts and sorting need JavaScript; all numbers are in the tables.</p></noscript>'
     )
-
-
-def _file(name: str) -> str:
-    return resources.files("marginrank.reporting").joinpath(name).read_text(encoding="utf-8")
+    footer = (
+        f"<p>Made by marginrank {escape(__version__)}. Commands are to be run in the folder where the report was made."
+        "</p>\n<details><summary>Licences of the scripts in this page</summary>"
+        f"<pre>{escape(file_text('licences.txt'))}</pre></details>"
+    )
+    return whole_page(
+        facts.title,
+        f"{_intro(facts)}\n{contents}",
+        [section(name, title, *parts) for name, (title, parts) in shown.items()],
+        footer,
+        library=library(),
+        config=charts.CONFIG,
+    )
 
 
 @cache
