@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from marginrank import Ranker, load
@@ -118,3 +119,10 @@ def test_the_waterfall_leads_from_one_score_to_the_other(run, folder):
     bars = [(bar.get_x(), bar.get_width()) for bar in figure.axes[0].patches]
     assert bars == [(2.0, -3.0), (-1.0, 1.0), (0.0, 0.5)]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["b", "a", "1 other feature"]
+
+
+def test_documents_need_no_grades(run, folder):
+    frame = pd.DataFrame({"qid": ["a", "a", "b"], **{f"f{k}": [0.1 * k, 1.0, -0.5] for k in range(1, 6)}})
+    frame.to_parquet(folder / "new.parquet")
+    done = run("explain", "model.safetensors", "new.parquet", "--query", "a", "--json")
+    assert (done.code, len(done.json["documents"])) == (0, 2)

@@ -355,8 +355,10 @@ def test_a_saved_fusion_predicts_the_same(tmp_path, options):
     assert np.array_equal(again.predict(TEST), fusion.predict(TEST))
     assert (again.features_, again.scorer, list(again.Cs)) == (fusion.features_, fusion.scorer, [1.0])
     assert again.run(TEST, "fused").tag == "fused"
-    with pytest.raises(DataError, match="feature_names differ"):
-        again.predict(TEST.with_features(TEST.X, ["dense", "bm25", "noise"]))
+    other_order = TEST.with_features(TEST.X[:, [2, 0, 1]], [TEST.feature_names[k] for k in (2, 0, 1)])
+    assert np.array_equal(again.predict(other_order), fusion.predict(TEST))
+    with pytest.raises(DataError, match=r"this model combines the runs .*; give the same runs"):
+        again.predict(TEST.with_features(TEST.X, ["dense", "bm25", "other"]))
 
 
 def test_models_of_something_else_are_refused(tmp_path):
@@ -393,7 +395,7 @@ def test_step_functions_do_not_fall_and_know_what_is_missing():
 def test_ranks_and_scores_of_the_same_runs_give_the_same_fusion():
     ranked = TRAIN.with_features(61 / fusion_features(TRAIN, "rrf", keep_missing=True).X - 60)
     from_scores, from_ranks = Fusion("rrf", Cs=[1.0]).fit(TRAIN), Fusion("rrf", Cs=[1.0], ranks=True).fit(ranked)
-    assert list(from_ranks.weights()) == ["rrf(x0)", "rrf(x1)", "rrf(x2)"]
+    assert list(from_ranks.weights()) == ["rrf(f1)", "rrf(f2)", "rrf(f3)"]
     assert list(from_ranks.weights().values()) == pytest.approx(list(from_scores.weights().values()))
     for name in ("rrf", "borda"):
         assert FIXED[name](ranked, ranks=True) == pytest.approx(FIXED[name](TRAIN))

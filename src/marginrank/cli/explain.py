@@ -78,7 +78,7 @@ def command(
     check_inputs([model, *data])
     check_outputs([plot], inputs=[model, *data], force=force)
     learned = load_ranker(model).model_
-    of_query = _find_query(reading.read_queries(data), query, data[0])
+    of_query = _find_query(reading.read_queries(data, judged=False), query, data[0])
     try:
         if not one:
             output.result(*_table(learned, of_query, k or 10, top or _COLUMNS))

@@ -102,8 +102,11 @@ def command(
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:
         fusion = Fusion.load(apply)
-        queries = _in_order(_read_unjudged(sources, reading), fusion, apply)
-        output.summary({"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip())
+        queries = _read_unjudged(sources, reading)
+        try:
+            output.summary({"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip())
+        except DataError as error:
+            raise DataError(error.problem, path=error.path or apply) from error
         return
     queries = _read(sources, qrels, reading)
     fusion = Fusion(
@@ -165,21 +168,6 @@ def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
     if all(recognize(path) == "run" for path in sources):
         return gather(read_runs(sources))
     return reading.read_queries(sources, missing=reading.missing or "nan", judged=False)
-
-
-def _in_order(queries: Queries, fusion: Fusion, model: Path) -> Queries:
-    """Return the runs in the order of the model, which knows them by name."""
-    from marginrank.fusion.features import parse_features  # noqa: PLC0415
-
-    runs, kinds = queries.feature_names, parse_features(fusion.features_)
-    names = fusion.ranker_.model_.feature_names
-    if runs is None or names is None:
-        return queries
-    of_model = [name[len(kinds[0]) + 1 : -1] for name in names[: len(names) // len(kinds)]]
-    if sorted(runs) != sorted(of_model):
-        known, given = ", ".join(of_model), ", ".join(runs)
-        raise DataError(f"this model combines the runs {known}, and these are {given}; give the same runs", path=model)
-    return queries.with_features(queries.dense()[:, [runs.index(name) for name in of_model]], of_model)
 
 
 def _contest(

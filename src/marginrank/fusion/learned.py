@@ -27,6 +27,7 @@ from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.solvers.auto import Auto
 from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
 from marginrank.typing import FloatArray
+from marginrank.words import feature_labels
 
 #: What is chosen from where nothing is asked for.
 DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
@@ -144,9 +145,12 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the queries; higher is better, and only within a query."""
+        """Score documents, in the order of the queries; higher is better, and only within a query.
+
+        Runs with names may come in any order.
+        """
         check_is_fitted(self)
-        return self.ranker_.predict(self._prepare(queries, self.features_))
+        return self.ranker_.predict(self._prepare(self._in_order(queries), self.features_))
 
     def run(self, queries: Queries, tag: str = "marginrank") -> Run:
         """Score documents and give them as a run, for `write_run` or `evaluate`."""
@@ -159,12 +163,12 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
         return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
 
     def weights(self) -> dict[str, float]:
-        """Weight of each column, such as ``rrf(bm25)``; runs without a name are x0, x1, ..."""
+        """Weight of each column, such as ``rrf(bm25)``; runs without a name are f1, f2, ..."""
         check_is_fitted(self)
         if self.ranker_.form_.kind != "linear":
             raise ValueError("curves have no weights; see ranker_.shapes()")
         kinds = parse_features(self.features_)
-        runs = [f"x{number}" for number in range(self.ranker_.n_features_in_ // len(kinds))]
+        runs = feature_labels(None, self.ranker_.n_features_in_ // len(kinds))
         names = getattr(self.ranker_, "feature_names_in_", column_names(kinds, runs))
         return dict(zip(names, self.ranker_.coef_.tolist(), strict=True))
 
@@ -194,6 +198,21 @@ class Fusion(BaseEstimator):  # type: ignore[misc]
             fusion.ranker_ = ranker_of(Model.from_parts(header["model"], arrays))
             fusion.trained_on_ = dict(header["fusion"]["trained_on"])
         return fusion
+
+    def _in_order(self, queries: Queries) -> Queries:
+        """Return the runs in the order of training, where both have names."""
+        given, names = queries.feature_names, self.ranker_.model_.feature_names
+        if given is None or names is None:
+            return queries
+        kinds = parse_features(self.features_)
+        known = [name.removeprefix(f"{kinds[0]}(")[:-1] for name in names[: len(names) // len(kinds)]]
+        if sorted(given) != sorted(known):
+            raise DataError(
+                f"this model combines the runs {', '.join(known)}, and these are {', '.join(given)}; give the same runs"
+            )
+        if list(given) == known:
+            return queries
+        return queries.with_features(queries.dense()[:, [given.index(name) for name in known]], known)
 
     def _prepare(self, queries: Queries, features: str) -> Queries:
         keep_missing = parse_scorer(self.scorer).takes_nan
