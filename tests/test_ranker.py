@@ -239,7 +239,7 @@ def test_frames_keep_their_names():
         ranker = Ranker("svmmap").fit(frame, y, qid=qid)
         assert ranker.feature_names_in_.tolist() == names
         assert ranker.predict(frame) == pytest.approx(X @ ranker.coef_)
-    with pytest.raises(DataError, match="those of training in another order"):
+    with pytest.raises(DataError, match="the model was trained on in another order"):
         ranker.predict(pd.DataFrame(X, columns=names[::-1]))
     with pytest.raises(DataError, match="X has 3 features but the model was trained on 4"):
         ranker.predict(Queries.from_arrays(X[:, :3], y, qid=qid))

@@ -255,9 +255,9 @@ def test_frames_are_taken_without_warnings(scaling, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (list("bacd"), "those of training in another order"),
-        (list("abce"), "X has no column 'd'"),
-        (list("abcde"), "X has a column 'e' that training did not have"),
+        (list("bacd"), "X has the columns that the model was trained on in another order; give a, b, c, d"),
+        (list("abce"), "X has no column 'd', which the model was trained on"),
+        (list("abcde"), "X has a column 'e' that is not among those the model was trained on; leave it out"),
     ],
 )
 def test_frames_with_other_columns_are_refused(columns, message):

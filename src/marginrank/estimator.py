@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from marginrank.components import check_C, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import Validation, as_queries, validation_parts
+from marginrank.data.inputs import Validation, as_queries, column_names, refuse_other_columns, validation_parts
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
 from marginrank.evaluation.scoring import ROUTING
-from marginrank.fit_checks import check_columns, contents, refuse_foreign, warn_of_split, warn_of_ties
+from marginrank.fit_checks import contents, refuse_foreign, warn_of_split, warn_of_ties
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import learn_columns
@@ -433,7 +433,9 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Queries | npt.ArrayLike) -> Queries | Features:
         if isinstance(X, Queries):
             return X
-        check_columns(X, getattr(self, "feature_names_in_", ()))
+        refuse_other_columns(
+            column_names(X), [*map(str, getattr(self, "feature_names_in_", ()))], "the model was trained on"
+        )
         return cast(
             "Features",
             validate_data(

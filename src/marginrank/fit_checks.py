@@ -1,16 +1,15 @@
-"""What is looked at around fitting: arguments of other libraries, columns, fits that rank nothing, and splits."""
+"""What is looked at around fitting: arguments of other libraries, fits that rank nothing, torn queries."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from marginrank.data.inputs import column_names
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
+from marginrank.errors import NothingRankedWarning, SplitQueriesWarning
 from marginrank.model import Model
 
 #: Number of documents and sum of grades of each query: enough to tell whole queries from parts.
@@ -43,21 +42,6 @@ def refuse_foreign(where: str, arguments: Mapping[str, Any]) -> None:
     for name in arguments:
         if name in _INSTEAD:
             raise TypeError(f"{where} has no {name}; use {_INSTEAD[name]}")
-
-
-def check_columns(X: Any, expected: Iterable[str]) -> None:
-    """Refuse a frame whose columns are not those of training, in their order."""
-    found, names = column_names(X), list(map(str, expected))
-    if found is None or not names or found == names:
-        return
-    if sorted(found) == sorted(names):
-        raise DataError(
-            "the columns of X are those of training in another order; give X[list(ranker.feature_names_in_)]"
-        )
-    missing = [name for name in names if name not in found]
-    extra = [name for name in found if name not in names]
-    what = f"no column {missing[0]!r}" if missing else f"a column {extra[0]!r} that training did not have"
-    raise DataError(f"X has {what}; give X[list(ranker.feature_names_in_)]")
 
 
 def contents(queries: Queries) -> Contents:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.grouping import group_rows
+from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError, NumericalError
 from marginrank.model_checks import (
@@ -225,14 +226,14 @@ class Model:
 
     def _check(self, X: Queries | Features) -> None:
         features = X.X if isinstance(X, Queries) else X
+        refuse_other_columns(
+            X.feature_names if isinstance(X, Queries) else None, self.feature_names, "the model was trained on"
+        )
         if features.shape[1] != self.n_features:
             raise DataError(
                 f"X has {features.shape[1]} features but the model was trained on {self.n_features}; give the same "
                 "columns to both"
             )
-        names = X.feature_names if isinstance(X, Queries) else None
-        if names is not None and self.feature_names is not None and names != self.feature_names:
-            raise DataError("feature_names differ from those the model was trained on; rename or reorder them")
         check_finite(features, self.form.takes_nan, self.form.nan_advice)
 
     def describe(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -63,3 +64,22 @@ def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:
     if not isinstance(validation, tuple) or len(validation) != 3:
         raise DataError("validation is Queries, or a tuple (X, y, qid)")
     return validation
+
+
+def refuse_other_columns(found: Sequence[str] | None, expected: Sequence[str] | None, trained: str) -> None:
+    """Refuse columns that are not those expected, in their order; without names there is nothing to compare.
+
+    >>> refuse_other_columns(["bm25"], ["bm25", "age"], "the model was trained on")
+    Traceback (most recent call last):
+    ...
+    marginrank.errors.DataError: X has no column 'age', which the model was trained on; give the same columns
+    """
+    if not found or not expected or list(found) == list(expected):
+        return
+    missing = [name for name in expected if name not in found]
+    extra = [name for name in found if name not in expected]
+    if missing:
+        raise DataError(f"X has no column {missing[0]!r}, which {trained}; give the same columns")
+    if extra:
+        raise DataError(f"X has a column {extra[0]!r} that is not among those {trained}; leave it out")
+    raise DataError(f"X has the columns that {trained} in another order; give {', '.join(expected)}")

@@ -15,6 +15,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginrank.data.grouping import group_rows
+from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, Features, IntArray
@@ -138,14 +139,14 @@ def learn_columns(estimator: Any, queries: Queries) -> None:
 def check_columns(estimator: Any, queries: Queries) -> None:
     """Refuse features that differ in number or name from those that an estimator was fitted on."""
     kind = type(estimator).__name__
+    refuse_other_columns(
+        queries.feature_names, [*map(str, getattr(estimator, "feature_names_in_", ()))], f"{kind} was fitted on"
+    )
     if queries.n_features != estimator.n_features_in_:
         raise DataError(
             f"X has {queries.n_features} features but {kind} was fitted on {estimator.n_features_in_}; give the same "
             "columns to both"
         )
-    names = queries.feature_names
-    if names is not None and names != tuple(getattr(estimator, "feature_names_in_", names)):
-        raise DataError(f"feature_names differ from those {kind} was fitted on; rename or reorder them")
 
 
 def _grouping(
