@@ -21,6 +21,8 @@ _SKIPPED: Final = frozenset(
         *("matlib", "overrides", "print_coercion_tables", "setup", "tests", "testutils", "typing"),
     }
 )
+#: What scikit-learn writes about estimators that a module exports only once they are enabled somewhere in the process.
+_HIDDEN: Final = "is still **experimental**"
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,12 @@ def read_pages(packages: Iterable[str]) -> Pages:
     names: dict[str, list[tuple[int, bool, int, str]]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for package in packages:
-            for module in _modules(package):
-                for name, value in _public(module, package):
-                    depth, renamed = name.count("."), name.rpartition(".")[2] != getattr(value, "__name__", "")
-                    names.setdefault(inspect.cleandoc(value.__doc__), []).append((depth, renamed, len(name), name))
+        # All of them first: importing some changes the docstrings of others.
+        modules = [(module, package) for package in packages for module in _modules(package)]
+        for module, package in modules:
+            for name, value in _public(module, package):
+                depth, renamed = name.count("."), name.rpartition(".")[2] != getattr(value, "__name__", "")
+                names.setdefault(inspect.cleandoc(value.__doc__), []).append((depth, renamed, len(name), name))
     named = {min(candidates)[-1]: (docstring, candidates) for docstring, candidates in names.items()}
     if not named:
         raise RuntimeError("there are no docstrings to read; run Python without -OO")
@@ -99,5 +102,5 @@ def _public(module: ModuleType, package: str) -> Iterator[tuple[str, Any]]:
             continue
         home = getattr(value, "__module__", None) or package
         shown = home == module.__name__ if exported is None else name in exported and home.partition(".")[0] == package
-        if shown and isinstance(value.__doc__, str) and value.__doc__.strip():
+        if shown and isinstance(value.__doc__, str) and value.__doc__.strip() and _HIDDEN not in value.__doc__:
             yield f"{module.__name__}.{name}", value
