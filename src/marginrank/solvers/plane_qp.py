@@ -16,6 +16,8 @@ _MOST_STEPS: Final = 100
 #: Gaps, as shares of the minimum, that are rounding error, and that no active set need close.
 _ROUNDING: Final = 1e-15
 _NEAR: Final = 1e-13
+#: Sums of slopes, as shares of C times the longest, that are rounding error.
+_NO_SLOPE: Final = 1e-14
 
 
 class Planes(NamedTuple):
@@ -109,6 +111,10 @@ class _Best:
         self._away, self._value = np.zeros(len(self.program.middle)), np.inf
         self.alpha, self._bound = np.zeros(len(self.program.owners)), -np.inf
         self._home = self.program.primal(self.program.inside(self._away))
+        # Where the minimum is 0, no gap is a small share of it.
+        squares = np.einsum("ij,ij->i", self.program.slopes, self.program.slopes)
+        pull = _NO_SLOPE * self.program.C * float(squares.max(initial=0.0)) ** 0.5
+        self._least = pull * pull
 
     def offer(self, away: FloatArray) -> bool:
         """Take a point if it is better."""
@@ -136,7 +142,7 @@ class _Best:
     @property
     def near(self) -> bool:
         """Whether an active set could add little."""
-        return self.closed or self._value - self._bound <= _NEAR * abs(self._value)
+        return self.closed or self._value - self._bound <= max(_NEAR * abs(self._value), self._least)
 
     def found(self) -> PlaneMinimum:
         return PlaneMinimum(self.program.theta(self._away), self._bound, self.alpha)
