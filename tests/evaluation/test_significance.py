@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from marginrank.errors import DataError
-from marginrank.evaluation.comparing import Comparison, PairedComparison, compare, mean_interval
+from marginrank.evaluation.comparing import Comparison, PairedComparison, compare, mean_interval, summarize
 from marginrank.evaluation.evaluating import Evaluation
 from marginrank.evaluation.paired_tests import holm
 
@@ -65,7 +65,7 @@ def test_weighted_randomization_flips_the_weighted_differences(pairs, data):
     assert found == share_of_flips_as_extreme(a, b, weights)
 
 
-@pytest.mark.parametrize(("shift", "seed"), [(0.0, 1), (0.08, 2), (0.15, 3)])
+@pytest.mark.parametrize(("shift", "seed"), [(0.0, 1), (0.08, 2), (0.1, 4)])
 def test_random_flips_agree_with_all_flips(shift, seed):
     a, b = two_systems(14, seed, shift)
     exact = row_of(a, b, resamples=2**14).p_randomization
@@ -127,6 +127,39 @@ def test_interval_is_scipys_bca(n, confidence):
     ).confidence_interval
     row = row_of(d, np.zeros(n), confidence=confidence, random_state=5)
     assert row.interval == pytest.approx(tuple(reference), abs=1e-9)
+
+
+def test_intervals_are_those_of_samples_drawn_by_hand():
+    """Multinomial counts from another seed, and the percentiles from the definition."""
+    x = np.random.default_rng(3).exponential(size=400) - 1
+    means = np.random.default_rng(4).multinomial(400, np.full(400, 1 / 400), size=20000) @ x / 400
+    z0 = stats.norm.ppf(np.mean(means < x.mean()))
+    e = x - x.mean()
+    a = np.sum(e**3) / (6 * np.sum(e**2) ** 1.5)
+    z = z0 + stats.norm.ppf([0.025, 0.975])
+    by_hand = np.quantile(means, stats.norm.cdf(z0 + z / (1 - a * z)))
+    found = row_of(x, np.zeros(400), resamples=20000).interval
+    # The standard error of a 2.5 % quantile of 20,000 normal draws is 0.019 standard deviations; of two, 0.027.
+    assert found == pytest.approx(tuple(by_hand), abs=4 * 0.027 * means.std())
+
+
+def test_everything_at_once_is_what_each_is_alone():
+    rng = np.random.default_rng(5)
+    skipped = np.where(rng.random(300) < 0.1, np.nan, 0.0)
+    results = {
+        name: Evaluation("standard", np.arange(300), {"ap": rng.random(300) + skipped, "rr": rng.random(300)})
+        for name in "abc"
+    }
+    found = summarize(results, ["ap", "rr"], [("ap", "b"), ("rr", "a"), ("rr", "c")], resamples=499)
+    assert found.intervals == {
+        (name, measure): mean_interval(one, measure, resamples=499)
+        for name, one in results.items()
+        for measure in ("ap", "rr")
+    }
+    assert found.comparisons == {
+        question: compare(results, measure=question[0], baseline=question[1], resamples=499)
+        for question in (("ap", "b"), ("rr", "a"), ("rr", "c"))
+    }
 
 
 def test_interval_covers_the_true_difference():

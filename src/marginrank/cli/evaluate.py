@@ -115,15 +115,17 @@ def _evaluate(
 
 
 def _compare(results: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:
-    from marginrank.evaluation.comparing import compare  # noqa: PLC0415
+    from marginrank.evaluation.comparing import summarize  # noqa: PLC0415
 
-    return {measure: compare(results, measure=measure, baseline=baseline) for measure in measures}
+    found = summarize(results, questions=[(measure, baseline) for measure in measures])
+    return {measure: comparison for (measure, _), comparison in found.comparisons.items()}
 
 
 def _intervals(results: Mapping[str, Evaluation], measures: Sequence[str]) -> dict[str, dict[str, tuple[float, float]]]:
-    from marginrank.evaluation.comparing import mean_interval  # noqa: PLC0415
+    from marginrank.evaluation.comparing import summarize  # noqa: PLC0415
 
-    return {name: {measure: mean_interval(one, measure) for measure in measures} for name, one in results.items()}
+    found = summarize(results, measures).intervals
+    return {name: {measure: found[name, measure] for measure in measures} for name in results}
 
 
 def _means_within(results: Mapping[str, Evaluation], intervals: Mapping[str, Mapping[str, tuple[float, float]]]) -> str:

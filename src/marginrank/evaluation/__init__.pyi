@@ -1,6 +1,7 @@
 from .comparing import Comparison as Comparison
 from .comparing import compare as compare
 from .comparing import mean_interval as mean_interval
+from .comparing import summarize as summarize
 from .evaluating import Evaluation as Evaluation
 from .evaluating import evaluate as evaluate
 from .policies import POLICIES as POLICIES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import Evaluation, evaluate
-from marginrank.evaluation.paired_tests import bca_interval, holm, p_randomization, p_t, p_wilcoxon
+from marginrank.evaluation.paired_tests import bca_intervals, holm, p_randomizations, p_t, p_wilcoxon
 from marginrank.evaluation.policies import Policy
 from marginrank.evaluation.systems import Predictor, System, score_documents, warn_if_trained_on
 from marginrank.typing import AnyArray, BoolArray, FloatArray
@@ -47,6 +47,13 @@ class PairedComparison:
     holm_t: float
     holm_wilcoxon: float
     holm_randomization: float
+
+    @property
+    def verdict(self) -> Literal["better", "worse", "no significant difference"]:
+        """What the randomization test says of ``system``, after Holm's adjustment, at a level of 5 %."""
+        if self.holm_randomization >= _MARKED_BELOW:
+            return "no significant difference"
+        return "better" if self.difference > 0 else "worse"
 
 
 @dataclass(frozen=True)
@@ -149,11 +156,7 @@ def compare(
     Warns:
         TrainingDataWarning: The queries are those that a system was trained on.
     """
-    if not (0 < confidence < 1 and resamples >= 99 and 0 <= tie_tolerance < np.inf):
-        raise ValueError(
-            "expected 0 < confidence < 1, resamples >= 99 and a finite tie_tolerance >= 0, "
-            f"not confidence={confidence}, resamples={resamples}, tie_tolerance={tie_tolerance}"
-        )
+    settings = _Resampling(confidence, resamples, random_state, tie_tolerance)
     if not isinstance(systems, Mapping):
         raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
     if judged is not None:
@@ -163,18 +166,111 @@ def compare(
         systems, query_weights, query_ids = _from_evaluations(systems, measure)
         weights = query_weights if weights is None else weights
     values, w = _common_queries(cast("Mapping[str, npt.ArrayLike]", systems), weights, query_ids)
+    (comparison,), _ = _compare_pairs([_pairs(values, w, baseline)], settings)
+    return comparison
+
+
+class Summary(NamedTuple):
+    """What `summarize` returns."""
+
+    #: By system and measure, the interval of the mean that `mean_interval` returns.
+    intervals: dict[tuple[str, str], tuple[float, float]]
+    #: By measure and baseline, what `compare` returns.
+    comparisons: dict[tuple[str, str], Comparison]
+
+
+def summarize(
+    evaluations: Mapping[str, Evaluation],
+    measures: Sequence[str] = (),
+    questions: Sequence[tuple[str, str]] = (),
+    *,
+    confidence: float = 0.95,
+    resamples: int = 9999,
+    random_state: int | None = 0,
+    tie_tolerance: float = 1e-9,
+) -> Summary:
+    """Compute intervals of many means, and compare by several measures or with several baselines.
+
+    Samples of queries are drawn once for everything, which is most of the work where queries are many. The results are
+    those of `mean_interval` and `compare`.
+
+    >>> found = evaluate([1, 0, 0, 2], [0.1, 0.7, 0.3, 0.9], ["ndcg@10", "rr"], qid=[1, 1, 2, 2])
+    >>> better = evaluate([1, 0, 0, 2], [0.8, 0.7, 0.3, 0.9], ["ndcg@10", "rr"], qid=[1, 1, 2, 2])
+    >>> summary = summarize({"a": found, "b": better}, ["rr"], [("rr", "a")])
+    >>> summary.intervals["b", "rr"], summary.comparisons["rr", "a"].rows[0].difference
+    ((1.0, 1.0), 0.25)
+
+    Args:
+        evaluations: By name of the system, what `evaluate` returned.
+        measures: Measures to compute intervals of means for.
+        questions: Pairs of a measure and the baseline to compare all other systems with.
+        confidence: Probability with which the intervals are to cover means and differences.
+        resamples: Samples of queries for the intervals and of sign flips for the tests, at least 99.
+        random_state: Seed of both.
+        tie_tolerance: Differences up to this size are roundoff: taken as zero everywhere.
+    """
+    settings = _Resampling(confidence, resamples, random_state, tie_tolerance)
+    centred = {(name, measure): _centred(one, measure) for name, one in evaluations.items() for measure in measures}
+    families = []
+    for measure, baseline in questions:
+        values, w = _common_queries(*_from_evaluations(evaluations, measure))
+        families.append(_pairs(values, w, baseline))
+    comparisons, intervals = _compare_pairs(families, settings, list(centred.values()))
+    return Summary(dict(zip(centred, intervals, strict=True)), dict(zip(questions, comparisons, strict=True)))
+
+
+@dataclass(frozen=True)
+class _Resampling:
+    """How differences are tested; the fields are arguments of `compare`."""
+
+    confidence: float
+    resamples: int
+    random_state: int | None
+    tie_tolerance: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.confidence < 1 and self.resamples >= 99 and 0 <= self.tie_tolerance < np.inf):
+            raise ValueError(
+                "expected 0 < confidence < 1, resamples >= 99 and a finite tie_tolerance >= 0, "
+                f"not confidence={self.confidence}, resamples={self.resamples}, tie_tolerance={self.tie_tolerance}"
+            )
+
+
+class _Pair(NamedTuple):
+    """Two systems, what one is better by on each query, and weights of mean 1."""
+
+    system: str
+    other: str
+    d: FloatArray
+    w: FloatArray
+
+
+def _compare_pairs(
+    families: Sequence[Sequence[_Pair]], settings: _Resampling, means: Sequence[FloatArray] = ()
+) -> tuple[list[Comparison], list[tuple[float, float]]]:
+    """Compare pairs, and find intervals of means, on common samples; each family of p-values is adjusted by itself."""
+    pairs = [_without_roundoff(pair, settings.tie_tolerance) for family in families for pair in family]
+    differences = [float(np.mean(pair.w * pair.d)) for pair in pairs]
+    # Resampling w·d would add the spread of the weights to that of the differences; this has the same
+    # mean and moves, as it should, with a constant added to one system.
+    centred = [mean + pair.w * (pair.d - mean) for pair, mean in zip(pairs, differences, strict=True)]
+    intervals = bca_intervals([*centred, *means], settings.confidence, settings.resamples, settings.random_state)
+    flipped = p_randomizations([pair.w * pair.d for pair in pairs], settings.resamples, settings.random_state)
     rows = []
-    for system, other in _pairs(list(values), baseline):
-        d = values[system] - values[other]
-        d[np.abs(d) <= tie_tolerance] = 0.0
-        difference = float(np.mean(w * d))
-        # Resampling w·d would add the spread of the weights to that of the differences; this has the same
-        # mean and moves, as it should, with a constant added to one system.
-        interval = bca_interval(difference + w * (d - difference), confidence, resamples, random_state)
+    for (system, other, d, w), mean, interval, p_flips in zip(pairs, differences, intervals, flipped, strict=False):
         counts = (int(np.sum(d > 0)), int(np.sum(d < 0)), int(np.sum(d == 0)))
-        p = p_t(w * d), p_wilcoxon(w * d, tie_tolerance), p_randomization(w * d, resamples, random_state)
-        rows.append(PairedComparison(system, other, difference, interval, *counts, *p, *p))
-    return Comparison(_adjusted(rows), len(w), confidence)
+        p = p_t(w * d), p_wilcoxon(w * d, settings.tie_tolerance), p_flips
+        rows.append(PairedComparison(system, other, mean, interval, *counts, *p, *p))
+    done = iter(rows)
+    comparisons = [
+        Comparison(_adjusted([next(done) for _ in family]), len(family[0].w), settings.confidence)
+        for family in families
+    ]
+    return comparisons, intervals[len(pairs) :]
+
+
+def _without_roundoff(pair: _Pair, tolerance: float) -> _Pair:
+    return pair._replace(d=np.where(np.abs(pair.d) <= tolerance, 0.0, pair.d))
 
 
 def mean_interval(
@@ -185,7 +281,7 @@ def mean_interval(
     resamples: int = 9999,
     random_state: int | None = 0,
 ) -> tuple[float, float]:
-    """BCa bootstrap interval of a mean over samples of queries; unbounded where fewer than two queries count.
+    """Return the BCa bootstrap interval of a mean over samples of queries; unbounded for fewer than two queries.
 
     It says how far the mean would move on other queries. Two systems on the same queries move together, so whether
     they differ is a question for `compare`.
@@ -195,20 +291,26 @@ def mean_interval(
     (0.5, 0.5)
 
     Args:
-        evaluation: What `marginrank.evaluate` gave.
+        evaluation: What `marginrank.evaluate` returned.
         measure: Which of its measures.
         confidence: Probability with which the interval is to cover the mean.
         resamples: Samples of queries.
         random_state: Seed of the samples.
     """
+    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "random_state": random_state}
+    return summarize({"": evaluation}, [measure], **options).intervals["", measure]
+
+
+def _centred(evaluation: Evaluation, measure: str) -> FloatArray:
+    """Values of the queries that count, spread around the weighted mean by their weights."""
     values = evaluation[measure]
     weights = np.ones(len(values)) if evaluation.weights is None else evaluation.weights
     counted = ~np.isnan(values) & (weights > 0)
     if not counted.any():
-        return -np.inf, np.inf
+        return np.empty(0)
     w = weights[counted] / weights[counted].mean()
     mean = float(np.mean(w * values[counted]))
-    return bca_interval(mean + w * (values[counted] - mean), confidence, resamples, random_state)
+    return np.asarray(mean + w * (values[counted] - mean))
 
 
 def _evaluated(
@@ -254,12 +356,14 @@ def _adjusted(rows: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:
     return tuple(replace(row, **{name: p[at] for name, p in by_test.items()}) for at, row in enumerate(rows))
 
 
-def _pairs(names: list[str], baseline: str | None) -> list[tuple[str, str]]:
+def _pairs(values: Mapping[str, FloatArray], w: FloatArray, baseline: str | None) -> list[_Pair]:
     if baseline is None:
-        return list(combinations(names, 2))
-    if baseline not in names:
-        raise ValueError(f"unknown baseline {baseline!r}; known: {', '.join(names)}")
-    return [(name, baseline) for name in names if name != baseline]
+        chosen = list(combinations(values, 2))
+    elif baseline not in values:
+        raise ValueError(f"unknown baseline {baseline!r}; known: {', '.join(values)}")
+    else:
+        chosen = [(name, baseline) for name in values if name != baseline]
+    return [_Pair(system, other, values[system] - values[other], w) for system, other in chosen]
 
 
 def _common_queries(

@@ -94,8 +94,11 @@ def explain_document(model: Model, query: Queries, row: int, other: int | None =
 
 def one_query(queries: Queries, at: int) -> Queries:
     """Return one of the queries; documents without ids keep the numbers that they have among all."""
-    rows = slice(*queries.offsets[at : at + 2].tolist())
-    return replace(queries[at], document_ids=queries.document_names[rows])
+    if queries.document_ids is not None:
+        return queries[at]
+    first, end = queries.offsets[at : at + 2].tolist()
+    rows = np.arange(first, end) if queries.rows is None else queries.rows[first:end]
+    return replace(queries[at], document_ids=rows.astype(str))
 
 
 def _row(query: Queries, row: int) -> FloatArray:
