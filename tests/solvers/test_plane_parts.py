@@ -82,13 +82,13 @@ def test_interior_points_close_the_gap_on_their_own_in_a_few_steps():
         number = 0
         while number < 60:
             value = program.primal(program.inside(point.away()))
-            bound = program.dual(point.multipliers())[1]
+            bound = program.dual(point.plane_multipliers())[1]
             if value - bound <= 1e-9 * max(1.0, abs(value)):
                 break
             assert point.step(), seed
             number += 1
         steps.append(number)
-        assert point.multipliers().min() >= 0
+        assert point.plane_multipliers().min() >= 0
     # Mehrotra's corrector and his choice of the target are what make these few.
     assert np.mean(steps) < 12
     assert max(steps) < 30

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.solvers.plane_vertex import ActiveSet
@@ -20,7 +20,7 @@ class InteriorPoint:
 
     In units where the entries are near 1: min ½‖v‖² + Σ_b ξ_b with t = ξ_owner − height − G·v ≥ 0, and
     u = sign·v + origin ≥ 0 on the signed entries; α and μ are the multipliers. The step is Mehrotra's (1992), with a
-    predictor and a corrector.
+    predictor and a corrector. Slacks (t, u) and multipliers (α, μ) are kept as two vectors.
     """
 
     def __init__(self, program: PlaneProgram, gram: FloatArray | None) -> None:
@@ -37,83 +37,83 @@ class InteriorPoint:
         self.members = (owners == np.arange(n_parts)[:, None]).astype(np.float64)
         self.origin = self.sign * program.middle[self.signed] / (C * self.length)
         self.v = np.zeros(self.G.shape[1])
-        self.xi = np.full(n_parts, -np.inf)
-        np.maximum.at(self.xi, owners, self.heights)
-        self.xi += 1.0
-        self.t = self.xi[owners] - self.heights
-        self.alpha = 1.0 / np.bincount(owners, minlength=n_parts)[owners]
-        self.u, self.mu = np.maximum(self.origin, 0.0) + 1.0, np.ones(len(self.signed))
+        self.xi = program.tops(self.heights) + 1.0
+        t, u = self.xi[owners] - self.heights, np.maximum(self.origin, 0.0) + 1.0
+        alpha = 1.0 / np.bincount(owners, minlength=n_parts)[owners]
+        self.slacks, self.multipliers = np.concatenate([t, u]), np.concatenate([alpha, np.ones(len(u))])
 
     @property
     def complementarity(self) -> float:
         """Return t·α + u·μ, which falls to 0."""
-        return float(self.t @ self.alpha + self.u @ self.mu)
+        return float(self.slacks @ self.multipliers)
 
     def away(self) -> FloatArray:
         """Return the point in the units of the program."""
         return np.asarray(self.program.C * self.length * self.v)
 
-    def multipliers(self) -> FloatArray:
+    def plane_multipliers(self) -> FloatArray:
         """Return the multipliers of the planes in the units of the program."""
-        return self.program.balanced(self.alpha)
+        return self.program.balanced(self.multipliers[: len(self.owners)])
 
     def touching(self) -> ActiveSet:
         """Return the planes and signs that seem to hold with equality, and their multipliers."""
+        m = len(self.owners)
+        touch = self.multipliers > self.slacks
         zeros, mu = np.zeros(len(self.v), dtype=np.bool_), np.zeros(len(self.v))
-        zeros[self.signed] = self.mu > self.u
-        mu[self.signed] = self.program.C * self.length * self.mu
-        return ActiveSet(self.program, self.alpha > self.t, zeros, self.program.C * self.alpha, mu)
-
-    def _residuals(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        of_v = self.v + self.alpha @ self.G
-        of_v[self.signed] -= self.sign * self.mu
-        of_sums = np.asarray(np.bincount(self.owners, self.alpha, minlength=self.n_parts) - 1.0, dtype=np.float64)
-        of_planes = self.t - (self.xi[self.owners] - self.heights - self.G @ self.v)
-        of_signs = self.u - self.sign * self.v[self.signed] - self.origin
-        return of_v, of_sums, of_planes, of_signs
+        zeros[self.signed] = touch[m:]
+        mu[self.signed] = self.program.C * self.length * self.multipliers[m:]
+        return ActiveSet(self.program, touch[:m], zeros, self.program.C * self.multipliers[:m], mu)
 
     def step(self) -> bool:
         """Predict, correct and move; False where the arithmetic allows no further step."""
-        of_v, of_sums, of_planes, of_signs = self._residuals()
-        weights = self.alpha / self.t
-        stiffness = np.ones(self.G.shape[1])
-        stiffness[self.signed] += self.mu / self.u
-        totals = np.bincount(self.owners, weights, minlength=self.n_parts)
-        shares = weights / totals[self.owners]
+        m, owners, G = len(self.owners), self.owners, self.G
+        s, z = self.slacks, self.multipliers
+        of_v = self.v + z[:m] @ G
+        of_sums = self._sums(z[:m]) - 1.0
+        of_planes = s[:m] - (self.xi[owners] - self.heights - G @ self.v)
+        residual = of_planes
+        stiffness = np.ones(G.shape[1])
+        ratio = z / s
+        if len(self.signed):
+            of_v[self.signed] -= self.sign * z[m:]
+            residual = np.concatenate([of_planes, s[m:] - self.sign * self.v[self.signed] - self.origin])
+            stiffness[self.signed] += ratio[m:]
+        weights = ratio[:m]
+        totals = self._sums(weights)
+        shares = weights / totals[owners]
         try:
             solve = self._system(stiffness, weights, shares)
         except np.linalg.LinAlgError:
             return False
 
-        def direction(planes: FloatArray, bounds: FloatArray) -> tuple[FloatArray, ...]:
-            """Newton's step towards products t·α and u·μ that differ from today's by the amounts given."""
-            pull = planes / self.t + weights * of_planes
-            lift = bounds / self.u + self.mu / self.u * of_signs
-            parts = of_sums + np.bincount(self.owners, pull, minlength=self.n_parts)
-            right = -of_v - pull @ self.G + (shares * parts[self.owners]) @ self.G
-            right[self.signed] += self.sign * lift
+        def direction(products: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+            """Newton's step towards products of slacks and multipliers that differ from today's by these amounts."""
+            pull = products / s + ratio * residual
+            parts = of_sums + self._sums(pull[:m])
+            right = (shares * parts[owners] - pull[:m]) @ G - of_v
+            if len(self.signed):
+                right[self.signed] += self.sign * pull[m:]
             dv = solve(right)
-            along = self.G @ dv
-            d_xi = parts / totals + np.bincount(self.owners, shares * along, minlength=self.n_parts)
-            dt = -of_planes + d_xi[self.owners] - along
-            du = -of_signs + self.sign * dv[self.signed]
-            return dv, d_xi, dt, (planes - self.alpha * dt) / self.t, du, (bounds - self.mu * du) / self.u
+            along = G @ dv
+            d_xi = parts / totals + self._sums(shares * along)
+            ds = d_xi[owners] - along
+            if len(self.signed):
+                ds = np.concatenate([ds, self.sign * dv[self.signed]])
+            ds -= residual
+            return dv, d_xi, ds, (products - z * ds) / s
 
-        count = len(self.t) + len(self.u)
-        gap = self.complementarity / count
-        _, _, dt, da, du, dm = direction(-self.t * self.alpha, -self.u * self.mu)
-        far = min(_longest(self.t, dt), _longest(self.alpha, da), _longest(self.u, du), _longest(self.mu, dm))
-        ahead = float((self.t + far * dt) @ (self.alpha + far * da) + (self.u + far * du) @ (self.mu + far * dm))
-        target = (ahead / count / gap) ** 3 * gap if gap > 0 else 0.0
-        dv, d_xi, dt, da, du, dm = direction(
-            target - self.t * self.alpha - dt * da, target - self.u * self.mu - du * dm
-        )
-        far = 0.995 * min(_longest(self.t, dt), _longest(self.alpha, da), _longest(self.u, du), _longest(self.mu, dm))
+        now = s * z
+        gap = float(now.mean())
+        _, _, ds, dz = direction(-now)
+        far = _longest(s, ds, z, dz)
+        ahead = float((s + far * ds) @ (z + far * dz)) / len(s)
+        target = (ahead / gap) ** 3 * gap if gap > 0 else 0.0
+        dv, d_xi, ds, dz = direction(target - now - ds * dz)
+        far = 0.995 * _longest(s, ds, z, dz)
         if not np.isfinite(far) or far < 1e-8:
             return False
         self.v, self.xi = self.v + far * dv, self.xi + far * d_xi
-        self.t, self.alpha = self.t + far * dt, self.alpha + far * da
-        self.u, self.mu = self.u + far * du, self.mu + far * dm
+        self.slacks, self.multipliers = s + far * ds, z + far * dz
         return True
 
     def _system(self, stiffness: FloatArray, weights: FloatArray, shares: FloatArray) -> Solve:
@@ -121,8 +121,9 @@ class InteriorPoint:
         m, d = self.G.shape
         if d <= m:
             centred = np.sqrt(weights)[:, None] * (self.G - self._means(shares, self.G)[self.owners])
-            factor = cho_factor(centred.T @ centred + np.diag(stiffness), lower=True, check_finite=False)
-            return lambda right: np.asarray(cho_solve(factor, right, check_finite=False))
+            normal = centred.T @ centred
+            normal.flat[:: d + 1] += stiffness
+            return _factorized(normal)
         centred = self.G - self._means(shares, self.G)[self.owners]
         if self.gram is not None and len(self.signed) == 0:
             half = self.gram - self._means(shares, self.gram)[self.owners]
@@ -130,22 +131,35 @@ class InteriorPoint:
         else:
             inner = (centred / stiffness) @ centred.T
         root = np.sqrt(weights)
-        dual = root[:, None] * inner * root + np.eye(m)
-        factor = cho_factor(dual, lower=True, check_finite=False)
+        dual = root[:, None] * inner * root
+        dual.flat[:: m + 1] += 1.0
+        solve_dual = _factorized(dual)
 
         def solve(right: FloatArray) -> FloatArray:
             scaled = right / stiffness
-            inside = root * cho_solve(factor, root * (centred @ scaled), check_finite=False)
+            inside = root * solve_dual(root * (centred @ scaled))
             return np.asarray(scaled - (inside @ centred) / stiffness)
 
         return solve
+
+    def _sums(self, values: FloatArray) -> FloatArray:
+        """Sum up by part."""
+        return cast("FloatArray", np.bincount(self.owners, values, self.n_parts))
 
     def _means(self, shares: FloatArray, rows: FloatArray) -> FloatArray:
         return np.asarray((self.members * shares) @ rows)
 
 
-def _longest(x: FloatArray, dx: FloatArray) -> float:
-    """Longest step, at most 1, that leaves all of x above 0."""
-    falling = dx < 0
+def _factorized(matrix: FloatArray) -> Solve:
+    """Factorise a symmetric matrix; `LinAlgError` where it is not positive definite."""
+    factor, failed = dpotrf(matrix, lower=True, clean=False)
+    if failed:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return lambda right: cast("FloatArray", dpotrs(factor, right, lower=True)[0])
+
+
+def _longest(s: FloatArray, ds: FloatArray, z: FloatArray, dz: FloatArray) -> float:
+    """Longest step, at most 1, that leaves all of s and z above 0."""
     with np.errstate(over="ignore"):
-        return float((-x[falling] / dx[falling]).min(initial=1.0))
+        fastest = max(float((-ds / s).max()), float((-dz / z).max()))
+    return 1.0 / fastest if fastest > 1.0 else 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -45,10 +46,20 @@ class PlaneProgram:
         heights = offsets + slopes @ middle
         return cls(slopes, heights, owners, C, middle, np.zeros(d, dtype=np.int64) if signs is None else signs)
 
-    @property
+    @cached_property
     def n_parts(self) -> int:
         """Return the number of parts."""
         return int(self.owners.max()) + 1
+
+    @cached_property
+    def _by_part(self) -> tuple[IntArray, IntArray]:
+        """Planes of one part after the other, and where each part begins."""
+        order = np.argsort(self.owners, kind="stable")
+        return order, np.searchsorted(self.owners[order], np.arange(self.n_parts))
+
+    @cached_property
+    def _free(self) -> bool:
+        return not self.signs.any()
 
     def theta(self, away: FloatArray) -> FloatArray:
         """Return θ, exactly 0 where its sign is at the limit."""
@@ -57,13 +68,18 @@ class PlaneProgram:
 
     def inside(self, away: FloatArray) -> FloatArray:
         """Bring a point to the signs asked for."""
+        if self._free:
+            return away
         return np.where(self.signs * (self.middle + away) < 0, -self.middle, away)
 
     def primal(self, away: FloatArray) -> float:
         """Return the value at a point."""
-        tops = np.full(self.n_parts, -np.inf)
-        np.maximum.at(tops, self.owners, self.heights + self.slopes @ away)
-        return 0.5 * float(away @ away) + self.C * float(tops.sum())
+        return 0.5 * float(away @ away) + self.C * float(self.tops(self.heights + self.slopes @ away).sum())
+
+    def tops(self, heights: FloatArray) -> FloatArray:
+        """Return the largest of the numbers of the planes of each part."""
+        order, starts = self._by_part
+        return np.asarray(np.maximum.reduceat(heights[order], starts))
 
     def dual(self, alpha: FloatArray) -> tuple[FloatArray, float]:
         """Return the minimiser and the minimum of the Lagrangian, which is a lower bound whatever α is."""
@@ -75,5 +91,7 @@ class PlaneProgram:
         """Make multipliers feasible: none below 0, and the sum C in every part."""
         alpha = np.maximum(alpha, 0.0)
         totals = np.bincount(self.owners, alpha, minlength=self.n_parts)[self.owners]
+        if totals.all():
+            return np.asarray(alpha * (self.C / totals))
         sizes = np.bincount(self.owners)[self.owners]
         return np.where(totals > 0, alpha * (self.C / np.where(totals > 0, totals, 1.0)), self.C / sizes)

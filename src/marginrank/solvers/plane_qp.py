@@ -92,7 +92,7 @@ def _follow(point: InteriorPoint, best: _Best, deadline: float) -> None:
     """Follow the interior points until the gap is closed or they lead nowhere."""
     smallest, idle = np.inf, 0
     for _ in range(_MOST_STEPS):
-        better = best.offer_multipliers(point.multipliers())
+        better = best.offer_multipliers(point.plane_multipliers())
         better |= best.offer(point.away())
         idle = 0 if better or point.complementarity < 0.5 * smallest else idle + 1
         smallest = min(smallest, point.complementarity)
