@@ -29,8 +29,8 @@ from experiments.letor import FOLDS, SETS, Fold, choose, fold_average, pooled
 from experiments.letor_published import mean_of, published
 from experiments.rankers import ranker
 from experiments.verdicts import Difference, beats, exact, reaches, unanimous
+from marginrank.estimator import BaseRanker
 from marginrank.plots import new_figure
-from marginrank.ranker import Ranker
 
 OURS: Final = "tight"
 EACH: Final = "tight, each k"
@@ -50,7 +50,7 @@ ROUNDS: Final = (30, 100, 300)
 BOOSTED: Final[Mapping[str, Sequence[str | None]]] = {"rankboost": (None, "query-minmax"), ALIKE: (None,)}
 
 
-def _trained(method: str, data: Fold, Cs: Sequence[float]) -> Ranker:
+def _trained(method: str, data: Fold, Cs: Sequence[float]) -> BaseRanker:
     """Train a method for NDCG@10 and choose its C, or its rounds, by the validation queries."""
     if method in BOOSTED:
         rankers = [ranker(f"rankboost@{n}", scaling=scaling) for n in ROUNDS for scaling in BOOSTED[method]]

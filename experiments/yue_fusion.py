@@ -93,7 +93,7 @@ def _unlearned(data: Path, *, sample: str, systems: str, n_trials: int, most: in
     """The same for single systems and for unsupervised fusions."""
     whole = pool(data, sample, most)
     queries = _with_systems(whole, systems)
-    methods = {"combmnz": FixedFusion("combmnz", ranks=True), "rrf": FixedFusion("rrf", ranks=True)}
+    methods: dict[str, Any] = {"combmnz": FixedFusion("combmnz", ranks=True), "rrf": FixedFusion("rrf", ranks=True)}
     methods[CHOSEN] = BestRun(ranks=True)
     by_method: dict[str, Any] = {name: _trial_values(queries, method, n_trials) for name, method in methods.items()}
     for name, system in zip(SINGLES, best_first(whole), strict=False):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, cast
+from typing import Any, ClassVar, Self, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginrank.components import check_C, to_spec
 from marginrank.data.fingerprint import fingerprint
@@ -27,6 +25,7 @@ from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import learn_columns
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
+from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution
 from marginrank.typing import AnyArray, Features, FloatArray
@@ -39,7 +38,7 @@ class _NanRule(TypedDict):
     nan_advice: str
 
 
-class BaseRanker(BaseEstimator):  # type: ignore[misc]
+class BaseRanker(Estimator):
     """An estimator that learns to rank documents, with a scikit-learn API.
 
     Attributes:
@@ -62,18 +61,18 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     def __new__(cls, *_: Any, **parameters: Any) -> Self:
         """Refuse parameters of other libraries with what to use instead."""
         refuse_foreign(cls.__name__, parameters)
-        return super().__new__(cls)  # type: ignore[no-any-return]
+        return super().__new__(cls)
 
     model_: Model
-    n_features_in_: int
-    feature_names_in_: AnyArray
-    #: Parameters that every estimator has.
+    #: Parameters that every estimator has; where there is no C to choose, it is 1.
+    C: float
+    random_state: int | None
     n_jobs: int | None
 
     # With metadata routing, scikit-learn passes qid on without being asked by set_fit_request and the like.
-    __metadata_request__fit = {"qid": True}  # noqa: RUF012
-    __metadata_request__predict = {"qid": True}  # noqa: RUF012
-    __metadata_request__score = {"qid": True}  # noqa: RUF012
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__predict: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
 
     @abstractmethod
     def _train(
@@ -165,7 +164,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         callback: Callback | None = None,
     ) -> list[Self]:
         """Train for several C with one set of cutting planes; return one fitted ranker for each, in the order given."""
-        first = cast("Self", clone(self))
+        first = clone(self)
         queries = first._training_queries(X, y, qid, group, query_weights)
         path = first._fit_path(queries, Cs, callback)
         warn_of_ties([ranker.model_ for ranker in path], queries)
@@ -190,8 +189,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
     def _with_parameters(self, parameters: Mapping[str, Any]) -> Self:
         """Return a ranker that is not fitted, with other parameters; a C is left out where there is none."""
         known = self.get_params(deep=False)
-        other = clone(self).set_params(**{n: value for n, value in parameters.items() if n != "C" or n in known})
-        return cast("Self", other)
+        return clone(self).set_params(**{n: value for n, value in parameters.items() if n != "C" or n in known})
 
     def _adopt(self, model: Model) -> None:
         """Take a model for one's own."""
@@ -403,17 +401,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"training needs the queries: give qid, the query of each row, or group, the rows of each; {ROUTING}"
             )
-        features, grades = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_all_finite=False,
-            ensure_min_samples=2,
-            y_numeric=True,
-        )
+        features, grades = check_rows(self, X, y, reset=True, finite=False, order="C", sparse=True, least=2)
         check_finite(features, self._takes_nan, self._nan_advice)
         return Queries.from_arrays(
             features,
@@ -436,18 +424,7 @@ class BaseRanker(BaseEstimator):  # type: ignore[misc]
         refuse_other_columns(
             column_names(X), [*map(str, getattr(self, "feature_names_in_", ()))], "the model was trained on"
         )
-        return cast(
-            "Features",
-            validate_data(
-                self,
-                X,
-                reset=False,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                order="C",
-                ensure_all_finite=False,
-            ),
-        )
+        return cast("Features", check_rows(self, X, reset=False, finite=False, order="C", sparse=True))
 
 
 def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:

@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
-from sklearn.base import clone
 
 from marginrank.components import Component, from_spec, seconds
 from marginrank.data.queries import Queries
@@ -26,6 +25,7 @@ from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Method as MethodRecord
 from marginrank.model import Model, reading
 from marginrank.scorers.base import NAN_ADVICE, PreparedScorer, Scorer, parse_scorer
+from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback, Solver, parse_solver
 from marginrank.typing import FloatArray
 
@@ -272,7 +272,7 @@ class Ranker(BaseRanker):
 
     def _baseline(self, method: Method) -> BaseRanker:
         """Return the estimator behind a preset, with the parameters of this one that mean something to it."""
-        baseline = clone(method.trained)
+        baseline = clone(cast("BaseRanker", method.baseline))
         known = baseline.get_params(deep=False)
         for name, parameter in inspect.signature(Ranker).parameters.items():
             value = getattr(self, name)
@@ -288,7 +288,7 @@ class Ranker(BaseRanker):
                 raise ValueError(f"preset {method.preset!r} has a form of its own; leave out scorer")
         # None means something for these two.
         baseline.set_params(scaling=self.scaling, random_state=self.random_state)
-        return baseline  # type: ignore[no-any-return]
+        return baseline
 
     def _check_spellings(self) -> None:
         """Refuse names of parts that do not exist; what a file could not hold is left alone."""

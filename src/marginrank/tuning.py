@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from marginrank.components import check_C, seconds
@@ -25,6 +24,7 @@ from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.fit_checks import warn_of_ties
 from marginrank.measures.mixes import parse_mix
+from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.threads import thread_count

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -16,4 +18,4 @@ KeyArray: TypeAlias = npt.NDArray[np.uint64]
 AnyArray: TypeAlias = npt.NDArray[Any]
 
 #: Document features: C-order ``float32``/``float64``, or CSR of the same.
-Features: TypeAlias = npt.NDArray[np.floating[Any]] | sp.csr_array
+Features: TypeAlias = "npt.NDArray[np.floating[Any]] | sp.csr_array"

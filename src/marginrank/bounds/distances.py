@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.losses.oracles.levels import Levels
+from marginrank.sparse import sp
 from marginrank.typing import Features, FloatArray
 
 

@@ -255,7 +255,7 @@ def _is_chosen(
         return C is None
     given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None
     if given is not None:
-        raise Misuse(f"{given}: preset {ranker.method!r} has no C; leave it out")
+        raise Misuse(f"{given}: preset {getattr(ranker, 'method', None)!r} has no C; leave it out")
     return grid is not None or choosing.folds is not None
 
 

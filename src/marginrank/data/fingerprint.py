@@ -7,9 +7,9 @@ import math
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
+from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, ByteArray
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from marginrank.sparse import sp
 from marginrank.typing import Features, KeyArray
 
 #: Numbers that are hashed together, few enough to stay in a core's cache.

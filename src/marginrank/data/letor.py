@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from marginrank.data.files import Paths, line_blocks, list_paths
 from marginrank.data.group_sizes import file_beside, read_sizes
@@ -28,6 +27,7 @@ from marginrank.data.validation import check_queries, check_width
 from marginrank.errors import DataError
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
+from marginrank.sparse import sp
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 

@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.files import create_text
 from marginrank.data.queries import Queries
 from marginrank.data.text import as_text
 from marginrank.errors import DataError
+from marginrank.sparse import sp
 from marginrank.typing import AnyArray
 
 _ROWS_AT_ONCE = 4096

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.errors import DataError
+from marginrank.sparse import sp
 from marginrank.typing import Features, IntArray
 
 #: An error, NaN, 0, or the least value of that feature among the query's other documents (0 if it has none).

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.memory import check_memory, max_memory
+from marginrank.sparse import sp
 from marginrank.threads import for_each, thread_count
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from marginrank.data.grouping import group_rows, offsets_from_sizes, text_of_objects
 from marginrank.data.keys import row_keys
@@ -17,6 +16,7 @@ from marginrank.data.text import as_text, join_text, label_array
 from marginrank.data.validation import check_csr, check_queries
 from marginrank.errors import DataError
 from marginrank.memory import check_memory, max_memory
+from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
 from marginrank.words import count
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.container import Content, Family, read_container, write_container
 from marginrank.data.files import Paths, list_paths
@@ -22,6 +21,7 @@ from marginrank.errors import DataError
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
 from marginrank.sources import open_input
+from marginrank.sparse import sp
 from marginrank.typing import AnyArray
 
 QUERY_SETS: Final = Family("marginrank-queries", "binary query set", "convert the source again")

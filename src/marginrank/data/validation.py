@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.grouping import check_offsets
 from marginrank.errors import DataError
+from marginrank.sparse import sp
 from marginrank.typing import AnyArray
 from marginrank.words import count
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.datasets.pages import Pages, read_pages
 from marginrank.datasets.retrievers import Counts, bm25, latent_cosine, ngram_cosine
+from marginrank.sparse import sp
 from marginrank.typing import BoolArray, FloatArray
 from marginrank.words import count
 

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any, Final, Self
 
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from marginrank.sparse import sp
 from marginrank.typing import FloatArray
 
 #: Runs of capitals, words with or without a capital, and numbers: LinearSVC is linear, svc.

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Final, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.fusion.features import RRF_K, Columns
+from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.typing import FloatArray
 
 
@@ -70,7 +69,7 @@ FIXED: Final[Mapping[str, Callable[..., FloatArray]]] = {
 }
 
 
-class FixedFusion(BaseEstimator):  # type: ignore[misc]
+class FixedFusion(Estimator):
     """A fusion without weights to learn.
 
     >>> queries = Queries.from_arrays([[9.0, np.nan], [8.0, 0.3]], [0, 1], group=[2], allow_nan=True)
@@ -97,7 +96,7 @@ class FixedFusion(BaseEstimator):  # type: ignore[misc]
         return FIXED[self.method](queries, ranks=self.ranks)
 
 
-class BestRun(BaseEstimator):  # type: ignore[misc]
+class BestRun(Estimator):
     """The run that is best on the training queries; what it did not return comes last.
 
     Args:

@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
-
 from marginrank.components import from_spec, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import Queries
@@ -24,6 +21,7 @@ from marginrank.model_checks import check_values
 from marginrank.model_file import read_model, write_model
 from marginrank.ranker import Ranker, ranker_of
 from marginrank.scorers.base import Scorer, parse_scorer
+from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.solvers.auto import Auto
 from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
 from marginrank.typing import FloatArray
@@ -33,7 +31,7 @@ from marginrank.words import feature_labels
 DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
 
 
-class Fusion(BaseEstimator):  # type: ignore[misc]
+class Fusion(Estimator):
     """A learned combination of runs: scores Σ_r w_r · x_r, with x_r what run r says of the document on a common scale.
 
     The weights minimise the structured hinge of a measure, as in Yue et al. (SIGIR 2007), sections 4 and 5, which

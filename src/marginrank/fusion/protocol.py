@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
@@ -17,6 +16,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation.comparing import Comparison, compare
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy
+from marginrank.sklearn_api import clone
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, FloatArray, IntArray
 from marginrank.words import count, plain, table

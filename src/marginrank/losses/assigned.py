@@ -9,12 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.losses.ideal import Ideal, TwoBoundLoss
+from marginrank.losses.oracles.assignment import best_matching
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.thresholds import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
@@ -96,8 +96,8 @@ class _PreparedCost(_PreparedAssigned):
             # Of equally cheap rankings, the one that is found depends on the order of the documents.
             own = np.arange(n) if ties is None else ties[offsets[query] : offsets[query + 1]]
             order = np.argsort(own, kind="stable")
-            ideal, worst = np.empty(n, dtype=np.int64), linear_sum_assignment(matrix, maximize=True)[1]
-            ideal[order] = linear_sum_assignment(matrix[order])[1]
+            ideal, worst = np.empty(n, dtype=np.int64), best_matching(matrix)[1]
+            ideal[order] = best_matching(-matrix[order])[1]
             least, most = (float(matrix[np.arange(n), ranks].sum()) for ranks in (ideal, worst))
             self._costs.append(matrix - least / max(n, 1))
             self._ideals.append(ideal)
@@ -107,7 +107,7 @@ class _PreparedCost(_PreparedAssigned):
     def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
         n, cost, ideal = len(scores), self._costs[query], self._ideals[query]
         profile = self._scales[query] * self._profile[:n]
-        ranks = linear_sum_assignment(cost + np.outer(scores, profile), maximize=True)[1]
+        ranks = best_matching(cost + np.outer(scores, profile))[1]
         reference = np.argsort(np.argsort(-scores, kind="stable")) if self._tight else ideal
         slopes = profile[ranks] - profile[reference]
         return max(float(cost[np.arange(n), ranks].sum() + slopes @ scores), 0.0), slopes
@@ -212,7 +212,7 @@ class PreparedGroups(_PreparedAssigned):
         value = np.outer(scores, self._profile[:k]) - np.outer(gains, self._discounts[:k])
         of_group = np.full((members.max() + 1, k), -np.inf)
         np.maximum.at(of_group, members, value)
-        chosen_groups, ranks = linear_sum_assignment(of_group, maximize=True)
+        chosen_groups, ranks = best_matching(of_group)
         slopes = np.zeros(len(scores))
         delta = float(gains[ideal] @ self._discounts[:k])
         for group, rank in zip(chosen_groups.tolist(), ranks.tolist(), strict=True):

@@ -9,7 +9,6 @@ from itertools import combinations, pairwise, permutations
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.errors import DataError
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
@@ -19,6 +18,7 @@ from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import exp2, log2
+from marginrank.sparse import sp
 from marginrank.typing import FloatArray, IntArray
 
 Normalize: TypeAlias = Literal["pairs", "none", "largest"]

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.threads import for_chunks
@@ -172,6 +171,8 @@ def _places_in_ties(
     Yields block, i, j and the probability that j irrelevant documents of the block come before its i-th relevant one,
     C(i−1+j, j) · C(n_rel−i + n_irr−j, n_irr−j) / C(n_rel + n_irr, n_irr).
     """
+    from scipy.special import gammaln  # noqa: PLC0415
+
     log_factorial = gammaln(np.arange(int((n_rel + n_irr).max(initial=0)) + 1) + 1.0)
     counted = np.minimum(n_rel, 1) if first_only else n_rel
     block_of_row = np.repeat(np.arange(len(n_rel)), counted)

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from inspect import unwrap
-from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+import sys
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.sklearn_api import UNUSED, Estimator, check_is_fitted, check_rows
+from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, IntArray
 
 #: Offsets of the queries, and the row that each place takes where grouping moves rows.
 Grouping: TypeAlias = tuple[IntArray, IntArray | None]
-Self = TypeVar("Self", bound="FeatureTransformer")
 
 
-class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FeatureTransformer(Estimator):
     """A transformer of document features; a subclass says what to learn and how to apply it.
 
     Numbers are float32 or float64 and stay what they are; everything else becomes float64. NaN is a missing
@@ -35,15 +30,15 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     #: Whether ``X`` may be a sparse matrix.
     takes_sparse: ClassVar[bool] = False
 
-    n_features_in_: int
-    feature_names_in_: AnyArray
+    _sklearn_output_config: dict[str, str]
+    _sklearn_auto_wrap_output_keys: ClassVar = {"transform"}
 
     # Columns mean the same in every query here, so a Pipeline that routes qid need not mention this step.
-    __metadata_request__fit = {"qid": UNUSED, "group": UNUSED}  # noqa: RUF012
-    __metadata_request__transform = {"qid": UNUSED, "group": UNUSED}  # noqa: RUF012
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": UNUSED, "group": UNUSED}
+    __metadata_request__transform: ClassVar[dict[str, Any]] = {"qid": UNUSED, "group": UNUSED}
 
     def fit(
-        self: Self,
+        self,
         X: Queries | npt.ArrayLike,
         y: object = None,  # noqa: ARG002
         *,
@@ -79,7 +74,10 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         features = self._features(X, reset=False)
-        return self._apply(features, _grouping(X, features.shape[0], qid, group))
+        prepared = self._apply(features, _grouping(X, features.shape[0], qid, group))
+        if not isinstance(X, Queries):
+            return self._as_configured(prepared, X)
+        return X.with_features(prepared, None if X.feature_names is None else self.get_feature_names_out())
 
     def fit_transform(
         self,
@@ -107,18 +105,44 @@ class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if isinstance(X, Queries):
             (learn_columns if reset else check_columns)(self, X)
             return cast("Features", features)
-        checked = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr" if self.takes_sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-        )
-        return cast("Features", checked)
+        return cast("Features", check_rows(self, X, reset=reset, finite="allow-nan", sparse=self.takes_sparse))
+
+    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> AnyArray:
+        """Return the names of the columns that come out, which are those that came in.
+
+        Args:
+            input_features: Names for columns without names; by default x0, x1 and so on.
+        """
+        check_is_fitted(self)
+        if input_features is None and hasattr(self, "feature_names_in_"):
+            return self.feature_names_in_
+        from sklearn.base import OneToOneFeatureMixin  # noqa: PLC0415
+
+        return np.asarray(OneToOneFeatureMixin.get_feature_names_out(self, input_features))
+
+    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
+        """Choose what `transform` returns for arrays and frames.
+
+        Args:
+            transform: ``default`` for arrays, ``pandas`` or ``polars`` for frames, None for no change.
+        """
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _as_configured(self, prepared: Features, X: npt.ArrayLike) -> Any:
+        """Make a frame of features where `set_output` or scikit-learn's configuration asks for it."""
+        if "_sklearn_output_config" not in vars(self) and "sklearn" not in sys.modules:
+            return prepared
+        from sklearn.utils._set_output import _wrap_data_with_container  # noqa: PLC0415
+
+        return _wrap_data_with_container("transform", prepared, X, self)
 
     def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import TransformerTags  # noqa: PLC0415
+
         tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self.takes_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -160,25 +184,3 @@ def _grouping(
         return None
     _, offsets, rows = group_rows(n, qid, group)
     return offsets, rows
-
-
-def _keep_queries(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `Queries` for `Queries`, out of the reach of ``set_output``, which would make frames of them."""
-    bare = unwrap(method)
-
-    @wraps(method)
-    def prepared(self: FeatureTransformer, X: Queries | npt.ArrayLike, *args: Any, **options: Any) -> Any:
-        if not isinstance(X, Queries):
-            return method(self, X, *args, **options)
-        result = bare(self, X, *args, **options)
-        if isinstance(result, Queries):
-            return result
-        names = None if X.feature_names is None else self.get_feature_names_out()
-        return X.with_features(result, names)
-
-    return prepared
-
-
-# scikit-learn wraps the methods when the class is made; this has to come around that.
-for _name in ("transform", "fit_transform"):
-    setattr(FeatureTransformer, _name, _keep_queries(getattr(FeatureTransformer, _name)))

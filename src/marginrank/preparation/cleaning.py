@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import cast
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.sparse import sp
 from marginrank.typing import BoolArray, Features, FloatArray
 
 # Similarities held at a time.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 
 from marginrank.errors import DataError
@@ -11,8 +13,8 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
 class _PerQuery(FeatureTransformer):
-    __metadata_request__fit = {"qid": True, "group": None}  # noqa: RUF012
-    __metadata_request__transform = {"qid": True, "group": None}  # noqa: RUF012
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True, "group": None}
+    __metadata_request__transform: ClassVar[dict[str, Any]] = {"qid": True, "group": None}
 
     def _learn(self, X: AnyArray) -> None:
         """Only the number and the names of the columns are kept."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
+from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray
 
 # Rows worked on at a time, so that float32 or memory-mapped features are never held in float64 at once.

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from marginrank.preparation.base import FeatureTransformer, Grouping
+from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, IntArray
 
 #: How thresholds are chosen from training values: see `ThresholdBins`.

@@ -10,6 +10,7 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.datasets.python_docs import Collection, pydocs
+from marginrank.estimator import BaseRanker
 from marginrank.evaluation.comparing import Comparison, compare, mean_interval
 from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.fusion.fixed import rrf
@@ -46,7 +47,7 @@ class Outcome:
     """
 
     collection: Collection
-    ranker: Ranker
+    ranker: BaseRanker
     scores: Mapping[str, FloatArray]
     values: Mapping[str, Evaluation]
     means: tuple[Mean, ...]
@@ -181,7 +182,7 @@ def _example(outcome: Outcome, at: int) -> Example:
     )
 
 
-def certificate(ranker: Ranker) -> str:
+def certificate(ranker: BaseRanker) -> str:
     """Say in a line how far from the optimum the weights can be."""
     share = ranker.gap_ / ranker.objective_
     return (
@@ -220,7 +221,7 @@ def _gain_cells(gain: Gain | None) -> list[str]:
     return [f"{gain.difference:+.4f}", f"[{gain.low:+.4f}, {gain.high:+.4f}]", "/".join(map(str, gain.record)), p]
 
 
-def weights(ranker: Ranker) -> dict[str, float]:
+def weights(ranker: BaseRanker) -> dict[str, float]:
     """Return the weight of each feature, the largest first."""
     named = dict(zip(ranker.model_.names, ranker.coef_.tolist(), strict=True))
     return dict(sorted(named.items(), key=lambda one: -abs(one[1])))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.model import Model
+from marginrank.sparse import sp
 from marginrank.typing import FloatArray
 
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from marginrank.data.queries import feature_number
 from marginrank.errors import DataError
 from marginrank.preparation.thresholds import Spacing, check_spacing, place_thresholds
 from marginrank.scorers.forms import Form, stored
+from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 

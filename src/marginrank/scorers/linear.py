@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries, feature_number
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import NAN_ADVICE, PreparedScorer, Scorer
 from marginrank.scorers.forms import Form, stored
+from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 

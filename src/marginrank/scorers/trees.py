@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.errors import DataError
 from marginrank.scorers.forms import Form, stored
+from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeAlias, cast
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.solvers.plane_vertex import ActiveSet
@@ -152,6 +151,8 @@ class InteriorPoint:
 
 def _factorized(matrix: FloatArray) -> Solve:
     """Factorise a symmetric matrix; `LinAlgError` where it is not positive definite."""
+    from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
+
     factor, failed = dpotrf(matrix, lower=True, clean=False)
     if failed:
         raise np.linalg.LinAlgError("the matrix is not positive definite")

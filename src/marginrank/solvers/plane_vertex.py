@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
 
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import BoolArray, FloatArray, IntArray
@@ -69,6 +68,8 @@ class ActiveSet:
         in slope and height. The solution nearest to −C·Σ(slopes kept) is the point. Errors along D would count C times,
         and others only squared, so it is these equations that are solved to full precision.
         """
+        from scipy.linalg import qr, solve_triangular  # noqa: PLC0415
+
         program, kept = self.program, self._kept()
         away = np.where(self.zeros, -program.middle, 0.0)
         slopes, heights = program.slopes[:, ~self.zeros], program.heights + program.slopes @ away

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
 from marginrank.typing import FloatArray, IntArray
@@ -38,6 +37,13 @@ def prepare_assignment(problem: Problem, ordered: Sorted, violations: Violations
     return rank
 
 
+def best_matching(value: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the rows and columns that are matched for the largest sum of values, in the order of rows."""
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415
+
+    return linear_sum_assignment(value, maximize=True)
+
+
 def assign(value: FloatArray, scores: FloatArray) -> IntArray:
     """Return the rank of each document in the assignment of largest value; documents at ranks of no value go by score.
 
@@ -47,7 +53,7 @@ def assign(value: FloatArray, scores: FloatArray) -> IntArray:
     n = len(value)
     counting = np.flatnonzero((value != 0.0).any(axis=0))
     k = int(counting[-1]) + 1 if len(counting) else 0
-    rows, columns = linear_sum_assignment(value[:, :k], maximize=True)
+    rows, columns = best_matching(value[:, :k])
     ranks = np.full(n, -1, dtype=np.int64)
     ranks[rows] = columns
     rest = np.flatnonzero(ranks < 0)

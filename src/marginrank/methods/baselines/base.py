@@ -83,7 +83,7 @@ class Baseline(BaseRanker):
 
     #: Whether it has a C.
     takes_C: ClassVar[bool] = False  # noqa: N815
-    C: ClassVar[float] = 1.0
+    C: ClassVar[float] = 1.0  # type: ignore[misc]  # a field where there is one to choose
     #: The measure that it is judged by.
     judged_by: ClassVar[str] = "ndcg"
     takes_sparse: ClassVar[bool] = False

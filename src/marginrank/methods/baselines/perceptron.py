@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import LinearBaseline, Setting, grade_classes
 from marginrank.methods.presets import Preset
+from marginrank.sparse import sp
 from marginrank.typing import Features, FloatArray
 
 

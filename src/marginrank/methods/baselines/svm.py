@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import numpy as np
-import scipy.sparse as sp
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -18,6 +17,7 @@ from marginrank.scorers.bins import Bins
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
+from marginrank.sparse import sp
 from marginrank.typing import Features, FloatArray
 
 #: The intercept is the weight of a constant feature, and regularised; the larger the constant, the less.
