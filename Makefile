@@ -138,4 +138,4 @@ audit:
 	$(LOCK)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,run test dev bench,--requirement requirements/$(file).txt)
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(OLDEST) $(LOCK) docs/results site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(OLDEST) $(LOCK) docs/results docs/gallery site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,6 +18,7 @@ from marginrank.scorers.forms import Form
 
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
 SLOW_PLACES = (
+    "README.md",
     "docs",
     "tests/bounds",
     "tests/experiments",
@@ -73,7 +74,8 @@ def _leave(namespace: dict[str, Any]) -> None:
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()],
     patterns=["*.md"],
-    excludes=["CHANGELOG.md"],
+    # The quickstart is run together with its commands in tests/test_docs.py.
+    excludes=["CHANGELOG.md", "docs/quickstart.md"],
     setup=_enter,
     teardown=_leave,
 ).pytest()

@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
 sys.path.insert(0, str(HERE))
 
+from gallery_page import gallery_page  # noqa: E402
 from registry_pages import measures_page, policies_table, presets_page  # noqa: E402
 
 import marginrank  # noqa: E402
@@ -43,6 +44,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 MARKS = {
+    "<!-- gallery -->": gallery_page,
     "<!-- measures -->": measures_page,
     "<!-- policies -->": policies_table,
     "<!-- presets -->": presets_page,

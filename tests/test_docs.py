@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib.util
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,21 @@ DOCS = Path(__file__).parents[1] / "docs"
 METHODS = sorted((DOCS / "methods").glob("*.md"))
 
 
-@pytest.fixture(scope="module")
-def registry_pages():
-    spec = importlib.util.spec_from_file_location("registry_pages", DOCS / "registry_pages.py")
-    module = importlib.util.module_from_spec(spec)
+def module_of_docs(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def registry_pages():
+    return module_of_docs("registry_pages")
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    return module_of_docs("gallery_page")
 
 
 def test_methods_name_presets_that_exist(registry_pages):
@@ -50,24 +61,36 @@ def test_every_page_is_in_the_table_of_contents():
     assert pages - {"index"} <= set(listed)
 
 
+def test_the_gallery_has_every_example_with_all_of_its_code(gallery):
+    scripts = {path.name: path for path in gallery.EXAMPLES.glob("*.py")}
+    assert {example.name for example in gallery.examples()} == set(scripts)
+    for example in gallery.examples():
+        page = gallery.section(example, "printed", ["drawn.png"])
+        assert page.startswith(f"## {example.title}\n\n{example.summary}\n\n")
+        assert page.endswith(f"printed\n```\n\n![Plot of {example.name}](gallery/drawn.png)")
+        shown = ast.parse("".join(blocks_of(page, "python")))
+        assert ast.dump(shown) == ast.dump(ast.Module(ast.parse(scripts[example.name].read_text()).body[1:], []))
+
+
 def blocks_of(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def shape_of(text):
     """What is printed, whatever the numbers are."""
-    return re.sub(r"█+", "█", re.sub(r"[+-]?[\d.,]*\d", "#", re.sub(r"[ \t]+", " ", text)))
+    return re.sub(r"█+", "█", re.sub(r"[+-]?[\d.,]*\d(e[+-]\d+)?", "#", re.sub(r"[ \t]+", " ", text)))
 
 
-def test_commands_of_the_quickstart_print_what_it_shows(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_python_and_commands_of_the_quickstart_print_what_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     page = (DOCS / "quickstart.md").read_text(encoding="utf-8")
-    namespace = {}
-    for example in doctest.DocTestParser().get_examples(blocks_of(page, "python")[0]):
-        exec(example.source, namespace)
+    test = doctest.DocTestParser().get_doctest("".join(blocks_of(page, "python")), {}, "quickstart", None, 0)
+    doctest.DebugRunner(optionflags=doctest.ELLIPSIS).run(test)
+    (tmp_path / "model.safetensors").unlink()
     shown = re.split(r"^\$ (marginrank .*)\n", "".join(blocks_of(page, "console")), flags=re.MULTILINE)[1:]
-    assert len(shown) > 6
+    assert len(shown) > 8
     for line, output in zip(shown[::2], shown[1::2], strict=True):
         done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
         assert done.exit_code == 0, done.stderr
