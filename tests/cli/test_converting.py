@@ -12,7 +12,7 @@ from marginrank.data import read_queries
 from marginrank.data.registry import all_formats
 
 
-@pytest.mark.parametrize("name", ["new.queries", "new.parquet", "new.txt"])
+@pytest.mark.parametrize("name", ["new.queries", "new.parquet", "new.txt", "new.csv", "new.tsv.gz", "new.jsonl"])
 def test_data_is_the_same_in_another_form(run, name):
     done = run("convert", "train.txt", "valid.txt", name, "--json")
     wanted, found = read_queries(["train.txt", "valid.txt"]), read_queries(name)
@@ -151,3 +151,38 @@ def test_a_source_that_is_wrong_leaves_nothing(fails, folder):
     for target in ("new.txt", "new.queries", "new.parquet"):
         assert "bad.txt:2:" in fails("convert", "bad.txt", target, code=1)
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.tsv.gz", "data.jsonl"])
+def test_every_command_reads_columns_by_name(run, folder, name):
+    for part in ("train", "valid", "test"):
+        assert run("convert", f"{part}.txt", f"{part}-{name}").code == 0
+    train, valid, test = (f"{part}-{name}" for part in ("train", "valid", "test"))
+    assert run("train", train, "-C", "10", "-o", "by-name.safetensors").code == 0
+    assert run("tune", train, "--valid", valid, "--Cs", "0.1,1", "-o", "tuned.safetensors").code == 0
+    assert run("inspect", test, "--json").json["documents"] == 160
+    ranked = run("rank", "by-name.safetensors", test).out
+    assert ranked == run("rank", "model.safetensors", "test.txt", "--dtype", "float64").out
+    (folder / "own.txt").write_text(ranked)
+    found = run("evaluate", test, "by-name.safetensors", "own.txt", "--json").json["systems"]
+    assert found["by-name"]["mean"] == found["own"]["mean"]
+    assert run("explain", "by-name.safetensors", test, "--query", "2000").code == 0
+    assert run("report", test, "by-name.safetensors", "-o", "page.html").code == 0
+
+
+def test_columns_of_text_are_named_by_options(run, fails, folder):
+    (folder / "t.csv").write_text("who,good,name,title,bm25\nb,1,x,Red,0.5\na,0,y,Blue,0.25\nb,0,z,Green,\n")
+    said = fails("convert", "t.csv", "new.queries", code=1)
+    assert said.startswith(
+        "error: t.csv: no column of query ids among 'who', 'good', 'name', 'title', 'bm25'; name it with --qid"
+    )
+    words = ["--qid", "who", "--grade", "good", "--document-id", "name"]
+    said = fails("convert", "t.csv", "new.queries", *words, code=1)
+    assert said == "error: t.csv:2: column 'title' holds 'Red', not a number; name the feature columns with --feature\n"
+    words += ["--feature", "bm25"]
+    said = fails("convert", "t.csv", "new.queries", *words, code=1)
+    assert said == "error: t.csv:4: column 'bm25' is nan; choose what it becomes: --missing nan, zero or min\n"
+    assert run("convert", "t.csv", "new.queries", *words, "--missing", "zero").code == 0
+    found = read_queries("new.queries")
+    assert (found.query_ids.tolist(), found.document_ids.tolist()) == (["b", "a"], ["x", "z", "y"])
+    assert (found.X.ravel().tolist(), found.grades.tolist()) == ([0.5, 0.0, 0.25], [1, 0, 0])

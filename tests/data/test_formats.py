@@ -27,6 +27,11 @@ from marginrank.errors import DataError
 LETOR = "2 qid:1 1:0.5 2:1\n0 qid:1 1:0.25 2:-3\n1 qid:2 1:4 2:0\n"
 QRELS = "1 0 a 1\n1 0 b 0\n"
 RUN = "1 Q0 a 1 2.5 mine\n1 Q0 b 2 1.5 mine\n"
+CSV = "qid,grade,f1,f2\n1,2,0.5,1\n1,0,0.25,-3\n2,1,4,0\n"
+JSON_LINES = (
+    '{"qid": 1, "grade": 2, "f1": 0.5, "f2": 1}\n{"qid": 1, "grade": 0, "f1": 0.25, "f2": -3}\n'
+    '{"qid": 2, "grade": 1, "f1": 4, "f2": 0}\n'
+)
 TABLE = pa.table({"qid": [1, 1, 2], "grade": [2.0, 0.0, 1.0], "f1": [0.5, 0.25, 4.0], "f2": [1.0, -3.0, 0.0]})
 ARRAYS: dict[str, Any] = {"X": [[0.5, 1], [0.25, -3], [4, 0]], "y": [2, 0, 1], "qid": [1, 1, 2]}
 
@@ -44,6 +49,13 @@ KINDS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
     "lightgbm": ("rank.train", "letor", lightgbm),
     "parquet": ("a.parquet", "table", lambda path: parquet.write_table(TABLE, path)),
     "feather": ("a.FEATHER", "table", lambda path: feather.write_feather(TABLE, str(path))),
+    "csv": ("a.csv", "csv", lambda path: path.write_text(CSV)),
+    "tsv compressed": (
+        "a.tsv.gz",
+        "csv",
+        lambda path: path.write_bytes(gzip.compress(CSV.replace(",", "\t").encode())),
+    ),
+    "jsonl": ("a.jsonl", "jsonl", lambda path: path.write_text(JSON_LINES)),
     "npz": ("a.npz", "npz", lambda path: np.savez(path, **ARRAYS)),
     "binary": ("a.queries", "binary", lambda path: write_binary(path, Queries.from_arrays(**ARRAYS_))),
 }
@@ -138,7 +150,9 @@ def test_text_of_no_kind_is_refused_as_letor(tmp_path: Path) -> None:
 # --- converting
 
 
-@pytest.mark.parametrize("suffix", [".queries", ".txt", ".letor", ".svm", ".parquet", ".TXT"])
+@pytest.mark.parametrize(
+    "suffix", [".queries", ".txt", ".letor", ".svm", ".parquet", ".TXT", ".csv", ".tsv", ".jsonl", ".txt.gz", ".csv.xz"]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_becomes_every_other(tmp_path: Path, kind: str, suffix: str) -> None:
     name, _, write = KINDS[kind]
@@ -154,7 +168,7 @@ def test_every_kind_becomes_every_other(tmp_path: Path, kind: str, suffix: str) 
 
 
 @pytest.mark.parametrize(
-    ("name", "suffix"), [("out.csv", ".csv"), ("out", ""), ("out.txt.gz", ".gz"), ("out.npz", ".npz")]
+    ("name", "suffix"), [("out.xls", ".xls"), ("out", ""), ("out.queries.gz", ".gz"), ("out.npz", ".npz")]
 )
 def test_a_suffix_that_cannot_be_written(tmp_path: Path, name: str, suffix: str) -> None:
     """It is refused before the source is read."""
@@ -162,7 +176,8 @@ def test_a_suffix_that_cannot_be_written(tmp_path: Path, name: str, suffix: str)
     with pytest.raises(DataError) as refused:
         convert(tmp_path / "nowhere.txt", target)
     assert str(refused.value) == (
-        f"{target}: unknown suffix {suffix!r}; write one of .letor, .parquet, .queries, .svm, .txt"
+        f"{target}: unknown suffix {suffix!r}; write one of .csv, .jsonl, .letor, .ndjson, .parquet, .queries, .svm, "
+        ".tsv, .txt"
     )
 
 

@@ -128,7 +128,7 @@ def test_a_feature_too_large_for_float32_is_refused(frame: Callable[[dict[str, A
 
 
 def test_a_row_without_a_grade_is_refused(frame: Callable[[dict[str, Any]], Any]) -> None:
-    with pytest.raises(DataError, match=r"^y\[1\] is nan; grades must be finite; drop the rows without a judgement$"):
+    with pytest.raises(DataError, match=r"^row 1 of column 'y' is nan; grades must be finite; drop the rows without"):
         from_frame(frame({"qid": [1, 2], "y": [0, None], "a": [0.5, 1.0]}))
 
 
@@ -162,11 +162,11 @@ def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]],
             {},
             "no column of query ids among 'y', 'a'; name it with qid= (recognised: qid, query_id, query, topic)",
         ),
-        ({"qid": [1], "y": [1], "a": [1]}, {"qid": "q"}, "no column 'q'; the frame has 'qid', 'y', 'a'"),
-        ({"qid": [1], "y": [1], "a": [1]}, {"grade": "g"}, "no column 'g'; the frame has 'qid', 'y', 'a'"),
-        ({"qid": [1], "y": [1], "a": [1]}, {"features": ["b"]}, "no column 'b'; the frame has 'qid', 'y', 'a'"),
-        ({"qid": [1], "y": [1], "a": [1]}, {"document_id": "d"}, "no column 'd'; the frame has 'qid', 'y', 'a'"),
-        ({"qid": [1], "y": [1], "a": [1]}, {"document_group": "d"}, "no column 'd'; the frame has 'qid', 'y', 'a'"),
+        ({"qid": [1], "y": [1], "a": [1]}, {"qid": "q"}, "no column 'q'; the columns are 'qid', 'y', 'a'"),
+        ({"qid": [1], "y": [1], "a": [1]}, {"grade": "g"}, "no column 'g'; the columns are 'qid', 'y', 'a'"),
+        ({"qid": [1], "y": [1], "a": [1]}, {"features": ["b"]}, "no column 'b'; the columns are 'qid', 'y', 'a'"),
+        ({"qid": [1], "y": [1], "a": [1]}, {"document_id": "d"}, "no column 'd'; the columns are 'qid', 'y', 'a'"),
+        ({"qid": [1], "y": [1], "a": [1]}, {"document_group": "d"}, "no column 'd'; the columns are 'qid', 'y', 'a'"),
         (
             {"qid": [1], "y": [1], "title": ["x"], "a": [1]},
             {},

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
+import io
+import json
 import lzma
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -21,7 +25,7 @@ from pyarrow import feather, ipc, parquet
 
 from marginrank import Queries, Ranker, load
 from marginrank.container import Content, read_container, write_container
-from marginrank.data import read_npz, read_qrels, read_run, read_table, write_binary
+from marginrank.data import read_delimited, read_json_lines, read_npz, read_qrels, read_run, read_table, write_binary
 from marginrank.data.formats import read
 from marginrank.data.letor import read_letor
 from marginrank.data.queries import check_finite
@@ -32,7 +36,8 @@ from marginrank.model_file import _MODELS
 from marginrank.scorers import Additive
 from tests.data.reference_letor import LINE_END, RefusedError, parse
 from tests.data.test_letor_fuzz import NUMBER_FORMS, PLAIN_NUMBERS, assert_same, make_file
-from tests.fuzz.damaging import BYTES, TEXT, Damage, damaged, damaged_header, damaged_value
+from tests.fuzz.damaging import BYTES, ODD_WORDS, TEXT, Damage, damaged, damaged_header, damaged_value
+from tests.fuzz.reference_named import DoubtfulError, parse_csv, parse_json_lines
 from tests.fuzz.reference_text import parse_scores, parse_trec
 
 FAMILIES = (_MODELS, QUERY_SETS)
@@ -181,6 +186,79 @@ def letor_file(rng: Random) -> bytes:
 def packed(rng: Random, suffix: str) -> bytes:
     text = b"2 qid:1 1:0.5 2:1\n0 qid:1 1:0.25\n1 qid:b 2:3 # d\n" * rng.choice([1, 1, 50])
     return PACK[suffix](text.replace(b"1:0.5", f"1:{rng.random()}".encode()))
+
+
+# --- columns by name, against Python's csv and json
+
+#: What a damaged field may become.
+ODD_FIELDS = [
+    *ODD_WORDS, b"", b'""', b'"a,b"', b'"a""b"', b'"a\nb"', b'"', b'a"b', b"True", b" 1 ", b"NA", b"N/A", b"None",
+    b"+1", b"1.", b".5", b"infinity", b"nan(1)", b"007", b"\xe9", b"1;2", b"1\t2", b"null", b"[1]", b"{}", b'"\\ud800"',
+    b"-0",
+]  # fmt: skip
+
+
+def replace_field(rng: Random, data: bytes) -> bytes:
+    """Put an odd word in place of a field of a line."""
+    cells = re.split(rb"([,;\t\n:])", data)
+    cells[2 * rng.randrange((len(cells) + 1) // 2)] = rng.choice(ODD_FIELDS)
+    return b"".join(cells)
+
+
+def csv_file(rng: Random, separator: str) -> bytes:
+    names = rng.sample(["f1", "f2", "a b", 'c"d'], rng.randint(1, 3))
+    lines = io.StringIO(newline="")
+    quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    writer = csv.writer(lines, delimiter=separator, quoting=quoting, lineterminator=rng.choice(["\n", "\r\n"]))
+    writer.writerow(["qid", "grade", "docid", *names])
+    ids = ["d1", "d,2", 'd"3', "é", "", "d\n4", "007"]
+    for query in sorted(rng.choice(["1", "2", "007", "b;é"]) for _ in range(rng.randint(1, 5))):
+        values = [rng.choice(["", str(rng.random()), "-3", "1e-300", "NA"]) for _ in names]
+        writer.writerow([query, rng.randint(0, 3), rng.choice(ids), *values])
+    return rng.choice(["", "", "\ufeff"]).encode() + lines.getvalue().encode()
+
+
+def json_file(rng: Random) -> bytes:
+    names = rng.sample(["f1", "f2", "a b"], rng.randint(1, 3))
+    records = []
+    for _ in range(rng.randint(1, 5)):
+        values = {name: rng.choice([None, rng.random(), 7, -3, True, float("nan")]) for name in names}
+        record = {
+            "qid": rng.choice(["a", "007", "7"]),
+            "grade": rng.randint(0, 3),
+            "docid": rng.choice(["é", ""]),
+            **values,
+        }
+        records.append(
+            {name: value for name, value in record.items() if name in ("qid", "grade") or rng.random() < 0.9}
+        )
+    return "".join(json.dumps(record, ensure_ascii=rng.random() < 0.5) + "\n" for record in records).encode()
+
+
+def check_named(
+    path: Path, data: bytes, *, reader: Callable[..., Queries], reference: Callable[[bytes], dict[str, Any]]
+) -> bool:
+    """Columns are those of the reference, where that reads the file; the laws hold for all files."""
+    found = refused(path, partial(reader, path, missing="nan"))
+    if found is not None:
+        lawful(found)
+    try:
+        expected = reference(data)
+    except DoubtfulError:
+        return found is not None
+    except RefusedError:
+        expected = None
+    assert (found is None) == (expected is None), "the reference disagrees"
+    if expected is None:
+        return False
+    assert list(found.feature_names) == list(expected["X"])
+    back = found.to_source_rows
+    assert back(np.repeat(found.query_ids, found.lengths)).tolist() == expected["qid"]
+    assert back(found.grades).tolist() == expected["grade"]
+    assert found.document_ids is not None
+    assert back(found.document_ids).tolist() == expected["docid"]
+    np.testing.assert_array_equal(back(found.X).T, list(expected["X"].values()))
+    return True
 
 
 # --- binary, by what must hold
@@ -423,6 +501,10 @@ def text(draw: Callable[[Random], bytes]) -> Callable[[Random], bytes]:
     return lambda rng: damaged(rng, draw(rng), TEXT)
 
 
+def named(draw: Callable[[Random], bytes]) -> Callable[[Random], bytes]:
+    return lambda rng: damaged(rng, draw(rng), (*TEXT, replace_field, replace_field, replace_field))
+
+
 def anything(rng: Random) -> bytes:
     return rng.randbytes(rng.randrange(200))
 
@@ -440,6 +522,17 @@ TARGETS: dict[str, Target] = {
         suffix[1:]: Target(suffix, lambda rng, s=suffix: damaged(rng, packed(rng, s), BYTES), check_packed)
         for suffix in PACK
     },
+    **{
+        name: Target(
+            suffix,
+            named(partial(csv_file, separator=separator)),
+            partial(check_named, reader=read_delimited, reference=partial(parse_csv, separator=separator)),
+        )
+        for name, suffix, separator in (("csv", ".csv", ","), ("semicolons", ".csv", ";"), ("tsv", ".tsv", "\t"))
+    },
+    "jsonl": Target(
+        ".jsonl", named(json_file), partial(check_named, reader=read_json_lines, reference=parse_json_lines)
+    ),
     "binary": Target(".queries", of("binary", BYTES, header=True), partial(check_queries, reader=read)),
     "npz": Target(".npz", of("npz", BYTES), partial(check_queries, reader=read_npz)),
     "parquet": Target(".parquet", of("parquet", BYTES), partial(check_queries, reader=read_table)),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = (
     "marginrank convert train.txt train.queries",
-    "marginrank convert train.txt valid.txt both.parquet --missing zero",
+    "marginrank convert train.txt valid.txt both.csv --missing zero",
 )
 
 
@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Convert judged data to another format, given by the suffix of DST.
 
-    .queries is one binary file that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .parquet is a
-    table.
+    .queries is one binary file that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .csv, .tsv,
+    .jsonl and .parquet have a column for each feature. Text may be compressed, as in .csv.gz.
     """
     *sources, target = paths
     if not sources:

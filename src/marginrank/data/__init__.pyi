@@ -1,6 +1,10 @@
+from .delimited import read_delimited as read_delimited
+from .delimited import write_delimited as write_delimited
 from .formats import convert as convert
 from .formats import read as read
 from .formats import read_queries as read_queries
+from .json_lines import read_json_lines as read_json_lines
+from .json_lines import write_json_lines as write_json_lines
 from .letor import read_letor as read_letor
 from .letor_writer import write_letor as write_letor
 from .queries import Queries as Queries

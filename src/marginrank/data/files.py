@@ -24,6 +24,7 @@ BLOCK_BYTES = 4 << 20
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 _COMPRESSED = re.compile(rb"(?P<gz>\x1f\x8b)|(?P<xz>\xfd7zXZ\x00)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<zst>\x28\xb5\x2f\xfd)")
 _UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 #: How bytes that are not UTF-8 are read, and written again as they were.
 NOT_UTF8 = "surrogateescape"
 _LONG_LINE = 1 << 26
@@ -40,6 +41,16 @@ def list_paths(paths: Paths) -> list[Path]:
     if not files:
         raise DataError("no file to read: the list of paths is empty")
     return files
+
+
+def plain_suffix(path: Path) -> str:
+    """Return the suffix of a file, in lower case; of a compressed one that before it.
+
+    >>> plain_suffix(Path("a.CSV.gz")), plain_suffix(Path("a.tsv"))
+    ('.csv', '.tsv')
+    """
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix in COMPRESSIONS else suffix
 
 
 @contextmanager
@@ -186,4 +197,6 @@ def _with_line_feeds(data: bytes, returned: bool) -> tuple[bytes, bool]:
 
 def _not_text(block: TextBlock) -> DataError:
     problem = "a NUL byte; this is not a text file, or its name lacks .gz, .xz, .bz2 or .zst"
+    if block.lines_before == 0 and block.data.startswith(_UTF16_MARKS):
+        return DataError("this is UTF-16; save the file as UTF-8", path=block.path)
     return block.error(block.data.index(b"\0"), problem)

@@ -22,11 +22,12 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
     """Read judged data, judgements or a run, whichever the file holds.
 
     Recognised are LETOR/SVMlight text with ``qid:``, LightGBM/XGBoost text with a file of group sizes beside it,
-    TREC qrels and runs (all of these also as .gz, .xz, .bz2 or .zst), Parquet, Arrow and Feather tables, ``.npz``
-    archives, and the binary form that `convert` writes. Several paths of one kind are put one after the other.
+    TREC qrels and runs, CSV, TSV and JSON Lines (all of these also as .gz, .xz, .bz2 or .zst), Parquet, Arrow and
+    Feather tables, ``.npz`` archives, and the binary form that `convert` writes. Several paths of one kind are put one
+    after the other.
 
-    Options go to the reader of that kind: `read_letor`, `read_qrels`, `read_run`, `read_table`, `read_npz`,
-    `read_binary`.
+    Options go to the reader of that kind: `read_letor`, `read_qrels`, `read_run`, `read_delimited`,
+    `read_json_lines`, `read_table`, `read_npz`, `read_binary`.
     """
     files = list_paths(paths)
     with streams_kept():
@@ -53,9 +54,9 @@ def recognize(path: Path) -> str:
     formats = all_formats().values()
     if path.is_dir():
         raise DataError("this is a folder; give the name of a file", path=path)
-    by_suffix = [one.name for one in formats if path.suffix.lower() in one.suffixes]
-    if by_suffix:
-        return by_suffix[0]
+    by_suffix = next((one for one in formats if one.suffix_of(path) in one.suffixes), None)
+    if by_suffix is not None and (by_suffix.gives_way is None or not by_suffix.gives_way(_first_line(path).split())):
+        return by_suffix.name
     with open_input(path) as file:
         start = file.read(256)
     by_start = [one.name for one in formats if one.begins is not None and one.begins(start)]
@@ -78,12 +79,13 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
     """Read judged data, write it in the format of the target's suffix, and return it.
 
     ``.queries`` is the binary form, which memory-maps back at once; ``.txt``, ``.letor`` and ``.svm`` are LETOR text,
-    ``.parquet`` a table. Options are those of `read`; from text to text or to a table, numbers are read as float64
-    unless told otherwise, so that none is rounded.
+    ``.csv``, ``.tsv``, ``.jsonl`` and ``.parquet`` have a column for each feature. Text may be compressed, as in
+    ``.csv.gz``. Options are those of `read`; from LETOR text to text or to a table, numbers are read as float64 unless
+    told otherwise, so that none is rounded.
     """
     path = Path(target)
     writers = {suffix: one for one in all_formats().values() if one.write is not None for suffix in one.writes}
-    written = writers.get(path.suffix.lower())
+    written = next((one for suffix, one in writers.items() if one.suffix_of(path) == suffix), None)
     if written is None or written.write is None:
         raise DataError(f"unknown suffix {path.suffix!r}; write one of {', '.join(sorted(writers))}", path=path)
     files = list_paths(source)

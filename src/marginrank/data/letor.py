@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from marginrank.data.missing import Missing, fill_missing
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
-from marginrank.data.text import join_text, text_array
+from marginrank.data.text import id_array, join_text
 from marginrank.data.validation import check_queries, check_width
 from marginrank.errors import DataError
 from marginrank.memory import check_memory
@@ -33,7 +32,6 @@ from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 #: Below this share of stored values, text is read into CSR unless told otherwise.
 SPARSE_BELOW = 0.1
-_WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 
 
 def read_letor(
@@ -245,7 +243,7 @@ def _queries_of(
         return np.arange(len(sizes)), offsets_from_sizes(sizes), None
     if group is not None:
         raise DataError("the text has query ids, so group= has no use here; leave it out", path=text.files[0].path)
-    ids = _as_ids([start.query for start in text.starts])
+    ids = id_array([start.query for start in text.starts])
     sizes = np.diff([start.row for start in text.starts] + [text.n_rows])
     if len(np.unique(ids)) == len(ids):
         return ids, offsets_from_sizes(sizes), None
@@ -283,20 +281,13 @@ def _comes_back(starts: Sequence[_Start]) -> DataError:
     )
 
 
-def _as_ids(names: Iterable[str]) -> AnyArray:
-    """Whole numbers where every id is one, text otherwise."""
-    words = list(names)
-    if all(map(_WHOLE_NUMBER.match, words)):
-        return np.array([int(word) for word in words])
-    return text_array(words)
-
-
 FORMATS = (
     Format(
         "letor",
         "text",
         read_letor,
         ("dtype", "missing", "first_index", "n_features", "regroup"),
+        compressed=True,
         write=write_letor,
         writes=(".txt", ".letor", ".svm"),
     ),

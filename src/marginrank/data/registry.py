@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from marginrank.data.files import plain_suffix
+
 
 @dataclass(frozen=True)
 class Format:
@@ -21,6 +23,8 @@ class Format:
         read: Reads a list of files; returns `Queries`, `Qrels` or a `Run`.
         options: Options of ``read`` that the command line offers.
         suffixes: Files with these suffixes have this format.
+        compressed: Whether the suffix may be followed by that of a compression.
+        gives_way: Of files with one of the suffixes, whether the words of the first line show another format.
         matches: Of other text, whether the words of its first line are in this format.
         begins: Of files with any other suffix, whether the first 256 bytes are in this format.
         write: Writes `Queries`; None for a format that is only read.
@@ -32,10 +36,16 @@ class Format:
     read: Callable[..., Any]
     options: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
+    compressed: bool = False
+    gives_way: Callable[[Sequence[bytes]], bool] | None = None
     matches: Callable[[Sequence[bytes]], bool] | None = None
     begins: Callable[[bytes], bool] | None = None
     write: Callable[[Path, Any], None] | None = None
     writes: tuple[str, ...] = ()
+
+    def suffix_of(self, path: Path) -> str:
+        """Return the suffix that tells the format of a file, in lower case."""
+        return plain_suffix(path) if self.compressed else path.suffix.lower()
 
 
 @cache

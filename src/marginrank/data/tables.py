@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -20,6 +21,8 @@ from marginrank.errors import DataError
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
 from marginrank.sources import open_input
+from marginrank.typing import FloatArray
+from marginrank.words import feature_labels
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -28,6 +31,76 @@ if TYPE_CHECKING:
 QUERY_COLUMNS = ("qid", "query_id", "query", "topic")
 GRADE_COLUMNS = ("grade", "label", "relevance", "rel", "y")
 DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno")
+#: Options of everything that is read as a table.
+TABLE_OPTIONS: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
+
+
+class RowError(DataError):
+    """Something is wrong in a row of a table.
+
+    Args:
+        row: Number of the row, from 0.
+        column: Name of the column, if it is one.
+        said: What is wrong, after a subject.
+    """
+
+    def __init__(self, row: int, column: str | None, said: str) -> None:
+        super().__init__(f"row {row}{'' if column is None else f' of column {column!r}'} {said}")
+        self.row, self.subject, self.said = row, "this row" if column is None else f"column {column!r}", said
+
+    def on_line(self, line: int) -> DataError:
+        """Say the same of a line of a file."""
+        return DataError(f"{self.subject} {self.said}", line=line)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by what they are for."""
+
+    query: str
+    grade: str | None
+    document: str | None
+    group: str | None
+    features: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns of ids, which are text."""
+        return tuple(dict.fromkeys(name for name in (self.query, self.document, self.group) if name is not None))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers."""
+        return tuple(dict.fromkeys([*([] if self.grade is None else [self.grade]), *self.features]))
+
+
+def choose_columns(
+    columns: Sequence[str],
+    *,
+    qid: str | None = None,
+    grade: str | None = None,
+    document_id: str | None = None,
+    document_group: str | None = None,
+    features: str | Iterable[str] | None = None,
+) -> Columns:
+    """Choose the columns to use, by the names that are given or usual.
+
+    >>> choose_columns(["qid", "label", "bm25"])
+    Columns(query='qid', grade='label', document=None, group=None, features=('bm25',))
+    """
+    query = _query_column(columns, qid)
+    grade = grade or next((name for name in GRADE_COLUMNS if name in columns), None)
+    document = document_id or next((name for name in DOCUMENT_COLUMNS if name in columns), None)
+    taken = (query, grade, document, document_group)
+    if isinstance(features, str):
+        features = [features]
+    names = tuple(features) if features is not None else tuple(name for name in columns if name not in taken)
+    absent = [name for name in (*names, *taken) if name is not None and name not in columns]
+    if absent:
+        raise DataError(f"no column {absent[0]!r}; the columns are {', '.join(map(repr, columns[:8]))}")
+    if not names:
+        raise DataError("no feature columns are left; name them with features=")
+    return Columns(query, grade, document, document_group, names)
 
 
 def from_frame(
@@ -65,25 +138,31 @@ def from_frame(
         raise DataError("two columns have the same name; rename one") from None
     if not all(isinstance(name, str) for name in names):
         raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
-    query_column = _query_column(rows.columns, qid)
-    grade_column = grade or next((name for name in GRADE_COLUMNS if name in rows.columns), None)
-    document_column = document_id or next((name for name in DOCUMENT_COLUMNS if name in rows.columns), None)
-    taken = {query_column, grade_column, document_column, document_group}
-    if isinstance(features, str):
-        features = [features]
-    names = list(features) if features is not None else [name for name in rows.columns if name not in taken]
-    _check_columns(rows, [*names, *(name for name in taken if name)], names)
+    chosen = choose_columns(
+        names, qid=qid, grade=grade, document_id=document_id, document_group=document_group, features=features
+    )
+    _check_numbers(rows, chosen)
     queries = Queries.from_arrays(
-        _matrix(rows, names, asked or _common_dtype(rows, names), missing),
-        None if grade_column is None else rows[grade_column].to_numpy(),
-        qid=_labels(rows[query_column], "query id"),
-        document_ids=None if document_column is None else as_text(_labels(rows[document_column], "document id")),
-        document_groups=None if document_group is None else _labels(rows[document_group], "document group"),
-        feature_names=names,
+        _matrix(rows, chosen.features, asked or _common_dtype(rows, chosen.features), missing),
+        None if chosen.grade is None else _grades(rows[chosen.grade]),
+        qid=_labels(rows[chosen.query], "query id"),
+        document_ids=None if chosen.document is None else as_text(_labels(rows[chosen.document], "document id")),
+        document_groups=None if chosen.group is None else _labels(rows[chosen.group], "document group"),
+        feature_names=chosen.features,
         allow_nan=True,
     )
     fill_missing(queries.X, queries.offsets, missing)
     return queries
+
+
+def choose_read_columns(columns: Sequence[str], options: Mapping[str, Any]) -> Columns:
+    """Choose the columns of a text file by the options of its reader; a column is read as text or as numbers."""
+    named = {name: value for name, value in options.items() if name not in ("dtype", "missing")}
+    chosen = choose_columns(columns, **named)
+    both = sorted(set(chosen.labels) & set(chosen.numbers))
+    if both:
+        raise DataError(f"column {both[0]!r} is asked for as an id and as numbers; choose one")
+    return chosen
 
 
 def _query_column(columns: Sequence[str], given: str | None) -> str:
@@ -96,17 +175,19 @@ def _query_column(columns: Sequence[str], given: str | None) -> str:
     return name
 
 
-def _check_columns(rows: nw.DataFrame[Any], columns: Sequence[str], features: Sequence[str]) -> None:
-    absent = [name for name in columns if name not in rows.columns]
-    if absent:
-        raise DataError(f"no column {absent[0]!r}; the frame has {', '.join(map(repr, rows.columns[:8]))}")
-    words = [name for name in features if not (rows.schema[name].is_numeric() or rows.schema[name] == nw.Boolean)]
+def _check_numbers(rows: nw.DataFrame[Any], chosen: Columns) -> None:
+    """Refuse text where numbers are needed."""
+    words = [name for name in chosen.features if not _is_number(rows.schema[name])]
     if words:
         raise DataError(
             f"column {words[0]!r} holds {rows.schema[words[0]]}, not numbers; name the feature columns with features="
         )
-    if not features:
-        raise DataError("no feature columns are left; name them with features=")
+    if chosen.grade is not None and rows.schema[chosen.grade] in (nw.String, nw.Categorical):
+        raise DataError(f"column {chosen.grade!r} holds text, not grades; grades are numbers such as 0, 1 and 2")
+
+
+def _is_number(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or dtype == nw.Boolean)
 
 
 def _common_dtype(rows: nw.DataFrame[Any], names: Sequence[str]) -> np.dtype[Any]:
@@ -133,18 +214,32 @@ def _check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], m
         return
     at = int(np.argmax(bad))
     value = float(values[at])
-    place = f"row {at} of column {name!r} is {value:g}"
     if np.isnan(value):
-        raise DataError(f"{place}; choose what it becomes: missing='nan', 'zero' or 'min'")
+        raise RowError(at, name, "is nan; choose what it becomes: missing='nan', 'zero' or 'min'")
     if np.isinf(value):
-        raise DataError(f"{place}; replace it")
-    raise DataError(f"{place}, too large for {kept.dtype}; pass dtype='float64' or rescale")
+        raise RowError(at, name, f"is {value:g}; replace it")
+    raise RowError(at, name, f"is {value:g}, too large for {kept.dtype}; pass dtype='float64' or rescale")
+
+
+def _grades(column: nw.Series[Any]) -> FloatArray:
+    try:
+        grades = np.asarray(column.to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"column {column.name!r} holds {column.dtype}; grades are numbers such as 0, 1 and 2") from None
+    for bad, rule in (
+        (~np.isfinite(grades), "grades must be finite; drop the rows without a judgement"),
+        (grades < 0, "grades must not be negative; shift them"),
+    ):
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise RowError(at, column.name, f"is {grades[at]:g}; {rule}")
+    return grades
 
 
 def _labels(column: nw.Series[Any], what: str) -> npt.NDArray[Any]:
     if column.null_count():
         at = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(f"row {at} has no {what}; every row needs one")
+        raise RowError(at, None, f"has no {what}; every row needs one")
     return column.to_numpy()
 
 
@@ -156,13 +251,25 @@ def read_table(paths: Paths, *, max_memory: int | str | None = None, **options: 
         max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.memory.max_memory`.
         options: Those of `from_frame`.
     """
+    return read_files(
+        paths, lambda path, budget, chosen: from_frame(_arrow_table(path, budget), **chosen), max_memory, options
+    )
+
+
+def read_files(
+    paths: Paths,
+    read_one: Callable[[Path, int, dict[str, Any]], Queries],
+    max_memory: int | str | None,
+    options: dict[str, Any],
+) -> Queries:
+    """Read tables and put them one after the other; errors name the file."""
     files, budget = list_paths(paths), memory_budget(max_memory)
     parts: list[Queries] = []
     for path in files:
         try:
-            parts.append(from_frame(_arrow_table(path, budget), **options))
+            parts.append(read_one(path, budget, options))
         except DataError as error:
-            raise DataError(error.problem, path=path) from None
+            raise DataError(error.problem, path=path, line=error.line, column=error.column) from None
         if parts[-1].n_features != parts[0].n_features:
             raise DataError(
                 f"{parts[-1].n_features} features, but {files[0].name} has {parts[0].n_features}; "
@@ -172,12 +279,19 @@ def read_table(paths: Paths, *, max_memory: int | str | None = None, **options: 
     return Queries.concatenate(parts)
 
 
-def _arrow_table(path: Path, budget: int) -> Any:
+def check_pyarrow(path: str | Path) -> None:
+    """Say what to install where there is no pyarrow."""
     try:
-        import pyarrow as pa  # noqa: PLC0415
-        from pyarrow import feather, ipc, parquet  # noqa: PLC0415
+        import pyarrow as pa  # noqa: F401, PLC0415
     except ImportError:
         raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[parquet]'") from None
+
+
+def _arrow_table(path: Path, budget: int) -> Any:
+    check_pyarrow(path)
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import feather, ipc, parquet  # noqa: PLC0415
+
     with open_input(path) as file:
         start = file.read(6)
         file.seek(0)
@@ -232,25 +346,17 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
 
     Weights and document groups are left out.
     """
-    try:
-        import pyarrow as pa  # noqa: PLC0415
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[parquet]'") from None
+    check_pyarrow(path)
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import parquet  # noqa: PLC0415
+
     X = queries.dense()
-    names = queries.feature_names or tuple(f"f{k + 1}" for k in range(queries.n_features))
+    names = feature_columns(queries)
     columns: dict[str, Any] = {"qid": np.repeat(queries.query_ids, queries.lengths)}
     if queries.judgements is not None:
         columns["grade"] = queries.judgements
     if queries.document_ids is not None:
         columns["document_id"] = as_text(queries.document_ids)
-    if set(columns) & set(names):
-        raise DataError(
-            f"feature names {sorted(set(columns) & set(names))} are taken by the other columns; rename them"
-        )
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    if repeated:
-        raise DataError(f"feature name {repeated[0]!r} stands more than once; give each column a name of its own")
     columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
     try:
         # Arrow takes fixed-width text of NumPy to end at a NUL.
@@ -263,12 +369,34 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
         parquet.write_table(table, file)
 
 
+def label_columns(queries: Queries) -> list[str]:
+    """Name the columns of a written table that are not features."""
+    known = {"grade": queries.judgements, "document_id": queries.document_ids}
+    return ["qid", *(name for name, column in known.items() if column is not None)]
+
+
+def feature_columns(queries: Queries) -> tuple[str, ...]:
+    """Name the feature columns of a written table; refuse names that would be read as something else."""
+    names = feature_labels(queries.feature_names, queries.n_features)
+    taken = set(label_columns(queries))
+    if queries.judgements is None:
+        taken |= set(GRADE_COLUMNS)
+    if queries.document_ids is None:
+        taken |= set(DOCUMENT_COLUMNS)
+    if taken & set(names):
+        raise DataError(f"feature names {sorted(taken & set(names))} are taken by the other columns; rename them")
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise DataError(f"feature name {repeated[0]!r} stands more than once; give each column a name of its own")
+    return names
+
+
 FORMATS = (
     Format(
         "table",
         "a table",
         read_table,
-        ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features"),
+        TABLE_OPTIONS,
         (".parquet", ".pq", ".arrow", ".feather", ".ipc"),
         begins=lambda start: start.startswith((b"PAR1", b"ARROW1", b"FEA1")),
         write=write_parquet,

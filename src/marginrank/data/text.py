@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -14,6 +15,7 @@ from marginrank.typing import AnyArray, IntArray
 _SPREAD: Final = 64
 #: What a Python string takes beside its characters, with the reference to it.
 _PER_OBJECT: Final = 64
+_WHOLE_NUMBER: Final = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 
 
 def fits_fixed_width(lengths: IntArray) -> bool:
@@ -39,6 +41,17 @@ def text_array(words: Sequence[str]) -> AnyArray:
     array = np.empty(len(words), dtype=object)
     array[:] = words
     return array
+
+
+def id_array(words: Sequence[str]) -> AnyArray:
+    """Make an array of ids: whole numbers where every word is the spelling of one, otherwise text.
+
+    >>> id_array(["7", "12"]).tolist(), id_array(["007", "12"]).tolist()
+    ([7, 12], ['007', '12'])
+    """
+    if all(map(_WHOLE_NUMBER.match, words)):
+        return np.array([int(word) for word in words], dtype=np.int64)
+    return text_array(words)
 
 
 def label_array(values: npt.ArrayLike) -> AnyArray:
