@@ -51,6 +51,27 @@ def test_agrees_with_trec_eval(seed):
         assert result[ours].tolist() == pytest.approx(expected, abs=1e-12), ours
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_share_of_judged_documents_is_that_of_ir_measures(seed):
+    """Without ties, which ir-measures orders by document id from a to z here, and trec_eval from z to a."""
+    rng = np.random.default_rng(seed)
+    judged: list[ir_measures.Qrel] = []
+    retrieved: list[ir_measures.ScoredDoc] = []
+    for q in range(20):
+        for k, score in enumerate(rng.permutation(int(rng.integers(1, 30))).tolist()):
+            retrieved.append(ir_measures.ScoredDoc(f"q{q}", f"d{k}", float(score)))
+        names = [f"d{k}" for k in rng.permutation(40)[: rng.integers(1, 30)]]
+        judged += [ir_measures.Qrel(f"q{q}", name, int(rng.integers(0, 3))) for name in names]
+    spellings = {"judged": "Judged", "judged@1": "Judged@1", "judged@5": "Judged@5", "judged@50": "Judged@50"}
+    for policy in ("standard", "trec", "letor4"):
+        result = evaluate(as_qrels(judged), as_run(retrieved), list(spellings), policy=policy)
+        for ours, name in spellings.items():
+            metrics = ir_measures.iter_calc([ir_measures.parse_measure(name)], judged, retrieved)
+            theirs = {metric.query_id: metric.value for metric in metrics}
+            expected = [theirs[topic] for topic in result.query_ids.tolist()]
+            assert result[ours].tolist() == pytest.approx(expected, abs=1e-12), ours
+
+
 def as_qrels(judged) -> Qrels:
     topics = list(dict.fromkeys(row.query_id for row in judged))
     sizes = [sum(row.query_id == topic for row in judged) for topic in topics]

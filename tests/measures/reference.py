@@ -74,7 +74,13 @@ def err(grades: Grades, k: int | None = None, max_grade: float = 4) -> float:
     return total
 
 
+def judged(grades: Grades, k: int | None = None) -> float:
+    """Every document of a list of grades is judged."""
+    return 1.0 if grades[:k] else 0.0
+
+
 REFERENCE: dict[str, Callable[..., float]] = {
+    "judged": judged,
     "dcg": dcg,
     "ndcg": ndcg,
     "ap": ap,
@@ -98,4 +104,5 @@ SPELLINGS = [
     "p@1", "p@3", "p@10(rel=2)", "recall", "recall@2", "recall@3(rel=2)",
     "wta", "eru", "eru(halflife=2,neutral=1)", "eru(halflife=3,normalized=true)",
     "rbp", "rbp@2(p=0.5)", "rbp(p=0.9,rel=2)", "err", "err@2", "err@10(max_grade=3)",
+    "judged", "judged@2",
 ]  # fmt: skip

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.files import Paths, create_text, line_blocks, list_paths
-from marginrank.data.grouping import group_by_id
+from marginrank.data.grouping import group_by_id, offsets_from_sizes
 from marginrank.data.places import DECIMAL, TextBlock
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
-from marginrank.data.text import as_text, join_text, text_bytes
+from marginrank.data.text import as_text, join_text, text_array, text_bytes
 from marginrank.errors import DataError
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
@@ -43,6 +44,16 @@ class Qrels:
         """Count the topics."""
         return len(self.topics)
 
+    @classmethod
+    def from_dict(cls, judgements: Mapping[Any, Mapping[Any, float]]) -> Qrels:
+        """Make judgements of ``{topic: {document: grade}}``, as ranx and ir-measures have them.
+
+        >>> Qrels.from_dict({"q1": {"d1": 2, "d7": 0}, "q2": {"d3": 1}})
+        Qrels(2 topics, 3 judgements)
+        """
+        topics, offsets, documents, grades = _flat(judgements, "grade")
+        return cls(topics, offsets, documents, np.maximum(grades, 0.0))
+
     def __repr__(self) -> str:
         return f"Qrels({len(self):,} topics, {len(self.grades):,} judgements)"
 
@@ -65,6 +76,15 @@ class Run:
         """Count the topics."""
         return len(self.topics)
 
+    @classmethod
+    def from_dict(cls, scores: Mapping[Any, Mapping[Any, float]], tag: str = "marginrank") -> Run:
+        """Make a run of ``{topic: {document: score}}``, as ranx and ir-measures have them; higher is better.
+
+        >>> Run.from_dict({"q1": {"d1": 7.1, "d2": 3.0}}, tag="bm25")
+        Run('bm25', 1 topics, 2 documents)
+        """
+        return cls(*_flat(scores, "score"), tag)
+
     def __repr__(self) -> str:
         return f"Run({self.tag!r}, {len(self):,} topics, {len(self.scores):,} documents)"
 
@@ -84,6 +104,40 @@ class Run:
         sizes = np.diff(self.offsets) if depth is None else np.minimum(np.diff(self.offsets), depth)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         return Run(self.topics, offsets, self.document_ids[kept], self.scores[kept], self.tag)
+
+
+def _flat(lists: Mapping[Any, Mapping[Any, float]], what: str) -> tuple[AnyArray, IntArray, AnyArray, FloatArray]:
+    """Topics, offsets, documents and numbers of a dict of dicts; mistakes are named with the topic."""
+    shape = f"{{query: {{document: {what}}}}}"
+    if not isinstance(lists, Mapping):
+        raise TypeError(f"this is a {type(lists).__name__}, not a dict; give {shape}")
+    if not lists:
+        raise DataError(f"there are no queries in this dict; give {shape}")
+    documents: list[str] = []
+    numbers: list[float] = []
+    for query, of_query in lists.items():
+        if not isinstance(of_query, Mapping):
+            raise DataError(f"query {query!r} has a {type(of_query).__name__}, not a dict; give {shape}")
+        for document, number in of_query.items():
+            numbers.append(_dict_number(query, document, number, what))
+        names = list(map(str, of_query))
+        if len(set(names)) < len(names):
+            raise DataError(f"query {query!r} has two documents of the same name, as text and as a number; keep one")
+        documents += names
+    topics = list(map(str, lists))
+    if len(set(topics)) < len(topics):
+        raise DataError("two queries have the same name, as text and as a number; keep one")
+    offsets = offsets_from_sizes([len(of_query) for of_query in lists.values()])
+    return text_array(topics), offsets, text_array(documents), np.array(numbers, dtype=np.float64)
+
+
+def _dict_number(query: Any, document: Any, number: Any, what: str) -> float:
+    place = f"query {query!r}, document {document!r}: the {what} is"
+    if not isinstance(number, int | float | np.number | np.bool_):
+        raise DataError(f"{place} {number!r}; give a number")
+    if not np.isfinite(number):
+        raise DataError(f"{place} {number}; leave the document out, or give a finite number")
+    return float(number)
 
 
 def trec_order(offsets: IntArray, scores: FloatArray, document_ids: AnyArray) -> IntArray:

@@ -16,7 +16,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.evaluation.paired_tests import bca_intervals, holm, p_randomizations, p_t, p_wilcoxon
 from marginrank.evaluation.policies import Policy
-from marginrank.evaluation.systems import Predictor, System, score_documents, warn_if_trained_on
+from marginrank.evaluation.systems import ByQuery, Predictor, System, as_judged, score_documents, warn_if_trained_on
 from marginrank.typing import AnyArray, BoolArray, FloatArray
 from marginrank.words import count, plain, table
 
@@ -109,7 +109,7 @@ class Comparison:
 
 def compare(
     systems: Mapping[str, System | Evaluation],
-    judged: Queries | Qrels | None = None,
+    judged: Queries | Qrels | ByQuery | None = None,
     *,
     measure: str | None = None,
     policy: str | Policy = "standard",
@@ -139,8 +139,8 @@ def compare(
         systems: Name of each system and its per-query values, all in the same order of queries, or what
             `evaluate` gave for it. NaN marks a query that was skipped; it must be NaN for every system and is
             left out. With ``judged``, name of each system and what `evaluate` takes: scores per document, anything
-            with ``predict(queries)``, a run; or again an evaluation.
-        judged: Judged queries, or TREC judgements, to evaluate the systems on.
+            with ``predict(queries)``, a run, also as ``{query: {document: score}}``; or again an evaluation.
+        judged: Judged queries, or TREC judgements, also as ``{query: {document: grade}}``, to evaluate the systems on.
         measure: What to compare by. By default the measure of the evaluations, where they have only one, or
             ``ndcg@10``.
         policy: With ``judged``, how ties, short lists and queries without relevant documents count.
@@ -160,6 +160,7 @@ def compare(
     if not isinstance(systems, Mapping):
         raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
     if judged is not None:
+        judged = as_judged(judged)
         warn_if_trained_on(judged, systems)
         systems = _evaluated(systems, judged, measure, policy)
     if any(isinstance(system, Evaluation) for system in systems.values()):
@@ -372,7 +373,7 @@ def _common_queries(
     query_ids: Sequence[object] | AnyArray | None,
 ) -> tuple[dict[str, FloatArray], FloatArray]:
     """Values of every system, and weights of mean 1, on the queries that count."""
-    raw = next((name for name, system in systems.items() if isinstance(system, Predictor | Run)), None)
+    raw = next((name for name, system in systems.items() if isinstance(system, Predictor | Run | Mapping)), None)
     if raw is not None:
         raise TypeError(f"{raw!r} has no values yet; give judged queries: compare(systems, queries)")
     if len(systems) < 2:

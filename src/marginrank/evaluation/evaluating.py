@@ -15,7 +15,15 @@ from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.judging import judge_run, judge_scores
 from marginrank.evaluation.policies import Policy, parse_policy
-from marginrank.evaluation.systems import Predictor, System, as_qrels, score_documents, warn_if_trained_on
+from marginrank.evaluation.systems import (
+    ByQuery,
+    Predictor,
+    System,
+    as_judged,
+    as_qrels,
+    score_documents,
+    warn_if_trained_on,
+)
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.base import respell
 from marginrank.measures.thresholds import check_grades
@@ -89,7 +97,7 @@ class Evaluation:
 
 
 def evaluate(
-    judged: Queries | Qrels | npt.ArrayLike,
+    judged: Queries | Qrels | ByQuery | npt.ArrayLike,
     ranked: System,
     measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
     *,
@@ -103,9 +111,11 @@ def evaluate(
     """Measure a ranking of judged documents.
 
     Args:
-        judged: Judged queries, TREC judgements, or grades, which go with ``qid`` or ``group``.
+        judged: Judged queries, TREC judgements, also as ``{query: {document: grade}}``, or grades, which go with
+            ``qid`` or ``group``.
         ranked: For queries, one score per document in their order, higher is better; or anything that scores them by
-            ``predict(queries)``; or a run. For grades, one score each. For judgements, a run.
+            ``predict(queries)``; or a run, also as ``{query: {document: score}}``. For grades, one score each. For
+            judgements, a run.
         measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
         qid: The query of each grade, in any order; results come by first appearance.
         group: Instead of ``qid``, the number of consecutive rows of each query.
@@ -127,6 +137,8 @@ def evaluate(
     policy: standard
     >>> evaluate([1, 0, 0, 2], [0.1, 0.3, 0.7, 0.9], "rr", qid=["a", "b", "a", "b"])["rr"].tolist()
     [0.5, 1.0]
+    >>> evaluate({"a": {"d1": 1, "d2": 0}}, {"a": {"d2": 7.5, "d1": 6.0}}, "rr").mean["rr"]
+    0.5
     """
     rules = parse_policy(policy)
     if missing_topics not in get_args(MissingTopics):
@@ -134,6 +146,8 @@ def evaluate(
     if depth is not None and (not isinstance(depth, int) or depth < 1):
         raise ValueError(f"depth is {depth}; count a whole number of documents, at least one")
     rows = None
+    if isinstance(judged, Mapping):
+        judged = as_judged(judged)
     if not isinstance(judged, Queries | Qrels):
         judged, ranked, rows = _group(judged, ranked, qid, group)
     elif qid is not None or group is not None:
@@ -182,7 +196,7 @@ def _group(
     grades: npt.ArrayLike, ranked: System, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> tuple[Queries, AnyArray, IntArray | None]:
     """Group grades and scores by query; also return the row that each came from, where they moved."""
-    if (qid is None and group is None) or isinstance(ranked, Run | Predictor):
+    if (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping):
         raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
     y = as_grades(grades)
     queries = Queries.from_arrays(np.empty((len(y), 0)), y, qid=qid, group=group)

@@ -44,17 +44,18 @@ def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: in
     place = {topic: t for t, topic in enumerate(run.topics.tolist())}
     topics = _topics_to_judge(qrels, run, missing_topics, place)
     lists = [place.get(topic, -1) for topic in qrels.topics[topics].tolist()]
-    scores, documents, grades, pools = [], [], [], []
+    scores, documents, grades, judgements, pools = [], [], [], [], []
     for topic, place_in_run in zip(topics.tolist(), lists, strict=True):
         judged = slice(qrels.offsets[topic], qrels.offsets[topic + 1])
         retrieved = (
             slice(run.offsets[place_in_run], run.offsets[place_in_run + 1]) if place_in_run >= 0 else slice(0, 0)
         )
         names = run.document_ids[retrieved]
-        retrieved_grades, other_grades = _look_up(names, qrels.document_ids[judged], qrels.grades[judged])
+        retrieved_grades, is_judged, other_grades = _look_up(names, qrels.document_ids[judged], qrels.grades[judged])
         scores.append(run.scores[retrieved])
         documents.append(names)
         grades.append(retrieved_grades)
+        judgements.append(is_judged)
         pools.append(np.concatenate([retrieved_grades, other_grades]))
     offsets = offsets_from_sizes([len(part) for part in grades])
     flat_scores, flat_grades = np.concatenate(scores), np.concatenate(grades)
@@ -62,7 +63,8 @@ def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: in
     order, _ = rank_by(flat_scores, offsets, prefer=prefer)
     tied = _tied(flat_scores[order], offsets) if ties == "average" else None
     pool_offsets = offsets_from_sizes([len(part) for part in pools])
-    rankings = Rankings(flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied)
+    judged_documents = np.concatenate(judgements)[order]
+    rankings = Rankings(flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied, judged=judged_documents)
     return topics, rankings if depth is None else _cut(rankings, depth)
 
 
@@ -82,11 +84,11 @@ def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[st
     return np.arange(len(qrels)) if missing_topics == "zero" else np.flatnonzero(present)
 
 
-def _look_up(names: AnyArray, judged: AnyArray, grades: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Grades of the named documents, 0 where not judged, and of the judged documents not among them."""
+def _look_up(names: AnyArray, judged: AnyArray, grades: FloatArray) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Grades of the named documents, 0 where not judged; whether they are; grades of the judged ones not named."""
     grade_of = dict(zip(judged.tolist(), grades.tolist(), strict=True))
-    retrieved = np.array([grade_of.pop(name, 0.0) for name in names.tolist()], dtype=np.float64)
-    return retrieved, np.array(list(grade_of.values()), dtype=np.float64)
+    looked_up = np.array([grade_of.pop(name, np.nan) for name in names.tolist()], dtype=np.float64)
+    return np.nan_to_num(looked_up), ~np.isnan(looked_up), np.array(list(grade_of.values()), dtype=np.float64)
 
 
 def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -> FloatArray | None:
@@ -120,5 +122,10 @@ def _cut(rankings: Rankings, depth: int) -> Rankings:
         return replace(rankings, depth=depth)
     sizes = np.diff(rankings.offsets)
     rank = np.arange(len(rankings.grades)) - np.repeat(rankings.offsets[:-1], sizes)
-    kept = rankings.grades[rank < depth]
-    return Rankings(kept, offsets_from_sizes(np.minimum(sizes, depth)), rankings.pool, rankings.pool_offsets)
+    kept = rank < depth
+    return replace(
+        rankings,
+        grades=rankings.grades[kept],
+        offsets=offsets_from_sizes(np.minimum(sizes, depth)),
+        judged=None if rankings.judged is None else rankings.judged[kept],
+    )

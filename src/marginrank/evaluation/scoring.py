@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
-from marginrank.measures import parse_measure
+from marginrank.measures.base import parse_trainable
 
 ROUTING = (
     "scikit-learn's pipelines, searches and cross-validation pass qid on with "
@@ -31,7 +31,7 @@ def measure_scorer(measure: str) -> MeasureScorer:
     ...         params={"qid": qid, "groups": qid}).tolist()
     [1.0, 1.0]
     """
-    return MeasureScorer(str(parse_measure(measure)))
+    return MeasureScorer(str(parse_trainable(measure)))
 
 
 class MeasureScorer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,10 @@ class Predictor(Protocol):
         """Return one score per document, higher is better."""
 
 
-#: A ranker, one score per document in the order of the queries, or a run.
-System: TypeAlias = Predictor | npt.ArrayLike | Run
+#: Judgements or scores as ``{query: {document: number}}``.
+ByQuery: TypeAlias = Mapping[Any, Mapping[Any, float]]
+#: A ranker, one score per document in the order of the queries, a run, or a run as a dict of dicts.
+System: TypeAlias = Predictor | npt.ArrayLike | Run | ByQuery
 #: A system whose documents have scores.
 Scored: TypeAlias = FloatArray | Run
 
@@ -42,8 +44,19 @@ class Document:
     grade: float | None
 
 
+def as_judged(judged: Queries | Qrels | ByQuery) -> Queries | Qrels:
+    """Make judgements of a dict of dicts; return queries and judgements as they are."""
+    return Qrels.from_dict(judged) if isinstance(judged, Mapping) else judged
+
+
+def as_system(system: System) -> Predictor | npt.ArrayLike | Run:
+    """Make a run of a dict of dicts; return other systems as they are."""
+    return Run.from_dict(system) if isinstance(system, Mapping) else system
+
+
 def score_documents(judged: Queries | Qrels, system: System) -> Scored:
     """Score the judged documents by a ranker; return scores and runs as they are."""
+    system = as_system(system)
     if isinstance(system, Run):
         return system
     if not isinstance(judged, Queries):

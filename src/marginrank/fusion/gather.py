@@ -11,10 +11,13 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run, read_run
 from marginrank.errors import DataError
+from marginrank.evaluation.systems import ByQuery
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
-def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: bool = False) -> Queries:
+def gather(
+    runs: Mapping[str, Run | ByQuery], qrels: Qrels | ByQuery | None = None, *, judged_only: bool = False
+) -> Queries:
     """Put the documents of all runs together, topic by topic, with the score that each run gave them.
 
     A document that a run did not return has NaN there. Judgements give the grades; without them there are none,
@@ -32,15 +35,17 @@ def gather(runs: Mapping[str, Run], qrels: Qrels | None = None, *, judged_only: 
     [[7.0, nan], [5.0, 0.8], [nan, 0.9]]
 
     Args:
-        runs: Name of each run and the run; the names become those of the columns.
-        qrels: Judgements. Topics that nobody judged are left out, unjudged documents have grade 0.
+        runs: Name of each run and the run, also as ``{query: {document: score}}``; the names become those of the
+            columns.
+        qrels: Judgements, also as ``{query: {document: grade}}``. Topics that nobody judged are left out, unjudged
+            documents have grade 0.
         judged_only: Leave unjudged documents out. What is computed within a query, such as ranks, is then among those
             that are left.
 
     Raises:
         DataError: A run has no topic that the others or the judgements know.
     """
-    _check(runs, qrels, judged_only)
+    runs, qrels = _checked(runs, qrels, judged_only)
     topics = _topics(runs, qrels)
     columns = {name: _rows(run, run.scores, topics) for name, run in runs.items()}
     documents, codes = np.unique(np.concatenate([ids for _, ids, _ in columns.values()]), return_inverse=True)
@@ -85,15 +90,18 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
     return named
 
 
-def _check(runs: Any, qrels: Any, judged_only: bool) -> None:
-    if not isinstance(runs, Mapping) or not all(isinstance(run, Run) for run in runs.values()):
+def _checked(runs: Any, qrels: Any, judged_only: bool) -> tuple[dict[str, Run], Qrels | None]:
+    """Make runs and judgements of dicts, and refuse what is neither."""
+    if not isinstance(runs, Mapping) or not all(isinstance(run, Run | Mapping) for run in runs.values()):
         raise TypeError("gather takes the runs by name: gather({'bm25': read_run(...), 'dense': read_run(...)})")
     if not runs:
         raise DataError("there is no run to gather; give at least one")
-    if qrels is not None and not isinstance(qrels, Qrels):
+    if qrels is not None and not isinstance(qrels, Qrels | Mapping):
         raise TypeError("judgements are Qrels; read them with read_qrels")
     if judged_only and qrels is None:
         raise ValueError("judged_only needs judgements; give qrels")
+    own = {name: Run.from_dict(run, name) if isinstance(run, Mapping) else run for name, run in runs.items()}
+    return own, Qrels.from_dict(qrels) if isinstance(qrels, Mapping) else qrels
 
 
 def _topics(runs: Mapping[str, Run], qrels: Qrels | None) -> dict[str, int]:

@@ -16,6 +16,7 @@ from marginrank.losses.feature_maps import PartialOrder, Scale
 from marginrank.losses.oracles.levels import Levels, arrange
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures.base import parse_trainable
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import exp2, log2
 from marginrank.sparse import sp
@@ -307,7 +308,7 @@ class ListHinge(Loss):
     scale: Scale = "all"
 
     def __post_init__(self) -> None:
-        parse_measure(self.measure)
+        parse_trainable(self.measure)
         PartialOrder(self.scale)
 
     @property

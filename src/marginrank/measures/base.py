@@ -22,7 +22,7 @@ _SPELLING = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<k>[0-9]+))?(?:\((?P<a
 #: Names that other tools have for the same measures.
 _ALIASES = {"map": "ap", "mrr": "rr", "recip_rank": "rr", "hit": "success", "hits": "success", "precision": "p"}
 #: trec_eval's names with a cutoff.
-_TREC_NAME = re.compile(r"(?P<name>ndcg_cut|p|recall|success|recip_rank)_(?P<k>[0-9]+)(?P<rest>\(.*)?\Z")
+_TREC_NAME = re.compile(r"(?P<name>ndcg_cut|p|recall|success|recip_rank|judged)_(?P<k>[0-9]+)(?P<rest>\(.*)?\Z")
 _OTHER_NAMES = {"prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
 
 
@@ -60,6 +60,8 @@ class Measure(ABC):
     sums_over_pairs: ClassVar[bool] = False
     #: Whether, with two levels, only the first relevant document has a credit.
     first_only: ClassVar[bool] = False
+    #: Whether the value depends on the order of judged documents, so that it can be trained for.
+    trainable: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -198,6 +200,21 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
         raise ValueError(f"{spec!r}: {kind.name} needs a cutoff, for example {kind.name}@10")
     chosen = {name: value for name, value in (defaults or {}).items() if name in known}
     return kind(**{**chosen, **arguments})
+
+
+def parse_trainable(spec: str | Measure) -> Measure:
+    """Read the spelling of a measure to train for or to choose by; refuse one that has nothing to say there.
+
+    >>> parse_trainable("judged@10")
+    Traceback (most recent call last):
+    ValueError: judged@10 does not depend on the order of judged documents; train for another measure, such as ndcg@10
+    """
+    measure = parse_measure(spec)
+    if not measure.trainable:
+        raise ValueError(
+            f"{measure} does not depend on the order of judged documents; train for another measure, such as ndcg@10"
+        )
+    return measure
 
 
 def respell(spec: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from marginrank.measures.base import Measure, parse_measure
+from marginrank.measures.base import Measure, parse_trainable
 
 _PLUS: Final = re.compile(r"\+(?![^(]*\))")
 _WEIGHTED: Final = re.compile(
@@ -15,19 +15,19 @@ _WEIGHTED: Final = re.compile(
 
 
 def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
-    """Read one measure, or several with weights.
+    """Read what to train for or to choose by: one measure, or several with weights.
 
     >>> parse_mix("ndcg@10 + 0.5*ap")
     [(1.0, ndcg@10), (0.5, ap)]
     """
     if isinstance(spec, Measure):
-        return [(1.0, spec)]
+        return [(1.0, parse_trainable(spec))]
     mix = []
     for part in _PLUS.split(spec):
         match = _WEIGHTED.match(part)
         if match is None or not match["measure"]:
             raise ValueError(f"{spec!r} is not a measure or mix of measures; write 'ndcg@10' or 'ndcg@10 + 0.5*ap'")
-        mix.append((float(match["weight"] or 1.0), parse_measure(match["measure"])))
+        mix.append((float(match["weight"] or 1.0), parse_trainable(match["measure"])))
     return mix
 
 

@@ -31,6 +31,7 @@ class Rankings:
         tied: Whether a document has the same score as the one before it, where measures are to be averaged over the
             orders of tied documents; otherwise None.
         depth: How many ranks count at most, where a cut through ties keeps the lists from being cut; otherwise None.
+        judged: Whether each ranked document has a judgement; None where all have. The others have grade 0.
     """
 
     grades: FloatArray
@@ -39,6 +40,7 @@ class Rankings:
     pool_offsets: IntArray
     tied: BoolArray | None = None
     depth: int | None = None
+    judged: BoolArray | None = None
 
     @classmethod
     def of_list(cls, grades: npt.ArrayLike) -> Rankings:

@@ -9,7 +9,7 @@ from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels
 from marginrank.evaluation.evaluating import MissingTopics
 from marginrank.evaluation.policies import Policy
-from marginrank.evaluation.systems import System
+from marginrank.evaluation.systems import ByQuery, System, as_judged, as_system
 from marginrank.reporting.commands import Sources
 from marginrank.reporting.facts import Facts
 from marginrank.reporting.gathering import gather
@@ -18,7 +18,7 @@ from marginrank.reporting.page import library, render
 
 def write_report(
     path: str | Path,
-    judged: Queries | Qrels,
+    judged: Queries | Qrels | ByQuery,
     systems: Mapping[str, System],
     measures: Iterable[str] = ("ndcg@10", "ap"),
     *,
@@ -38,8 +38,9 @@ def write_report(
 
     Args:
         path: Where to write it.
-        judged: Judged queries, or TREC judgements, which go with runs.
-        systems: By name, a `Ranker`, one score per document in the order of the queries, or a `Run`.
+        judged: Judged queries, or TREC judgements, which go with runs; these also as ``{query: {document: grade}}``.
+        systems: By name, a `Ranker`, one score per document in the order of the queries, or a `Run`, also as
+            ``{query: {document: score}}``.
         measures: Spellings such as ``ndcg@10``; queries are compared by the first.
         policy: How ties and queries without relevant documents count.
         depth: Count only the first documents of each list.
@@ -54,8 +55,8 @@ def write_report(
     """
     library()  # what is missing is said before any work is done
     facts = gather(
-        judged,
-        systems,
+        as_judged(judged),
+        {name: as_system(system) for name, system in systems.items()},
         measures,
         policy=policy,
         depth=depth,

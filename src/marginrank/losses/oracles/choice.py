@@ -13,7 +13,8 @@ from marginrank.losses.oracles.grade_lattice import MOST_LEVELS, MOST_STATES, n_
 from marginrank.losses.oracles.interleave import prepare_interleaving, prepare_pairs
 from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
 from marginrank.losses.oracles.shifted_sort import prepare_shifted_sort
-from marginrank.measures import Measure, TwoLevels, parse_measure
+from marginrank.measures import Measure, TwoLevels
+from marginrank.measures.base import parse_trainable
 from marginrank.typing import FloatArray
 
 
@@ -60,7 +61,7 @@ def oracle_for(
         ...
     ValueError: no exact argmax for ap with mrr; ...
     """
-    measure, feature_map = parse_measure(measure), parse_map(feature_map)
+    measure, feature_map = parse_trainable(measure), parse_map(feature_map)
     oracle = None
     if isinstance(feature_map, FirstRelevant):
         oracle = PREFIX_SUMS if measure.first_only and measure.discounts(1) is not None else None

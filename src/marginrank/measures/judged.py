@@ -1,0 +1,41 @@
+"""Share of judged documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.measures.base import Measure, cut
+from marginrank.measures.rankings import Rankings, discounted_sums
+from marginrank.typing import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, repr=False)
+class Judged(Measure):
+    """Share of the first k documents that have a judgement.
+
+    ``Judged@k`` of ir-measures: the count is divided by k or, for a shorter list, by its length; where nothing was
+    retrieved it is 0. Every query counts, also those without relevant documents. The other measures take documents
+    without a judgement as irrelevant, so they say little where this one is low. In `Queries` every document has a
+    grade, and the value is 1; it cannot be trained for.
+
+    >>> from marginrank import evaluate
+    >>> evaluate({"q": {"a": 1, "b": 0}}, {"q": {"a": 3.0, "x": 2.0, "b": 1.0}}, "judged@2").mean["judged@2"]
+    0.5
+    """
+
+    name = "judged"
+    trainable = False
+    k: int | None = None
+
+    def values(self, rankings: Rankings) -> FloatArray:
+        """Count the judged documents among the first k of each list, and divide by the number there are."""
+        judged = np.ones(len(rankings.grades)) if rankings.judged is None else rankings.judged.astype(np.float64)
+        first = cut(cut(np.ones(rankings.longest), self.k), rankings.depth)
+        counts = discounted_sums(rankings.mean_over_ties(judged), rankings.offsets, first)
+        return counts / np.maximum(discounted_sums(np.ones(len(judged)), rankings.offsets, first), 1)
+
+    def defined(self, rankings: Rankings) -> BoolArray:
+        """Count every query."""
+        return np.ones(len(rankings), dtype=np.bool_)
