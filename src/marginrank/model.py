@@ -24,6 +24,7 @@ from marginrank.model_checks import (
     check_values,
 )
 from marginrank.model_file import read_model, write_model
+from marginrank.notebooks import ResultTable, data_frame
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scalings import SCALINGS
 from marginrank.scorers.bins import Bins, Shape
@@ -31,7 +32,7 @@ from marginrank.scorers.forms import Form, all_forms
 from marginrank.scorers.linear import Weights
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import AnyArray, Features, FloatArray
-from marginrank.words import feature_labels, plain
+from marginrank.words import count, feature_labels, plain
 
 _SCALER: Final = "scaler."
 _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callback", "interrupted")
@@ -91,7 +92,7 @@ class Provenance:
     fingerprint: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A trained ranker: a form with parameters, the scaling of its features, and how they came about.
 
@@ -235,6 +236,33 @@ class Model:
                 "columns to both"
             )
         check_finite(features, self.form.takes_nan, self.form.nan_advice)
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one row per feature: its name, and its weight, spread or number of splits.
+
+        Raises:
+            TypeError: The scores are not made of features, as those of a Gaussian process.
+        """
+        sizes = self.form.sizes(self.theta)
+        if not len(sizes):
+            raise TypeError(f"the scores of a {self.form.kind} model are not made of features")
+        return data_frame({"feature": self.names, self.form.sized_by: sizes})
+
+    def __repr__(self) -> str:
+        method, solution = self.method, self.solution
+        certificate = f", gap {solution.gap:.2g}" if np.isfinite(solution.gap) else ""
+        trained = "" if self.health is None else f", C={solution.C:g}{certificate}"
+        sizes = f"{count(self.n_features, 'feature')}{trained}"
+        learned_on = count(self.provenance.queries, "query", "queries")
+        return f"Model({method.preset or method.measure}, {self.form.kind}, {sizes}, trained on {learned_on})"
+
+    def _repr_html_(self) -> str:
+        """Show the features that matter most, the largest first."""
+        sizes = self.form.sizes(self.theta)
+        order = np.argsort(-np.abs(sizes), kind="stable").tolist()
+        rows = [[self.names[number], f"{sizes[number]:.4g}"] for number in order]
+        heads = ["feature", self.form.sized_by] if rows else ["model"]
+        return ResultTable([heads, *rows], right=[1], note=repr(self)).html()
 
     def describe(self) -> dict[str, Any]:
         """Return everything but arrays as plain values: what a file holds, and what commands and reports show.

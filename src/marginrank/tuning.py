@@ -24,12 +24,13 @@ from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.fit_checks import warn_of_ties
 from marginrank.measures.mixes import parse_mix
+from marginrank.notebooks import ResultTable, data_frame
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.threads import thread_count
 from marginrank.typing import FloatArray
-from marginrank.words import plain, printable, table
+from marginrank.words import count, plain
 
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
@@ -49,7 +50,7 @@ class Candidate:
     passes: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """All settings that were tried, which was chosen, and a ranker trained with it.
 
@@ -108,12 +109,35 @@ class Selection:
 
         return plot_selection(self.to_dict(), path)
 
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one row per setting: parameters, what they reached, and which was chosen."""
+        candidates = self.to_dict()["candidates"]
+        columns = {name: [one[name] for one in candidates] for name in candidates[0]}
+        return data_frame({**columns, "chosen": [number == self.chosen for number in range(len(candidates))]})
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}={_spelled(value)}" for name, value in self.best.parameters.items())
+        reached = f"{self.criterion} {self.best.mean:.4f} ± {self.best.standard_error:.4f}"
+        state = "" if self.complete else "; stopped before everything was tried"
+        return f"Selection({chosen}: {reached}, of {count(len(self.candidates), 'setting')} on {self.held_out}{state})"
+
     def __str__(self) -> str:
         return selection_table(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        return _result_table(self.to_dict()).html()
+
+
+def _spelled(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def selection_table(selection: Mapping[str, Any]) -> str:
     """Return the table of a selection, as `Selection.to_dict` or a model file has it."""
+    return _result_table(selection).text()
+
+
+def _result_table(selection: Mapping[str, Any]) -> ResultTable:
     candidates = selection["candidates"]
     others = [name for name in candidates[0] if name not in _FIGURES and name != "C"]
     rows = [[*others, "C", selection["criterion"], "± s.e.", "slack", "‖w‖", "passes", ""]]
@@ -130,10 +154,9 @@ def selection_table(selection: Mapping[str, Any]) -> str:
                 "chosen" if number == selection["chosen"] else "",
             ]
         )
-    lines = table(rows, right=range(len(rows[0]) - 1))
     state = "" if selection["complete"] else "; stopped before everything was tried"
-    how = printable(f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}")
-    return f"{lines}\n{how}"
+    how = f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"
+    return ResultTable(rows, right=range(len(rows[0]) - 1), note=how)
 
 
 def tune(

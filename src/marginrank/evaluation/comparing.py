@@ -17,8 +17,9 @@ from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.evaluation.paired_tests import bca_intervals, holm, p_randomizations, p_t, p_wilcoxon
 from marginrank.evaluation.policies import Policy
 from marginrank.evaluation.systems import ByQuery, Predictor, System, as_judged, score_documents, warn_if_trained_on
+from marginrank.notebooks import ResultTable, data_frame
 from marginrank.typing import AnyArray, BoolArray, FloatArray
-from marginrank.words import count, plain, table
+from marginrank.words import count, plain
 
 _TESTS = ("t", "wilcoxon", "randomization")
 _MARKED_BELOW = 0.05
@@ -56,9 +57,9 @@ class PairedComparison:
         return "better" if self.difference > 0 else "worse"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """All pairs that were compared; ``str`` makes a table, `to_dicts` one flat record per pair."""
+    """All pairs that were compared; ``str`` makes a table, `to_frame` and `to_dicts` one flat record per pair."""
 
     rows: tuple[PairedComparison, ...]
     n_queries: int
@@ -75,6 +76,12 @@ class Comparison:
         for record in records:
             record["interval_low"], record["interval_high"] = plain(record.pop("interval"))
         return records
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame of the records of `to_dicts`, one row per pair."""
+        records = self.to_dicts()
+        names = dict.fromkeys(name for record in records for name in record)
+        return data_frame({name: [record[name] for record in records] for name in names})
 
     def turned(self) -> Comparison:
         """Return the same comparisons with ``other`` minus ``system``.
@@ -97,14 +104,29 @@ class Comparison:
         ]
         return replace(self, rows=tuple(rows))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        queries = count(self.n_queries, "query", "queries")
+        if len(self.rows) != 1:
+            return f"Comparison({count(len(self.rows), 'pair')} of systems on {queries})"
+        (row,) = self.rows
+        low, high = row.interval
+        found = f"{row.difference:+.4f} [{low:+.4f}, {high:+.4f}], p = {row.p_randomization:.4f}"
+        return f"Comparison({row.system} minus {row.other}: {found}, {queries})"
+
+    def _table(self) -> ResultTable:
         interval = f"{100 * self.confidence:g}% interval"
         tests = ["p t-test ", "p Wilcoxon ", "p randomization "]
         header = ["system", "other", "difference", interval, "W/L/T", *tests]
-        lines = table([header, *map(_cells, self.rows)], right=range(2, len(header)))
         queries = count(self.n_queries, "query", "queries")
         pairs = f" over {len(self.rows)} comparisons" if len(self.rows) > 1 else ""
-        return f"{lines}\n{queries}; * Holm-adjusted p < {_MARKED_BELOW:g}{pairs}"
+        note = f"{queries}; * Holm-adjusted p < {_MARKED_BELOW:g}{pairs}"
+        return ResultTable([header, *map(_cells, self.rows)], right=range(2, len(header)), note=note)
+
+    def __str__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
 
 
 def compare(

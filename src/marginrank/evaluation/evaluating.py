@@ -27,8 +27,9 @@ from marginrank.evaluation.systems import (
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.base import respell
 from marginrank.measures.thresholds import check_grades
+from marginrank.notebooks import ResultTable, data_frame
 from marginrank.typing import AnyArray, FloatArray, IntArray
-from marginrank.words import count, plain, table
+from marginrank.words import count, plain
 
 #: How to score judged topics missing from the run: an error, left out (trec_eval), or 0 (trec_eval -c).
 MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
@@ -91,9 +92,26 @@ class Evaluation:
         means = ", ".join(f"{name}={value:.4f}" for name, value in self.mean.items())
         return f"Evaluation({means}; {count(len(self.query_ids), 'query', 'queries')}, policy {self.policy})"
 
-    def __str__(self) -> str:
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one row per query: its id, its weight if there are any, and each measure.
+
+        >>> evaluate([1, 0, 0, 2], [0.1, 0.7, 0.3, 0.9], "rr", qid=["a", "a", "b", "b"]).to_frame()
+          query   rr
+        0     a  0.5
+        1     b  1.0
+        """
+        weights = {} if self.weights is None else {"weight": self.weights}
+        return data_frame({"query": self.query_ids, **weights, **self.values})
+
+    def _table(self) -> ResultTable:
         rows = [[name, f"{self.mean[name]:.4f}", f"{self.counted(name):,}"] for name in self.values]
-        return f"{table([['measure', 'mean', 'queries'], *rows], right=[1, 2])}\npolicy: {self.policy}"
+        return ResultTable([["measure", "mean", "queries"], *rows], right=[1, 2], note=f"policy: {self.policy}")
+
+    def __str__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
 
 
 def evaluate(

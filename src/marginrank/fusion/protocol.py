@@ -16,10 +16,11 @@ from marginrank.errors import DataError
 from marginrank.evaluation.comparing import Comparison, compare
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy
+from marginrank.notebooks import ResultTable, data_frame
 from marginrank.sklearn_api import clone
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, FloatArray, IntArray
-from marginrank.words import count, plain, table
+from marginrank.words import count, plain
 
 #: Numbers of the queries to train on, to choose by, and to be judged on.
 Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
@@ -59,14 +60,32 @@ class Trials:
         )
         return record
 
-    def __str__(self) -> str:
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one row per method: the mean over the trials and the standard deviation."""
+        deviations = [float(np.nanstd(values)) for values in self.per_trial.values()]
+        return data_frame(
+            {"method": list(self.mean), f"mean_{self.measure}": list(self.mean.values()), "sd": deviations}
+        )
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {value:.4f}" for name, value in self.mean.items())
+        return f"Trials({self.measure}: {means})"
+
+    def _table(self) -> ResultTable:
         n_trials = len(next(iter(self.per_trial.values())))
         n_counted = int(np.count_nonzero(~np.isnan(next(iter(self.per_query.values())))))
         rows = [["method", f"mean {self.measure}", "s.d."]]
         for name, values in self.per_trial.items():
             rows.append([name, f"{self.mean[name]:.4f}", f"{np.nanstd(values):.4f}"])
         counted = f"{n_counted:,} of {len(self.query_ids):,} queries count"
-        return f"{table(rows, right=[1, 2])}\nover {count(n_trials, 'split')} of the queries; {counted}"
+        note = f"over {count(n_trials, 'split')} of the queries; {counted}"
+        return ResultTable(rows, right=[1, 2], note=note)
+
+    def __str__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
 
 
 def trials(
