@@ -313,7 +313,7 @@ def test_several_files_are_put_together(tmp_path: Path) -> None:
 # --- writing
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.xz", ".jsonl.bz2"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.xz", ".jsonl.bz2", ".csv.zst"])
 def test_letor_text_comes_back_as_it_was(tmp_path: Path, suffix: str) -> None:
     text = (
         '2 qid:007 1:0.1 2:-3 #docid = GX,1\n0 qid:007 1:0.30000000000000004 2:1e-300 #docid = a"b\n1 qid:b 1:4 2:0\n'

@@ -152,6 +152,29 @@ def test_a_bomb_is_stopped(tmp_path: Path, peak: Any, text: str) -> None:
     assert megabytes < 600
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "head", "text"),
+    [
+        ("bomb.csv.gz", "qid,x\n", "1,1\n"),
+        ("bomb.csv.gz", "qid,docid,x\n", "1,d{},1\n"),
+        ("bomb.csv.gz", 'qid,x\n1,"', "1,1\n"),
+        ("bomb.csv.gz", "qid,x\n1,+1\n", "1,1\n"),
+        ("bomb.jsonl.gz", "", '{{"qid": 1, "x": 1}}\n'),
+        ("bomb.jsonl.gz", "", '{{"qid": "q{}", "x": 1}}\n'),
+    ],
+    ids=["csv", "csv ids", "csv quote", "csv by line", "jsonl", "jsonl ids"],
+)
+def test_a_bomb_with_columns_is_stopped(tmp_path: Path, peak: Any, name: str, head: str, text: str) -> None:
+    path = tmp_path / name
+    member = gzip.compress("".join(text.format(row) for row in range((2 << 20) // len(text))).encode(), 6)
+    path.write_bytes(gzip.compress(head.encode()) + member * 3072)
+    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="80MB")
+    assert f"{path}:" in said
+    assert ": a quote is never closed" in said or "of memory, and max_memory is 80.0 MB; " in said
+    assert megabytes < 600
+
+
 def test_scores_and_sizes_are_stopped_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MARGINRANK_MAX_MEMORY", "20MB")
     path = tmp_path / "scores.gz"

@@ -83,14 +83,19 @@ def _plain(raw: IO[bytes], path: Path) -> IO[bytes]:
     raise DataError(f"this is compressed data; {way_out}", path=path)
 
 
+def _zstandard(path: Path) -> Any:
+    try:
+        import zstandard  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(f"{path}: .zst needs zstandard: pip install 'marginrank[zstd]'") from None
+    return zstandard
+
+
 class _ZstdFile(io.RawIOBase):
     """Decompress Zstandard frames, refusing a file that ends inside one."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
-        try:
-            import zstandard  # noqa: PLC0415
-        except ImportError:
-            raise ImportError(f"{path}: reading .zst needs zstandard: pip install 'marginrank[zstd]'") from None
+        zstandard = _zstandard(path)
         self._new_frame: Any = zstandard.ZstdDecompressor().decompressobj
         self._broken = zstandard.ZstdError
         self._file = file
@@ -132,7 +137,7 @@ def create_text(path: str | Path) -> TextIO:
     openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
     suffix = target.suffix.lower()
     if suffix == ".zst":
-        raise DataError("text is written plain or as .gz, .xz or .bz2, not as .zst", path=target)
+        openers[suffix] = _zstandard(target).open
     if suffix in openers:
         return cast("TextIO", openers[suffix](target, "wt", encoding="utf-8", errors=NOT_UTF8, newline="\n"))
     return target.open("w", encoding="utf-8", errors=NOT_UTF8, newline="\n")
