@@ -1,0 +1,90 @@
+"""Files with the text of each query."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from marginrank.data.files import COMPRESSIONS, NOT_UTF8, line_blocks
+from marginrank.errors import DataError
+
+#: Names of the columns, first match first.
+ID_COLUMNS: Final = ("_id", "id", "qid", "query_id", "topic")
+TEXT_COLUMNS: Final = ("text", "query", "title")
+_JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
+
+
+def read_query_texts(path: str | Path) -> dict[str, str]:
+    """Read the text of each query, by query id.
+
+    A file with the suffix ``.jsonl`` has one JSON object per line, with the id as ``_id``, ``id``, ``qid``,
+    ``query_id`` or ``topic`` and the text as ``text``, ``query`` or ``title``. A ``.csv`` file has comma-separated
+    columns, any other file tab-separated ones: the id and the text, or columns with these names in the first line. The
+    file may be compressed.
+    """
+    path = Path(path)
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSIONS]
+    kind = suffixes[-1] if suffixes else ""
+    texts: dict[str, str] = {}
+    for line, query, text in _objects(path) if kind in _JSON_SUFFIXES else _rows(path, kind == ".csv"):
+        if texts.setdefault(query, text) != text:
+            raise DataError(f"query {query} has two texts; keep one", path=path, line=line)
+    if not texts:
+        raise DataError("no query texts in this file; give an id and a text per line", path=path)
+    return texts
+
+
+def _lines(path: Path) -> Iterator[str]:
+    for block in line_blocks(path):
+        yield from block.decode("utf-8", NOT_UTF8).replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
+def _objects(path: Path) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError:
+            raise DataError("not JSON; give one object per line", path=path, line=number) from None
+        names = list(record) if isinstance(record, dict) else []
+        id_name, text_name = _first(ID_COLUMNS, names), _first(TEXT_COLUMNS, names)
+        if id_name is None or text_name is None:
+            raise DataError('no id and text; give objects such as {"id": "q1", "text": "..."}', path=path, line=number)
+        yield number, str(record[id_name]), str(record[text_name])
+
+
+def _rows(path: Path, commas: bool) -> Iterator[tuple[int, str, str]]:
+    lines = (line + "\n" for line in _lines(path))
+    reader = csv.reader(lines, strict=True) if commas else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    columns = (0, 1)
+    try:
+        for at, row in enumerate(filter(None, reader)):
+            named = _named_columns(row) if at == 0 else None
+            if named is not None:
+                columns = named
+            elif len(row) <= max(columns):
+                what = "commas" if commas else "tabs"
+                raise DataError(f"no text; separate id and text by {what}", path=path, line=reader.line_num)
+            else:
+                yield reader.line_num, row[columns[0]], row[columns[1]]
+    except csv.Error as error:
+        raise DataError(f"{error}; repair the quotes of this line", path=path, line=reader.line_num) from None
+
+
+def _named_columns(row: Sequence[str]) -> tuple[int, int] | None:
+    """Return the places of id and text in a line of column names; None for a line of data.
+
+    >>> _named_columns(["text", "qid"]), _named_columns(["q1", "convert an index"])
+    ((1, 0), None)
+    """
+    names = [name.strip().lower() for name in row]
+    id_name, text_name = _first(ID_COLUMNS, names), _first(TEXT_COLUMNS, names)
+    return None if id_name is None or text_name is None else (names.index(id_name), names.index(text_name))
+
+
+def _first(known: Sequence[str], names: Sequence[str]) -> str | None:
+    return next((name for name in known if name in names), None)
