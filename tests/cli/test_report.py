@@ -136,6 +136,54 @@ def test_options_for_reading_are_in_the_commands(run, folder):
         assert run(*words).code == 0
 
 
+@pytest.mark.parametrize("name", ["texts.tsv", "texts.jsonl"])
+def test_texts_of_queries_are_shown(run, folder, name):
+    ids = [str(query) for query in read_queries("test.txt").query_ids.tolist()]
+    line = '{{"id": "{0}", "text": "about <{0}>"}}' if name.endswith("jsonl") else "{0}\tabout <{0}>"
+    (folder / name).write_text("\n".join(line.format(query) for query in ids[1:]))
+    done = run("report", "test.txt", "model.safetensors", "scores.txt", "-m", "ap", "--query-text", name, "--json")
+    assert {row["query"]: row["text"] for row in done.json["queries"]["rows"]}[ids[1]] == f"about <{ids[1]}>"
+    assert None in [row["text"] for row in done.json["queries"]["rows"]]
+    heads, rows = tables_of(Path("report.html").read_text(encoding="utf-8"))["ap of each query"]
+    assert heads[:2] == ["query", "text"]
+    assert [row[1][0] for row in rows] == [f"about <{row[0][0]}>" if row[0][0] != ids[0] else "–" for row in rows]
+
+
+def test_texts_of_other_queries_are_refused(fails, folder):
+    (folder / "texts.tsv").write_text("x\tone\n")
+    said = fails("report", "test.txt", "model.safetensors", "--query-text", "texts.tsv", code=1)
+    assert "none of the queries has a text: ids of the queries are such as '2000', ids there are such as 'x'" in said
+
+
+def test_a_page_does_not_say_where_its_files_are(run, folder, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("secret")
+    for name in ("one", "two"):
+        (elsewhere / name).mkdir()
+        (elsewhere / name / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    files = [folder / "test.txt", elsewhere / "one" / "model.safetensors", elsewhere / "two" / "model.safetensors"]
+    done = run("report", *files, folder / "scores.txt", "-o", folder / "page.html", "--json")
+    assert done.code == 0
+    names = ["one/model.safetensors", "two/model.safetensors", "scores.txt"]
+    assert [system["name"] for system in done.json["systems"]] == names
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert str(folder) not in page
+    assert elsewhere.name not in page
+    assert commands_of(page)[0].startswith(
+        "marginrank evaluate test.txt one/model.safetensors two/model.safetensors scores.txt -m "
+    )
+
+
+def test_a_report_on_training_data_warns_before_its_verdict(run, folder):
+    done = run("report", "train.txt", "model.safetensors", "--dtype", "float64", "--json")
+    assert done.json["trained_on_these"] == ["model"]
+    page = Path("report.html").read_text(encoding="utf-8")
+    warned, verdict = (
+        page.index('<p class="warning">These are the queries that model was'),
+        page.index('<p class="lead">'),
+    )
+    assert warned < verdict, "the warning comes first"
+
+
 def test_judgements_go_with_runs(run):
     done = run("report", "judged.qrels", "bm25.run", "dense.run", "-o", "runs.html", "--json")
     assert done.code == 0
@@ -147,8 +195,12 @@ def test_judgements_go_with_runs(run):
 
 def test_what_was_written_is_said(run):
     done = run("report", "test.txt", "model.safetensors", "-o", "page.html", "--title", "Mine")
-    assert done.out == f"wrote page.html ({Path('page.html').stat().st_size / 1e6:.1f} MB): 1 system on 18 queries\n"
-    assert "<h1>Mine</h1>" in Path("page.html").read_text(encoding="utf-8")
+    verdict, wrote = done.out.splitlines()
+    assert wrote == f"wrote page.html ({Path('page.html').stat().st_size / 1e6:.1f} MB): 1 system on 18 queries"
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "<h1>Mine</h1>" in page
+    assert f'<p class="lead">{verdict}</p>' in page
+    assert verdict.startswith("model has a mean ndcg@10 of ")
     assert run("report", "test.txt", "model.safetensors", "-o", "page.html", "--force", "--quiet").out == ""
 
 

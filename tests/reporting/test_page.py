@@ -45,7 +45,7 @@ def systems(queries):
 
 @pytest.fixture(scope="module")
 def facts(queries, systems):
-    return gather(queries, systems, ["ndcg@5", "ap"], k=5, title=ODD)
+    return gather(queries, systems, ["ndcg@5", "ap"], k=5, title=ODD, query_text=dict.fromkeys(range(40), ODD))
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,27 @@ def test_tables_hold_the_facts(facts, page):
         assert row[4] == (f"{one.mean:.4f}", one.mean)
         assert row[5] == (f"{one.low:.4f} to {one.high:.4f}", one.low)
     found = tables[f"ap: difference to tuned over {facts.queries.counted} queries"][1]
-    assert [row[1][1] for row in found] == [row.difference for row in facts.comparisons["ap"].rows]
+    assert [row[1][0] for row in found] == [row.verdict for row in facts.comparisons["ap"].rows]
+    assert [row[2][1] for row in found] == [row.difference for row in facts.comparisons["ap"].rows]
     assert [row[0] for row in tables["NDCG@k"][1][0]][1:] == [f"{one.ndcg:.4f}" for one in facts.curve[:5]]
     weights = tables["tuned: weight of each feature"][1]
     assert sorted(row[1][1] for row in weights) == sorted(one["size"] for one in facts.models[0].features)
     assert len(tables["ndcg@5 of each query"][1]) == facts.queries.counted
+
+
+def test_a_mean_is_in_bold_only_where_it_is_significantly_the_highest():
+    queries = judged(60, 8)
+    clear = {"good": queries.X[:, 0].copy(), "bad": -queries.X[:, 0]}
+    alike = {"one": queries.X[:, 1].copy(), "two": queries.X[:, 2].copy()}
+    bold = re.compile(r'<td class="number best"[^>]*>([^<]*)<')
+    facts = gather(queries, clear, ["ap"])
+    assert facts.best == {"ap": "good"}
+    assert bold.findall(render(facts)) == [f"{facts.means[0].mean:.4f}"]
+    facts = gather(queries, alike, ["ap"])
+    assert facts.leaders["ap"].rivals
+    page = render(facts)
+    assert bold.findall(page) == []
+    assert "No mean is in bold" in page
 
 
 def test_what_comes_from_files_is_text(page):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -36,6 +38,14 @@ def command(
         str | None,
         typer.Option(metavar="NAME", help="The baseline system.", show_default="the first"),
     ] = None,
+    query_text: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Text of each query: id and text, as TSV, CSV or JSONL.",
+            show_default="ids only",
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="systems and data")] = None,
     out: Annotated[
         Path,
@@ -45,24 +55,29 @@ def command(
 ) -> None:
     """Write an HTML report about systems on judged queries.
 
-    The report is one self-contained file: measures with confidence intervals, paired differences, NDCG by cutoff, the
-    queries won and lost with their documents, weights, gap and choice of C of models, a profile of the data, and the
-    command that recomputes each number.
+    The report is one self-contained file. It opens with a verdict: which system is best, by how much, and whether that
+    is significant. Then come measures with confidence intervals, paired differences, NDCG by cutoff, the queries won
+    and lost with their documents, the models, a profile of the data, and the command that recomputes each number.
     """
-    names = system_names(systems)
+    inputs = [judged, *systems, *([] if query_text is None else [query_text])]
+    shown = shown_paths([judged, *systems])
+    names = system_names([Path(path) for path in shown[1:]])
     judging.check(names, baseline)
-    check_inputs([judged, *systems])
+    check_inputs(inputs)
     check_order("report", judged, systems)
-    check_outputs([out], inputs=[judged, *systems], force=force)
+    check_outputs([out], inputs=inputs, force=force)
+    from marginrank.data.query_texts import read_query_texts  # noqa: PLC0415
     from marginrank.data.trec import Run  # noqa: PLC0415
     from marginrank.reporting.commands import Sources  # noqa: PLC0415
     from marginrank.reporting.report import write_report  # noqa: PLC0415
+    from marginrank.reporting.verdict import verdict  # noqa: PLC0415
 
+    texts = None if query_text is None else read_query_texts(query_text)
     truth = reading.read([judged])
     if isinstance(truth, Run):
         raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     paths = dict(zip(names, systems, strict=True))
-    sources = Sources(str(judged), {name: str(path) for name, path in paths.items()}, _words(reading))
+    sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading))
     with whole(out, force=force) as place:
         facts = write_report(
             place,
@@ -76,10 +91,31 @@ def command(
             baseline=baseline,
             title=title or f"{', '.join(names)} on {judged.name}",
             sources=sources,
+            query_text=texts,
         )
         size = place.stat().st_size
     what = f"{count(len(names), 'system')} on {count(facts.queries.counted, 'query', 'queries')}"
-    output.summary({**facts.to_dict(), "output": out}, f"wrote {printable(str(out))} ({size / 1e6:.1f} MB): {what}")
+    output.summary(
+        {**facts.to_dict(), "verdict": verdict(facts), "output": out},
+        f"{printable(verdict(facts))}\nwrote {printable(str(out))} ({size / 1e6:.1f} MB): {what}",
+    )
+
+
+def shown_paths(paths: Sequence[Path]) -> list[str]:
+    """Return paths as a page shows them, which does not tell where its files are on this machine.
+
+    Paths below the working folder are relative to it. Other absolute paths are relative to the folder they share.
+
+    >>> here = Path.cwd()
+    >>> shown_paths([here / "test.txt", Path("models/a.run"), Path("/data/x/a.run"), Path("/data/y/b.run")])
+    ['test.txt', 'models/a.run', 'x/a.run', 'y/b.run']
+    """
+    here = Path.cwd()
+    outside = [path for path in paths if path.is_absolute() and not path.is_relative_to(here)]
+    shared = Path(os.path.commonpath([path.parent for path in outside])) if outside else here
+    return [
+        str(path.relative_to(shared if path in outside else here) if path.is_absolute() else path) for path in paths
+    ]
 
 
 def _words(reading: Reading) -> tuple[str, ...]:

@@ -164,18 +164,19 @@ def differences(bars: Sequence[Bar], system: str, other: str, measure: str) -> S
             "zero": 0,
             "difference": bar.difference,
             **(
-                {"query": bar.query, "value": bar.value, "other": bar.other}
+                {"query": bar.query, "text": bar.text, "value": bar.value, "other": bar.other}
                 if alone
                 else {"queries": f"{bar.first:,} to {bar.last:,}"}
             ),
         }
         for bar in bars
     ]
-    tips = [_tip("query", "query"), _tip("value", system, ".4f"), _tip("other", other, ".4f")]
+    texts = [_tip("text", "text")] if any(bar.text for bar in bars) else []
+    tips = [_tip("query", "query"), *texts, _tip("value", system, ".4f"), _tip("other", other, ".4f")]
     tips = [*(tips if alone else [_tip("queries", "queries")]), _tip("difference", "difference", "+.4f")]
     axis = {"format": ",d", "tickMinStep": 1, "tickCount": 8, "grid": False}
     across = {
-        "x": _quantitative("start", "queries, best for the system first", nice=False) | {"axis": axis},
+        "x": _quantitative("start", "queries, largest gain first", nice=False) | {"axis": axis},
         "x2": {"field": "stop"},
     }
     sign = {"condition": {"test": "datum.difference < 0", "value": "var(--loss)"}, "value": "var(--win)"}
@@ -189,7 +190,8 @@ def differences(bars: Sequence[Bar], system: str, other: str, measure: str) -> S
                 "mark": {"type": "rect", "opacity": 1},
                 "encoding": {
                     **across,
-                    "y": _quantitative("zero", None) | {"axis": {"format": "+.2~f", "tickCount": 6}},
+                    "y": _quantitative("zero", None)
+                    | {"axis": {"format": "+.2~f", "tickCount": 6, "labelExpr": "datum.value ? datum.label : '0'"}},
                     "y2": {"field": "difference"},
                     "color": sign,
                 },

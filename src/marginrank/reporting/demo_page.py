@@ -7,7 +7,7 @@ from typing import Final
 
 from marginrank.reporting.demo import LEARNED, Example, Gain, Outcome, certificate, examples, gains, weights
 from marginrank.reporting.facts import Mean
-from marginrank.reporting.markup import Cell, Column, details, escape, number, paragraph, section, table
+from marginrank.reporting.markup import Cell, Column, breakable, details, escape, number, paragraph, section, table
 from marginrank.reporting.shell import whole_page
 from marginrank.version import __version__
 
@@ -42,7 +42,7 @@ _GRADES: Final = {2.0: ("target", "target"), 1.0: ("related", "related")}
 def render(outcome: Outcome) -> str:
     """Make the page, which needs nothing from the network."""
     sections = [
-        section("systems", "Every retriever, RRF and the learned ranker", *_systems(outcome)),
+        section("systems", "Retrievers, RRF and the learned ranker", *_systems(outcome)),
         section("queries", "Three queries before and after", *_examples(outcome)),
         section("weights", "What was learned", *_weights(outcome)),
         section("code", "Try it", *_code()),
@@ -64,8 +64,8 @@ def _intro(outcome: Outcome) -> str:
         (query, text),
     )
     headline = (
-        f"Trained on {len(collection.train):,} judged queries, a linear ranker reaches NDCG@10 {means[LEARNED]:.3f} on "
-        f"{len(collection.test):,} others; {rival}, the best without training, reaches {means[rival]:.3f}. "
+        f"Trained on {len(collection.train):,} judged queries, a linear ranker has an NDCG@10 of {means[LEARNED]:.3f} "
+        f"on {len(collection.test):,} other queries; {rival}, the best without training, has {means[rival]:.3f}. "
         f"{_verdict(gained)}"
     )
     about = (
@@ -99,9 +99,9 @@ def _systems(outcome: Outcome) -> list[str]:
         Column("p", number=True),
     ]
     note = (
-        "Lines on the bars are 95 % bootstrap intervals over queries. Whether two systems differ is a question for the "
-        "paired differences in the table: p-values are those of the randomization test, and * means p < 0.05 after "
-        f"Holm’s correction for {len(gained)} comparisons. Queries are won, lost and tied by the learned ranker."
+        "Lines on the bars are 95 % bootstrap intervals over queries. To see whether two systems differ, look at the "
+        "paired differences in the table. p-values are from the randomization test; * marks p < 0.05 after Holm’s "
+        f"correction for {len(gained)} comparisons. Wins, losses and ties are those of the learned ranker."
     )
     return [
         _bars([_mean_bar(one) for one in ordered]),
@@ -168,13 +168,13 @@ def _signed_bars(values: Mapping[str, float]) -> str:
 def _examples(outcome: Outcome) -> list[str]:
     gained, lost = examples(outcome)
     intro = (
-        f"The query of each package that gained most over {outcome.best_retriever}, the best single retriever on the "
-        "training queries. The described page is marked as target, pages it refers to as related."
+        f"For each package, the query with the largest gain over {outcome.best_retriever}, the best single retriever "
+        "on the training queries. The described page is marked as target, pages it refers to as related."
     )
     return [
         paragraph(intro),
         *(_example(outcome, one) for one in gained),
-        details("The query that lost most", _example(outcome, lost)),
+        details("The largest loss", _example(outcome, lost)),
     ]
 
 
@@ -202,7 +202,7 @@ def _hits(outcome: Outcome, documents: Sequence[str], grades: Mapping[str, float
         mark = f'<span class="tag">{tag}</span>' if tag else ""
         summary = escape(_shortened(outcome.collection.summaries[name]))
         rows.append(
-            f'<li class="{look}"><span><span class="name">{escape(name)}</span>{mark}'
+            f'<li class="{look}"><span><span class="name">{breakable(name)}</span>{mark}'
             f'<span class="summary">{summary}</span></span></li>'
         )
     return f'<ol class="hits">{"".join(rows)}</ol>'
@@ -218,7 +218,7 @@ def _shortened(text: str, most: int = 110) -> str:
 
 
 def _weights(outcome: Outcome) -> list[str]:
-    intro = "The weight of each retriever, whose scores are standardized on the training queries."
+    intro = "The weight of each retriever. Scores are standardized on the training queries."
     return [paragraph(intro), _signed_bars(weights(outcome.ranker)), paragraph(certificate(outcome.ranker), "note")]
 
 

@@ -33,6 +33,17 @@ class Mean:
 
 
 @dataclass(frozen=True)
+class Leader:
+    """The system with the highest mean of a measure, and those that it is not significantly better than.
+
+    It is marked as best where there are none of these.
+    """
+
+    system: str
+    rivals: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class CurvePoint:
     """NDCG@k of a system."""
 
@@ -49,6 +60,7 @@ class QueryRow:
     documents: int
     relevant: int
     values: tuple[float, ...]
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,7 @@ class Bar:
     query: str | None = None
     value: float | None = None
     other: float | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,7 @@ class Duel:
     other_documents: tuple[Place, ...]
     #: By name of the system: the document at the first rank where the lists differ, against the other system's.
     reasons: Mapping[str, Explanation]
+    text: str | None = None
 
     @property
     def difference(self) -> float:
@@ -173,6 +187,8 @@ class Facts:
     trained_on_these: tuple[str, ...]
     means: tuple[Mean, ...]
     comparisons: Mapping[str, Comparison]
+    #: By measure; none for a single system.
+    leaders: Mapping[str, Leader]
     curve: tuple[CurvePoint, ...]
     queries: QueryTable
     contests: tuple[Contest, ...]
@@ -180,8 +196,13 @@ class Facts:
     profile: Mapping[str, Any]
     commands: Commands | None
 
+    @property
+    def best(self) -> dict[str, str]:
+        """By measure, the system that is significantly better than every other one, where there is one."""
+        return {measure: leader.system for measure, leader in self.leaders.items() if not leader.rivals}
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything as records, with the commands spelled out."""
+        """Return everything as records, with the commands spelled out."""
         record = asdict(self)
         record["comparisons"] = {measure: comparison.to_dicts() for measure, comparison in self.comparisons.items()}
         record["commands"] = None if self.commands is None else self.commands.to_dict()

@@ -15,7 +15,7 @@ from marginrank.data.text import as_text
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
-from marginrank.evaluation.comparing import compare, mean_interval
+from marginrank.evaluation.comparing import Summary, summarize
 from marginrank.evaluation.evaluating import Evaluation, MissingTopics, evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.evaluation.systems import Document, Lists, Scored, System, score_documents, warn_if_trained_on
@@ -27,6 +27,7 @@ from marginrank.reporting.facts import (
     CurvePoint,
     Duel,
     Facts,
+    Leader,
     Mean,
     Model,
     Place,
@@ -63,6 +64,7 @@ def gather(
     baseline: str | None = None,
     title: str | None = None,
     sources: Sources | None = None,
+    query_text: Mapping[Any, str] | None = None,
 ) -> Facts:
     """Find all that a report says; the parameters are those of `marginrank.write_report`."""
     settings = _settings(list(systems), measures, parse_policy(policy), depth, missing_topics, k, baseline)
@@ -75,17 +77,21 @@ def gather(
             scored[name] = score_documents(judged, system)
             results[name] = evaluate(judged, scored[name], needed, **options)
     _check_queries(results, settings)
+    summary = _summary(results, settings)
+    several = len(results) > 1
+    texts = _texts(judged, query_text)
     return Facts(
         title=title or f"{', '.join(systems)}: {', '.join(settings.measures)}",
         data="judged queries" if sources is None else sources.judged,
         settings=settings,
         systems=tuple(SystemFacts(name, _kind(system)) for name, system in systems.items()),
         trained_on_these=tuple(warn_if_trained_on(judged, systems)),
-        means=tuple(_mean(name, one, measure) for measure in settings.measures for name, one in results.items()),
-        comparisons=_comparisons(results, settings),
+        means=_means(results, settings, summary),
+        comparisons={one: summary.comparisons[one, settings.baseline] for one in settings.measures if several},
+        leaders=_leaders(results, settings, summary) if several else {},
         curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in results.items() for at in _upto(k)),
-        queries=_query_table(judged, results, settings.measures[0]),
-        contests=_contests(judged, systems, scored, results, settings),
+        queries=_query_table(judged, results, settings.measures[0], texts),
+        contests=_contests(judged, systems, scored, results, settings, texts),
         models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, BaseRanker)),
         profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
         commands=None if sources is None else _commands(sources, settings),
@@ -163,19 +169,56 @@ def _upto(k: int) -> range:
     return range(1, k + 1)
 
 
-def _mean(name: str, evaluation: Evaluation, measure: str) -> Mean:
-    low, high = mean_interval(evaluation, measure, confidence=CONFIDENCE)
-    return Mean(name, measure, evaluation.mean[measure], low, high, evaluation.counted(measure))
+def _summary(results: Mapping[str, Evaluation], settings: Settings) -> Summary:
+    """Compare all systems with the baseline and with the one of the highest mean, by every measure."""
+    questions = []
+    if len(results) > 1:
+        baselines = [
+            (settings.baseline, _highest(results, measure, settings.baseline)) for measure in settings.measures
+        ]
+        pairs = zip(settings.measures, baselines, strict=True)
+        questions = list(dict.fromkeys((measure, name) for measure, names in pairs for name in names))
+    return summarize(results, settings.measures, questions, confidence=CONFIDENCE)
 
 
-def _comparisons(results: Mapping[str, Evaluation], settings: Settings) -> dict[str, Any]:
-    if len(results) == 1:
+def _means(results: Mapping[str, Evaluation], settings: Settings, summary: Summary) -> tuple[Mean, ...]:
+    return tuple(
+        Mean(name, measure, one.mean[measure], *summary.intervals[name, measure], one.counted(measure))
+        for measure in settings.measures
+        for name, one in results.items()
+    )
+
+
+def _leaders(results: Mapping[str, Evaluation], settings: Settings, summary: Summary) -> dict[str, Leader]:
+    leaders = {}
+    for measure in settings.measures:
+        name = _highest(results, measure, settings.baseline)
+        rows = summary.comparisons[measure, name].rows
+        leaders[measure] = Leader(name, tuple(row.system for row in rows if row.verdict != "worse"))
+    return leaders
+
+
+def _highest(results: Mapping[str, Evaluation], measure: str, baseline: str) -> str:
+    """Name the system with the highest mean; of equal ones the baseline, or the first."""
+    return max(results, key=lambda name: (results[name].mean[measure], name == baseline))
+
+
+def _texts(judged: Queries | Qrels, query_text: Mapping[Any, str] | None) -> dict[str, str]:
+    """Return the texts by query id, spelled as in the report."""
+    if query_text is None:
         return {}
-    options: dict[str, Any] = {"baseline": settings.baseline, "confidence": CONFIDENCE}
-    return {measure: compare(results, measure=measure, **options) for measure in settings.measures}
+    texts = {str(query): str(text) for query, text in query_text.items()}
+    ids = as_text(judged.query_ids if isinstance(judged, Queries) else judged.topics).tolist()
+    if not any(query in texts for query in ids):
+        given = next(iter(texts), None)
+        such = "it is empty" if given is None else f"ids there are such as {given!r}"
+        raise DataError(f"none of the queries has a text: ids of the queries are such as {ids[0]!r}, {such}")
+    return texts
 
 
-def _query_table(judged: Queries | Qrels, results: Mapping[str, Evaluation], measure: str) -> QueryTable:
+def _query_table(
+    judged: Queries | Qrels, results: Mapping[str, Evaluation], measure: str, texts: Mapping[str, str]
+) -> QueryTable:
     """Queries in the order of the file, or those that matter most where there are too many."""
     first = next(iter(results.values()))
     values = np.stack([one[measure] for one in results.values()], axis=1)
@@ -185,7 +228,7 @@ def _query_table(judged: Queries | Qrels, results: Mapping[str, Evaluation], mea
     chosen = np.sort(counted[np.argsort(-urgency[counted], kind="stable")][:MOST_ROWS])
     sizes = _sizes(judged)
     rows = [
-        QueryRow(query, *sizes[query], tuple(row))
+        QueryRow(query, *sizes[query], tuple(row), texts.get(query))
         for query, row in zip(as_text(first.query_ids[chosen]).tolist(), values[chosen].tolist(), strict=True)
     ]
     return QueryTable(measure, tuple(rows), len(counted), len(values) - len(counted))
@@ -206,13 +249,14 @@ def _contests(
     scored: Mapping[str, Scored],
     results: Mapping[str, Evaluation],
     settings: Settings,
+    texts: Mapping[str, str],
 ) -> tuple[Contest, ...]:
     others = [name for name in results if name != settings.baseline]
     if not others:
         return ()
     lists = {name: Lists(judged, scores) for name, scores in scored.items()}
     explainer = _Explainer(judged, systems)
-    return tuple(_contest(name, settings.baseline, results, lists, explainer, settings) for name in others)
+    return tuple(_contest(name, settings.baseline, results, lists, explainer, settings, texts) for name in others)
 
 
 class _Explainer:
@@ -250,6 +294,7 @@ def _contest(
     lists: Mapping[str, Lists],
     explainer: _Explainer,
     settings: Settings,
+    texts: Mapping[str, str],
 ) -> Contest:
     measure, k = settings.measures[0], settings.k
     result = results[system]
@@ -265,11 +310,11 @@ def _contest(
         documents, other_documents = lists[system].of(query), lists[other].of(query)
         shown = _places(documents, other_documents, k), _places(other_documents, documents, k)
         reasons = explainer.of(query, {system: documents, other: other_documents})
-        return Duel(query, float(values[at]), float(other_values[at]), *shown, reasons)
+        return Duel(query, float(values[at]), float(other_values[at]), *shown, reasons, texts.get(query))
 
     won = [at for at in order[:MOST_DUELS].tolist() if d[at] > 0]
     lost = [at for at in order[::-1][:MOST_DUELS].tolist() if d[at] < 0]
-    bars = _bars(d[order], values[order], other_values[order], [names[at] for at in order.tolist()])
+    bars = _bars(d[order], values[order], other_values[order], [names[at] for at in order.tolist()], texts)
     return Contest(system, other, measure, bars, tuple(map(duel, won)), tuple(map(duel, lost)))
 
 
@@ -283,18 +328,20 @@ def _places(documents: Sequence[Document], others: Sequence[Document], k: int) -
     )
 
 
-def _bars(d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence[str]) -> tuple[Bar, ...]:
+def _bars(
+    d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence[str], texts: Mapping[str, str]
+) -> tuple[Bar, ...]:
     """A bar for each query, or for runs of queries next to each other where they are many.
 
-    >>> few = _bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"])
+    >>> few = _bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"], {"a": "x"})
     >>> few[0]
-    Bar(first=1, last=1, difference=0.5, query='a', value=0.75, other=0.25)
-    >>> many = _bars(np.linspace(1.0, -1.0, 2001), np.ones(2001), np.zeros(2001), [""] * 2001)
+    Bar(first=1, last=1, difference=0.5, query='a', value=0.75, other=0.25, text='x')
+    >>> many = _bars(np.linspace(1.0, -1.0, 2001), np.ones(2001), np.zeros(2001), [""] * 2001, {})
     >>> len(many) <= MOST_BARS, many[0].first, many[-1].last, many[0].query
     (True, 1, 2001, None)
     """
     if len(d) <= MOST_BARS:
-        rows = zip(d.tolist(), names, values.tolist(), others.tolist(), strict=True)
+        rows = zip(d.tolist(), names, values.tolist(), others.tolist(), map(texts.get, names), strict=True)
         return tuple(Bar(at, at, *row) for at, row in enumerate(rows, 1))
     edges = np.linspace(0, len(d), MOST_BARS + 1).astype(int).tolist()
     return tuple(Bar(start + 1, stop, float(d[start:stop].mean())) for start, stop in pairwise(edges))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,6 +44,15 @@ def escape(text: object) -> str:
     return html.escape(str(text))
 
 
+def breakable(name: object) -> str:
+    """Make a name fit for a page, and let lines break after its separators.
+
+    >>> breakable("numpy.ma/<1>")
+    'numpy.<wbr>ma/<wbr>&lt;1&gt;'
+    """
+    return "<wbr>".join(map(escape, re.split(r"(?<=[._/:-])(?=[^._/:-])", str(name))))
+
+
 def number(value: float | None, form: str = ".4f", look: str = "") -> Cell:
     """A number; what is not finite is absent, and sorted last.
 
@@ -60,14 +70,14 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
     body = "\n".join(f"<tr>{''.join(map(_cell, range(len(row)), row, columns))}</tr>" for row in rows)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<caption>{breakable(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
 def _head(column: Column, sortable: bool) -> str:
     look = ' class="number"' if column.number else ""
     if not sortable:
-        return f'<th scope="col"{look}>{escape(column.title)}</th>'
+        return f'<th scope="col"{look}>{breakable(column.title)}</th>'
     return f'<th scope="col" aria-sort="none"{look}><button type="button">{escape(column.title)}</button></th>'
 
 
@@ -76,7 +86,8 @@ def _cell(at: int, cell: Cell, column: Column) -> str:
     look = f' class="{looks}"' if looks else ""
     key = "" if cell.key is None else f' data-key="{cell.key!r}"'
     tag, scope = ("th", ' scope="row"') if at == 0 else ("td", "")
-    return f"<{tag}{scope}{look}{key}>{escape(cell.text)}</{tag}>"
+    text = breakable(cell.text) if cell.look == "name" else escape(cell.text)
+    return f"<{tag}{scope}{look}{key}>{text}</{tag}>"
 
 
 def facts_list(entries: Sequence[tuple[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""The section on models: how they were trained, how sure the optimum is, and what they learned."""
+"""The section on models: how they were trained, how close they are to the optimum, and what they learned."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_SHAPES: Final = 48
 
 
 def model_parts(facts: Facts) -> list[str]:
-    """What the section is made of; nothing where no system is a model."""
+    """Make the parts of the section; none if no system is a model."""
     return [part for model in facts.models for part in _model(facts, model)]
 
 
@@ -46,7 +46,7 @@ def _model(facts: Facts, model: Model) -> list[str]:
 
 def _features(model: Model) -> list[str]:
     if not model.features:
-        return [paragraph("Its features cannot be told apart.", "note")]
+        return [paragraph("This model has no weight or curve per feature.", "note")]
     return _shapes(model) if "values" in model.features[0] else _weights(model)
 
 
@@ -59,7 +59,7 @@ def _entries(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         ("trained for", record["measure"] + (f" (preset {record['preset']})" if record["preset"] else "")),
         ("method", ", ".join([f"{record['form']} model", *bound, *named])),
-        ("trained", record["trained"]),
+        ("loss", record["trained"]),
         ("C", f"{record['C']:g}"),
         ("objective", f"{record['objective']:.6g}, {_certificate(record)}"),
         ("work", f"{work}, {record['passes']:.0f} passes over the data"),
@@ -84,7 +84,9 @@ def _convergence(model: Model) -> str:
     if not model.trace:
         return ""
     certified = any(math.isfinite(step["gap"]) for step in model.trace)
-    caption = "How far the objective can be above the optimum." if certified else "There is no certificate to draw."
+    caption = (
+        "How far the objective can be above the optimum." if certified else "There is no certificate of optimality."
+    )
     if len(model.trace) < model.iterations:
         caption += f" {len(model.trace):,} of {model.iterations:,} iterations."
     return chart(charts.convergence(model.trace), caption)
@@ -96,8 +98,8 @@ def _path(model: Model) -> str:
     selection = model.selection
     series = charts.path_series(selection)
     caption = (
-        f"The choice of C on {selection['held_out']}, with one standard error; the ring is the one chosen, rule "
-        f"{selection['rule']}, policy {selection['policy']}."
+        f"Choice of C on {selection['held_out']}, with one standard error. The ring marks the chosen value (rule "
+        f"{selection['rule']}, policy {selection['policy']})."
     )
     return f"<div>{legend(series) if len(series) > 1 else ''}{chart(charts.path(selection), caption)}</div>"
 
@@ -131,16 +133,18 @@ def _shapes(model: Model) -> list[str]:
         for one in _by_size(model.features)
     ]
     columns = [Column("feature"), Column("spread", number=True), Column("steps", number=True)]
-    note = "What a feature adds to the score, by its value; all on one scale, the largest spread first."
+    note = "Contribution of each feature to the score, by its value; same scale for all, largest spread first."
     note += (
-        " A dotted line is the score of a missing value." if any(one["missing"] is not None for one in moving) else ""
+        " A dotted line is the contribution of a missing value."
+        if any(one["missing"] is not None for one in moving)
+        else ""
     )
-    note += f" Flat are {listed(flat)}." if flat else ""
+    note += f" Flat: {listed(flat)}." if flat else ""
     return [
-        "<h4>Shapes</h4>",
+        "<h4>Curves</h4>",
         paragraph(note, "note"),
         f'<div class="grid small">{"".join(first)}</div>',
-        details(f"{len(rest):,} more shapes", f'<div class="grid small">{"".join(rest)}</div>') if rest else "",
+        details(f"{len(rest):,} more curves", f'<div class="grid small">{"".join(rest)}</div>') if rest else "",
         details(f"All {len(rows):,} spreads", table(f"Features of {model.name}", columns, rows)),
     ]
 

@@ -30,16 +30,20 @@ from marginrank.reporting.markup import (
 from marginrank.reporting.models_section import model_parts
 from marginrank.reporting.queries_section import queries_parts
 from marginrank.reporting.shell import file_text, whole_page
+from marginrank.reporting.verdict import verdict
 from marginrank.version import __version__
 from marginrank.words import count
 
-_MARKED_BELOW: Final = 0.05
+_RUN: Final = (
+    "Paths are relative to the folder where the report was made, or to the folder of the files if they are elsewhere; "
+    "run the commands there."
+)
 #: Grades that have a chart; more of them are only counted.
 _MOST_GRADES: Final = 30
 
 
 def render(facts: Facts) -> str:
-    """Make the page."""
+    """Render the page."""
     sections = {
         "measures": ("Measures", _means(facts)),
         "differences": ("Differences", _comparisons(facts)),
@@ -55,8 +59,8 @@ def render(facts: Facts) -> str:
         '<noscript><p class="note">Charts and sorting need JavaScript; all numbers are in the tables.</p></noscript>'
     )
     footer = (
-        f"<p>Made by marginrank {escape(__version__)}. Commands are to be run in the folder where the report was made."
-        "</p>\n<details><summary>Licences of the scripts in this page</summary>"
+        f"<p>Made by marginrank {escape(__version__)}. {escape(_RUN) if facts.commands else ''}</p>\n"
+        "<details><summary>Licences of the scripts in this page</summary>"
         f"<pre>{escape(file_text('licences.txt'))}</pre></details>"
     )
     return whole_page(
@@ -84,16 +88,16 @@ def _intro(facts: Facts) -> str:
     counted = f"{facts.queries.counted:,} of {profile['queries']:,}"
     entries = [
         ("data", facts.data),
-        ("queries that count", counted),
+        ("queries evaluated", counted),
         ("policy", f"{settings.policy}: {settings.policy_summary}"),
         *(
             []
             if settings.depth is None
-            else [("depth", f"only the first {settings.depth} documents of each list count")]
+            else [("depth", f"only the first {settings.depth} documents of each ranking are evaluated")]
         ),
         *([("baseline", settings.baseline)] if len(facts.systems) > 1 else []),
     ]
-    return facts_list(entries) + _training_note(facts)
+    return _training_note(facts) + paragraph(verdict(facts), "lead") + facts_list(entries)
 
 
 def _training_note(facts: Facts) -> str:
@@ -109,12 +113,11 @@ def _means(facts: Facts) -> list[str]:
     columns = [Column("system"), Column("kind")]
     for measure in settings.measures:
         columns += [Column(measure, number=True), Column(f"{100 * settings.confidence:g} % interval", number=True)]
-    best = {measure: max(by_name[name, measure].mean for name in names) for measure in settings.measures}
     rows = [[Cell(system.name), Cell(system.kind)] for system in facts.systems]
     for row, name in zip(rows, names, strict=True):
         for measure in settings.measures:
             one = by_name[name, measure]
-            row += [number(one.mean, look="best" if one.mean == best[measure] else ""), _interval(one)]
+            row += [number(one.mean, look="best" if facts.best.get(measure) == name else ""), _interval(one)]
     sizes = sorted({one.queries for one in facts.means})
     over = " or ".join(count(n, "query", "queries") for n in sizes)
     pictures = [
@@ -131,12 +134,18 @@ def _means(facts: Facts) -> list[str]:
 
 def _about_intervals(facts: Facts) -> str:
     share = f"{100 * facts.settings.confidence:g} %"
-    text = f"Intervals are {share} BCa bootstrap intervals over samples of queries: how far a mean may move on others."
+    text = f"Intervals are {share} BCa bootstrap intervals over queries: how far a mean may move on other queries."
     if facts.queries.counted == 1:
         text = "A single query has no interval."
     if len(facts.systems) == 1:
         return text
-    return f"{text} Systems move together, so intervals that overlap do not make them alike; the differences tell."
+    marks = "A mean in bold is significantly higher than that of every other system."
+    if not facts.best:
+        marks = "No mean is in bold, because none is significantly higher than that of every other system."
+    return (
+        f"{text} Systems are judged on the same queries, so they can differ significantly although their intervals "
+        f"overlap; see Differences. {marks}"
+    )
 
 
 def _interval(one: Mean, form: str = ".4f") -> Cell:
@@ -155,6 +164,7 @@ def _comparisons(facts: Facts) -> list[str]:
                 f"{measure}: difference to {settings.baseline} over {count(comparison.n_queries, 'query', 'queries')}",
                 [
                     Column("system"),
+                    Column("verdict"),
                     Column("difference", number=True),
                     Column(f"{100 * settings.confidence:g} % interval", number=True),
                     Column("won", number=True),
@@ -163,7 +173,6 @@ def _comparisons(facts: Facts) -> list[str]:
                     Column("p randomization", number=True),
                     Column("p t-test", number=True),
                     Column("p Wilcoxon", number=True),
-                    Column("verdict"),
                 ],
                 [_compared(row) for row in comparison.rows],
             )
@@ -184,22 +193,19 @@ def _about_tests(n_rows: int) -> str:
     adjusted = f", Holm-adjusted for {n_rows} comparisons" if n_rows > 1 else ""
     return (
         "Differences are means over queries of system minus baseline, with BCa bootstrap intervals. p-values are "
-        f"two-sided. The verdict is that of the randomization test: p < {_MARKED_BELOW:g}{adjusted}. “No "
-        "significant difference” does not mean “the same”: the interval says how large the difference may be."
+        f"two-sided. The verdict is that of the randomization test: p < 0.05{adjusted}. “No significant difference” "
+        "does not mean “the same”: the interval shows how large the difference may be."
     )
 
 
 def _compared(row: PairedComparison) -> list[Cell]:
-    verdict = "no significant difference"
-    if row.holm_randomization < _MARKED_BELOW:
-        verdict = "better" if row.difference > 0 else "worse"
     return [
         Cell(row.system),
+        Cell(row.verdict, look={"better": "win", "worse": "loss"}.get(row.verdict, "muted")),
         number(row.difference, "+.4f"),
         _interval(Mean("", "", row.difference, *row.interval, 0), "+.4f"),
         *(number(n, ",d") for n in (row.wins, row.losses, row.ties)),
         *(_p(p) for p in (row.p_randomization, row.p_t, row.p_wilcoxon)),
-        Cell(verdict, look={"better": "win", "worse": "loss"}.get(verdict, "muted")),
     ]
 
 
@@ -227,16 +233,16 @@ def _data(facts: Facts) -> list[str]:
     entries = [
         ("queries", f"{profile['queries']:,}"),
         ("documents", f"{profile['documents']:,}"),
-        ("per query", per_query),
+        ("documents per query", per_query),
     ]
     if "features" in profile:
         entries[1:1] = [
-            ("of one grade", f"{profile['queries_of_one_grade']:,} queries, on which every ranking is as good")
+            ("with a single grade", f"{profile['queries_of_one_grade']:,} queries, where all rankings are equally good")
         ]
         entries += _feature_entries(profile)
     grades = profile["grades"]
     if grades is None or len(grades) > _MOST_GRADES:
-        entries.append(("grades", "too many to list" if grades is None else f"{len(grades)} different ones"))
+        entries.append(("grades", "too many to list" if grades is None else f"{len(grades)} different values"))
     return [
         facts_list(entries),
         chart(charts.grade_bars(grades)) if grades and len(grades) <= _MOST_GRADES else "",
@@ -249,7 +255,7 @@ def _feature_entries(profile: Mapping[str, Any]) -> list[tuple[str, str]]:
     missing = [f"{name} ({n:,})" for name, n in profile["missing_values"].items()]
     return [
         ("features", f"{profile['features']:,} ({profile['feature_type']})"),
-        ("documents of zeros", f"{profile['zero_documents']:,}"),
+        ("all-zero documents", f"{profile['zero_documents']:,}"),
         ("constant features", listed(profile["constant_features"])),
         ("duplicated features", listed([" = ".join(group) for group in profile["duplicated_features"]])),
         ("missing values", listed(missing)),

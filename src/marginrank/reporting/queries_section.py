@@ -1,4 +1,4 @@
-"""The section on queries: every difference, and the queries won and lost by most with their documents."""
+"""The section on queries: all differences, and the largest gains and losses with their documents."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from marginrank.reporting.markup import (
     ABSENT,
     Cell,
     Column,
+    breakable,
     chart,
     command,
     details,
@@ -28,35 +29,37 @@ MOST_REASONS: Final = 6
 
 
 def queries_parts(facts: Facts) -> list[str]:
-    """What the section is made of."""
+    """Make the parts of the section."""
     parts = [part for contest in facts.contests for part in _contest(facts, contest)]
     queries = facts.queries
-    left_out = f" The policy leaves {queries.left_out:,} more out." if queries.left_out else ""
+    left_out = f"; the policy leaves out {queries.left_out:,} more" if queries.left_out else ""
     which = ""
     if len(queries.rows) < queries.counted:
-        most = "those on which systems differ most" if facts.contests else "those of the least values"
-        which = f" The table has {len(queries.rows):,} of them, {most}."
+        most = "where the systems differ most" if facts.contests else "with the lowest values"
+        which = f" The table has the {len(queries.rows):,} {most}."
     return [
         *parts,
         f"<h3>All queries, {escape(queries.measure)}</h3>" if facts.contests else "",
-        paragraph(f"{count(queries.counted, 'query counts', 'queries count')}.{left_out}{which}"),
-        details("Values of each query", _query_table(queries, [system.name for system in facts.systems])),
+        paragraph(f"{count(queries.counted, 'query', 'queries')}{left_out}.{which}"),
+        details("Values per query", _query_table(queries, [system.name for system in facts.systems])),
         command(facts.commands, Commands.queries),
     ]
 
 
 def _query_table(queries: QueryTable, names: Sequence[str]) -> str:
-    pair = len(names) == 2
+    pair, texts = len(names) == 2, any(row.text for row in queries.rows)
     columns = [
         Column("query"),
+        *([Column("text")] if texts else []),
         Column("documents", number=True),
-        Column("above grade 0", number=True),
+        Column("relevant", number=True),
         *(Column(name, number=True) for name in names),
         *([Column("difference", number=True)] if pair else []),
     ]
     rows = [
         [
             Cell(row.query),
+            *([Cell(row.text or ABSENT, look="text")] if texts else []),
             number(row.documents, ",d"),
             number(row.relevant, ",d"),
             *map(number, row.values),
@@ -71,7 +74,7 @@ def _contest(facts: Facts, contest: Contest) -> list[str]:
     n, shared = contest.bars[-1].last, any(bar.query is None for bar in contest.bars)
     caption = f"{contest.system} minus {contest.other}, {count(n, 'query', 'queries')}, sorted."
     if shared:
-        caption += f" Each of the {len(contest.bars)} bars is the mean of {n / len(contest.bars):.0f} or so queries."
+        caption += f" Each bar is the mean of {_share(n, len(contest.bars))} queries."
     commands = [
         command(facts.commands, _ranking(model.name), f"Rankings of {model.name}")
         for model in facts.models
@@ -80,10 +83,20 @@ def _contest(facts: Facts, contest: Contest) -> list[str]:
     return [
         f"<h3>{escape(contest.system)} against {escape(contest.other)}, {escape(contest.measure)}</h3>",
         chart(charts.differences(contest.bars, contest.system, contest.other, contest.measure), caption),
-        *_duels(f"{count(len(contest.won), 'query', 'queries')} won by most", contest.won, contest, facts.commands),
-        *_duels(f"{count(len(contest.lost), 'query', 'queries')} lost by most", contest.lost, contest, facts.commands),
+        *_duels("Largest gains", contest.won, contest, facts.commands),
+        *_duels("Largest losses", contest.lost, contest, facts.commands),
         *commands,
     ]
+
+
+def _share(n_queries: int, n_bars: int) -> str:
+    """Say how many queries share a bar.
+
+    >>> _share(1000, 500), _share(710, 500)
+    ('2', '1 or 2')
+    """
+    least, rest = divmod(n_queries, n_bars)
+    return f"{least:,} or {least + 1:,}" if rest else f"{least:,}"
 
 
 def _ranking(name: str) -> Callable[[Commands], str]:
@@ -99,9 +112,11 @@ def _duels(title: str, duels: Sequence[Duel], contest: Contest, commands: Comman
 def _duel(duel: Duel, contest: Contest, commands: Commands | None) -> str:
     difference = number(duel.difference, "+.4f").text
     look = "win" if duel.difference > 0 else "loss"
+    shown = duel.text or duel.query
+    named = f' <span class="muted">{breakable(duel.query)}</span>' if duel.text else ""
     summary = (
-        f'<span class="query">{escape(duel.query)}</span> <span class="{look} figure">{difference}</span> '
-        f'<span class="muted figure">{duel.other:.4f} → {duel.value:.4f}</span>'
+        f'<span class="query">{breakable(shown)}</span> <span class="figures"><span class="{look}">{difference}</span>'
+        f'<span class="muted">{duel.other:.4f} → {duel.value:.4f}</span></span>{named}'
     )
     lists = _places(contest.other, duel.other_documents, contest.system)
     lists += _places(contest.system, duel.documents, contest.other)
@@ -115,7 +130,7 @@ def _reasons(commands: Commands | None, system: str, explained: Explanation) -> 
     other = "the mean of the query" if explained.other is None else explained.other
     columns = [Column("feature"), *(Column(head, number=True) for head in (explained.document, other, "contribution"))]
     rows = [
-        [Cell(one.feature), number(one.value, ".4g"), number(one.other, ".4g"), _signed(one.contribution)]
+        [Cell(one.feature, look="name"), number(one.value, ".4g"), number(one.other, ".4g"), _signed(one.contribution)]
         for one in first
     ]
     rows += [[Cell(count(n_rest, "other feature")), Cell(""), Cell(""), _signed(rest)]] if n_rest else []
@@ -124,7 +139,7 @@ def _reasons(commands: Commands | None, system: str, explained: Explanation) -> 
     documents = [name for name in (explained.document, explained.other) if name is not None]
     caption = f"{system}: why {explained.document} is above {other}"
     recompute = command(commands, lambda known: known.explanation(system, explained.query, documents))
-    return f"<div>{table(caption, columns, rows, sortable=False)}{recompute}</div>"
+    return f'<div class="why">{table(caption, columns, rows, sortable=False)}{recompute}</div>'
 
 
 def _signed(value: float) -> Cell:
@@ -133,7 +148,7 @@ def _signed(value: float) -> Cell:
 
 def _places(system: str, places: Sequence[Place], other: str) -> str:
     if not places:
-        return paragraph(f"{system} has no documents for this query.")
+        return paragraph(f"{system} ranks no documents for this query.")
     heads = [("rank", True), ("other", True), ("document", False), ("grade", True), ("score", True)]
     largest = max(abs(place.score) for place in places)
     form = ".4f" if 0.01 <= largest < 1e5 else ".4g"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels
@@ -29,29 +30,32 @@ def write_report(
     baseline: str | None = None,
     title: str | None = None,
     sources: Sources | None = None,
+    query_text: Mapping[Any, str] | None = None,
 ) -> Facts:
-    """Write a page about one or several systems, which opens in a browser and needs nothing else.
+    """Write an HTML report about one or several systems, as one self-contained file.
 
-    It has the measures with intervals, paired differences to the baseline, NDCG by cutoff, the queries won and lost by
-    most with their documents, the weights or shapes, the gap and the choice of C of models, and the profile of the
-    data. Needs ``pip install 'marginrank[report]'``.
+    It opens with a verdict in two sentences: which system is best by the first measure, by how much, and whether that
+    is significant. It has the means with intervals, paired differences to the baseline, NDCG by cutoff, the largest
+    wins and losses with their documents, the weights or curves, the gap and the choice of C of models, and a profile of
+    the data. Needs ``pip install 'marginrank[report]'``.
 
     Args:
-        path: Where to write it.
+        path: File to write.
         judged: Judged queries, or TREC judgements, which go with runs; these also as ``{query: {document: grade}}``.
         systems: By name, a `Ranker`, one score per document in the order of the queries, or a `Run`, also as
             ``{query: {document: score}}``.
         measures: Spellings such as ``ndcg@10``; queries are compared by the first.
-        policy: How ties and queries without relevant documents count.
-        depth: Count only the first documents of each list.
+        policy: How to score ties, and queries without relevant documents.
+        depth: Evaluate only the first documents of each ranking.
         missing_topics: How to score judged topics missing from the run: ``error``, ``skip`` or ``zero``.
-        k: Documents that are shown of a query, and the last cutoff of NDCG.
+        k: Number of documents shown per query, and last cutoff of NDCG.
         baseline: The system that the others are compared with; by default the first.
-        title: Heading of the page.
-        sources: Files that all this came from; with them the page has the command that recomputes each number.
+        title: Title of the page.
+        sources: The files of data and systems; with them the page has the command that recomputes each number.
+        query_text: The text of each query, by query id, to show beside the id. Queries may be left out.
 
     Returns:
-        What the page says.
+        Everything that the page shows.
     """
     library()  # what is missing is said before any work is done
     facts = gather(
@@ -65,6 +69,7 @@ def write_report(
         baseline=baseline,
         title=title,
         sources=sources,
+        query_text=query_text,
     )
     # Paths need not be UTF-8.
     Path(path).write_text(render(facts), encoding="utf-8", errors="backslashreplace")
