@@ -28,6 +28,8 @@ extensions = [
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"marginrank {version}"
+html_static_path = ["_static"]
+html_css_files = ["phone.css"]
 html_theme_options = {"navigation_with_keys": True}
 # Formulas are plain text, so that pages need neither the network nor LaTeX.
 myst_enable_extensions = ["attrs_block", "deflist"]
