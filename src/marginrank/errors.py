@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class DataError(ValueError):
-    """Input that cannot be used as it is.
+    """Raised for bad input; the message names the place and a fix.
 
     The message reads ``path:line:column: what is wrong; what to do``, as far as the place is known.
 
@@ -35,7 +35,7 @@ class DataError(ValueError):
 
 
 class NumericalError(DataError, FloatingPointError):
-    """Numbers so large, or so far apart, that float64 cannot compute with them."""
+    """Raised if numbers are too large, or too far apart, for float64."""
 
 
 class FractionalGradesWarning(UserWarning):
@@ -43,11 +43,11 @@ class FractionalGradesWarning(UserWarning):
 
 
 class NothingRankedWarning(UserWarning):
-    """A trained model gives all documents of a query the same score, on all training queries."""
+    """Warns that a trained model gives all documents of a query the same score, on every training query."""
 
 
 class SplitQueriesWarning(UserWarning):
-    """Queries are judged that were trained on with other documents: a split cut through them."""
+    """Warns that documents of one query are on both sides of a split."""
 
 
 class TrainingDataWarning(UserWarning):

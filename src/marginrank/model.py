@@ -40,10 +40,10 @@ _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callbac
 
 @dataclass(frozen=True)
 class Health:
-    """Whether a loss and its feature map got along with the data; Chakrabarti et al. (KDD 2008) §4.2.
+    """How well a loss and its feature map fit the data; Chakrabarti et al. (KDD 2008) §4.2.
 
     Args:
-        average_slack: The risk: mean of ξ over the queries that have an order.
+        average_slack: The risk: mean of ξ over the queries with more than one grade.
         slack_at_zero: The same at parameters 0, where all scores are equal.
         objective_ratio: The objective divided by the objective at 0; 1 means that nothing was learned.
         norm: ‖θ‖.
@@ -94,7 +94,7 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """A trained ranker: a form with parameters, the scaling of its features, and how they came about.
+    """A trained ranker: its form and parameters, the scaling of its features, and how it was trained.
 
     Args:
         form: How parameters score documents.
@@ -102,11 +102,11 @@ class Model:
         n_features: Number of features.
         method: How the model was trained.
         provenance: What it was trained on.
-        feature_names: Names of the features, where they had any.
-        scaling: Name of the scaling, None without.
+        feature_names: Names of the features, if they had any.
+        scaling: Name of the scaling; None if there is none.
         scaler: The fitted scaling.
-        health: How well loss and data got along; None for a baseline.
-        selection: The table of the `tune` that chose the parameters, as plain values.
+        health: How well the loss fits the data; None for a baseline.
+        selection: The table of `tune`, if it chose the parameters, as plain values.
     """
 
     form: Form
@@ -137,7 +137,7 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the features; f1, f2, ... where they had none."""
+        """Names of the features; f1, f2, ... if they had none."""
         return feature_labels(self.feature_names, self.n_features)
 
     @property
@@ -153,7 +153,7 @@ class Model:
         group: npt.ArrayLike | None = None,
         n_jobs: int | None = None,
     ) -> FloatArray:
-        """Score documents, in the order of the queries or rows given; higher is better, and only within a query.
+        """Return the score of each document, in the order given; higher is better. Compare scores within a query only.
 
         Args:
             X: Queries, or features with one row per document.
@@ -176,11 +176,11 @@ class Model:
         group: npt.ArrayLike | None = None,
         reference: int | None = None,
     ) -> FloatArray:
-        """Return what each feature contributes to the score of each document: documents × features.
+        """Return the contribution of each feature to the score of each document, as documents × features.
 
-        Only differences of scores inside a query mean anything, so contributions are relative to the mean score of the
-        documents of the query: each row sums to the score of its document less that mean. With a reference, each row
-        sums to the difference of two scores, and says why one document is ranked above the other.
+        Only differences of scores within a query are meaningful, so contributions are relative to the mean score of the
+        query: each row sums to the score of the document minus that mean. With a reference, each row sums to the
+        difference of two scores, and explains why one document is ranked above the other.
 
         For linear and additive models, the contribution of a feature is its part of the score, less the part in the
         reference. For trees, it is the Shapley value; see `marginrank.scorers.trees.Trees.contributions`.
@@ -192,7 +192,7 @@ class Model:
             reference: A row; all documents are compared with it instead of the mean.
 
         Raises:
-            TypeError: The scores are not made of features, as those of a Gaussian process.
+            TypeError: The scores are not sums over features, such as those of a Gaussian process.
         """
         features = self._scaled(X, qid, group)
         n = features.shape[0]
@@ -265,7 +265,7 @@ class Model:
         return ResultTable([heads, *rows], right=[1], note=repr(self)).html()
 
     def describe(self) -> dict[str, Any]:
-        """Return everything but arrays as plain values: what a file holds, and what commands and reports show.
+        """Return everything but the arrays as plain values, as in a model file.
 
         Numbers that are not finite, such as the gap of a model without a certificate, are None.
         """
@@ -291,7 +291,7 @@ class Model:
         return {name: plain(value) for name, value in described.items()}
 
     def arrays(self) -> dict[str, AnyArray]:
-        """Return all arrays that the model is made of."""
+        """Return the arrays of the model."""
         steps = [(step.primal, step.dual, step.seconds, step.passes) for step in self.solution.trace]
         arrays = {"theta": self.theta, "trace": np.array(steps, dtype=np.float64).reshape(-1, 4), **self.form.arrays()}
         learned = [] if self.scaler is None else _learned(self.scaler)
@@ -299,7 +299,7 @@ class Model:
 
     @classmethod
     def from_parts(cls, described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Self:
-        """Make a model of what `describe` and `arrays` returned; anything else is an error."""
+        """Build a model from what `describe` and `arrays` returned."""
         check_values(described)
         forms, n_features, names = all_forms(), described["n_features"], described["feature_names"]
         if type(n_features) is not int or n_features < 0:
@@ -350,7 +350,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a model that `save` wrote; it scores as the saved one did, bit for bit."""
+        """Read a model written by `save`; its scores are the same, bit for bit."""
         kind, header, arrays = read_model(path)
         with reading(path):
             if kind == "fusion":
@@ -360,7 +360,7 @@ class Model:
             return cls.from_parts(header, arrays)
 
     def with_selection(self, selection: Mapping[str, Any] | None) -> Self:
-        """Return the same model with the table of the choice it came from."""
+        """Return the same model with the table of `tune`."""
         return replace(self, selection=selection)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of models and of how they were chosen; needs matplotlib (``pip install 'marginrank[plot]'``)."""
+"""Plots of models and of their selection; needs matplotlib (``pip install 'marginrank[plot]'``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _finish(figure: Any, path: str | Path | None) -> Any:
 
 
 def plot_selection(selection: Mapping[str, Any], path: str | Path | None = None) -> Any:
-    """Draw the criterion against C with one standard error, one line per setting of the other parameters."""
+    """Plot the criterion against C with standard errors, one line per setting of the other parameters."""
     figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
     known = ("C", "mean", "standard_error", "objective", "average_slack", "norm", "passes")
@@ -48,7 +48,7 @@ def plot_selection(selection: Mapping[str, Any], path: str | Path | None = None)
 
 
 def plot_shapes(shapes: Sequence[Shape], path: str | Path | None = None, *, most: int = 24) -> Any:
-    """Draw the curves of an additive ranker, those with the largest spread first; missing values as a dotted line."""
+    """Plot the curves of an additive ranker, largest first, with missing values as a dotted line."""
     spread = [
         max([*shape.values, shape.missing or 0.0]) - min([*shape.values, shape.missing or 0.0]) for shape in shapes
     ]
@@ -80,7 +80,7 @@ def _draw_curve(axes: Any, shape: Shape) -> None:
 
 
 def plot_convergence(solution: Solution, path: str | Path | None = None) -> Any:
-    """Draw the gap, as a share of the objective, against passes over the data."""
+    """Plot the gap, relative to the objective, against passes over the data."""
     figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
     passes = [step.passes for step in solution.trace]
@@ -99,7 +99,7 @@ def plot_convergence(solution: Solution, path: str | Path | None = None) -> Any:
 def plot_weights(
     names: Sequence[str], weights: Sequence[float], path: str | Path | None = None, *, most: int = 40
 ) -> Any:
-    """Draw the weights of a linear ranker, the largest first."""
+    """Plot the weights of a linear ranker, largest first."""
     order = np.argsort(-np.abs(np.asarray(weights)), kind="stable")[:most][::-1]
     figure = new_figure(6.4, 0.8 + 0.22 * len(order))
     axes = figure.subplots()
@@ -120,16 +120,16 @@ def plot_waterfall(
     title: str = "",
     most: int = 12,
 ) -> Any:
-    """Draw how contributions of features lead from one score to another, the largest first.
+    """Plot how the contributions of features lead from one score to another, largest first.
 
     Args:
         labels: A label for each feature, such as its name and value.
         contributions: A row of `Ranker.explain`.
-        path: Where to save the picture; nowhere by default.
-        base: The score that the contributions begin at.
-        start: What has this score.
-        title: Title of the picture.
-        most: How many features are drawn; all others are one bar.
+        path: File to write the plot to; none by default.
+        base: The score to start from.
+        start: Label of that score.
+        title: Title of the plot.
+        most: Number of features to show; the others are one bar.
     """
     parts = np.asarray(contributions, dtype=np.float64)
     order = np.argsort(-np.abs(parts), kind="stable")

@@ -25,10 +25,10 @@ PARTS: Final = 32
 
 
 class RankingRisk(Problem):
-    """Mean loss over the queries that have an order, and its gradient, as a function of parameters θ.
+    """Mean loss over the queries with more than one grade, and its gradient, as a function of parameters θ.
 
-    The features are read once: a few queries at a time are scored, their losses taken, and the slopes brought back to
-    the parameters while the features are still in the cache. Results do not depend on the number of threads.
+    Each evaluation reads the features once: a few queries at a time are scored, and their slopes are pulled back to the
+    parameters while the features are still in the cache. Results do not depend on the number of threads.
 
     Args:
         scorer: A scorer prepared for the queries.
@@ -65,7 +65,7 @@ class RankingRisk(Problem):
 
     @classmethod
     def of(cls, queries: Queries, loss: Loss, scorer: Scorer | None = None, n_jobs: int | None = None) -> RankingRisk:
-        """Make the risk of a loss on queries, for a linear scorer unless another is given."""
+        """Return the risk of a loss on queries, with a linear scorer by default."""
         if not isinstance(queries, Queries) or not isinstance(loss, Loss):
             raise TypeError("RankingRisk.of(queries, loss) takes Queries and a Loss, such as StructuredLoss('ap')")
         return cls((scorer or Linear()).prepare(queries, n_jobs), loss, n_jobs)

@@ -52,14 +52,14 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """All settings that were tried, which was chosen, and a ranker trained with it.
+    """The result of `tune`: all settings that were tried, the chosen one, and a ranker trained with it.
 
     Args:
         candidates: The settings, in the order they were tried.
-        chosen: Number of the setting chosen.
-        ranker: Trained with it: on the training queries where there were validation queries, on all otherwise.
-        criterion: The measure that decided.
-        policy: How ties and queries without relevant documents counted.
+        chosen: Index of the chosen setting.
+        ranker: A ranker trained with it, on the training queries if there were validation queries, otherwise on all.
+        criterion: The measure that the setting was chosen by.
+        policy: How ties and queries without relevant documents were scored.
         rule: ``best``, or ``one-se``.
         held_out: What the criterion was measured on.
         complete: Whether everything was tried and trained to the end; False after a time limit or a callback that
@@ -78,7 +78,7 @@ class Selection:
 
     @property
     def best(self) -> Candidate:
-        """The setting chosen."""
+        """The chosen setting."""
         return self.candidates[self.chosen]
 
     def to_dict(self) -> dict[str, Any]:
@@ -178,32 +178,32 @@ def tune(
     random_state: int | None = 0,
     n_jobs: int | None = None,
 ) -> Selection:
-    """Choose C, and other parameters of a ranker, by a measure on queries that were not trained on.
+    """Choose C and other parameters of a ranker by a measure on held-out queries.
 
-    Every setting of the other parameters takes one path of C, so ten values cost little more than the hardest. A
-    baseline without C is one setting.
+    Each setting of the other parameters takes one path of C, so ten values of C cost little more than the hardest.
+    A baseline without C is one setting.
 
     Args:
-        ranker: What to train; its C does not matter.
+        ranker: The ranker to train; its C is ignored.
         X: Training queries, or features with one row per document.
         y: Grades of the rows.
         qid: The query of each row, in any order.
         group: Instead of ``qid``, the number of consecutive rows of each query.
-        valid: Validation queries, or (X, y, qid). Without them the training queries are cross-validated, and the
-            ranker is trained on all of them at the end.
-        folds: Number of cross-validation folds; 5 where there are no validation queries.
+        valid: Validation queries, or (X, y, qid). Without them, settings are cross-validated, and the ranker is
+            finally trained on all queries.
+        folds: Number of cross-validation folds; 5 by default without validation queries.
         Cs: Values of C.
         grid: Other parameters of the ranker to try, each with its values, for example ``{"scorer__bins": [64, 255]}``
             or ``{"loss__feature_map": ["dorm", "dorm(shape=log)"]}``.
-        criterion: The measure that decides, or a mix; by default the one that the ranker is judged by.
-        policy: How ties and queries without relevant documents count.
-        rule: ``best`` takes the highest mean; ``one-se`` the smallest C whose mean is at most one standard error below
-            it, among settings that are otherwise as the best.
+        criterion: The measure, or mix of measures, to choose by; by default the ranker's own.
+        policy: How ties and queries without relevant documents are scored.
+        rule: ``best`` takes the highest mean; ``one-se`` the smallest C whose mean is within one standard error of it,
+            with the other parameters of the best.
         callback: Called after every iteration of every solver with the `Step` and the best parameters so far, from
-            several threads at a time; True stops the search, which then returns the best so far.
-        time_limit: Maximum number of seconds of the search.
+            several threads at a time; if it returns True, the search stops and returns the best so far.
+        time_limit: Maximum duration of the search, in seconds.
         random_state: Seed of the folds, which do not depend on the order of the queries.
-        n_jobs: Number of folds that are trained at the same time; all cores by default.
+        n_jobs: Number of folds to train in parallel; all cores by default.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((600, 3))

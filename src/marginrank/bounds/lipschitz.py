@@ -22,7 +22,7 @@ from marginrank.typing import FloatArray, IntArray
 
 @singledispatch
 def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
-    """Return G of each query with ξ(w) − ξ(v) ≤ G·‖w − v‖, as the features have it; 0 for queries without an order.
+    """Return the Lipschitz constant G of each query, ξ(w) − ξ(v) ≤ G·‖w − v‖; 0 for queries with a single grade.
 
     A structured hinge is a maximum over rankings of functions with slope Ψ(y) − Ψ(y*), so G = max_y ‖Ψ(y*) − Ψ(y)‖.
     Each of these is bounded by the triangle inequality over pairs of documents:

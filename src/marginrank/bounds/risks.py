@@ -39,7 +39,7 @@ _DOMINATING: Final[Mapping[tuple[str, str], Loss]] = {
 
 
 def dominating_loss(statement: Statement, form: Form = "repaired", per: Per = "query") -> Loss:
-    """Return the loss whose empirical risk a bound begins with.
+    """Return the loss whose empirical risk a bound starts from.
 
     For pairs it is the position-sensitive hinge of Riezler and De Bona (2009) Definition 1. They say that it bounds
     the number of pairs in the wrong order. From three levels on it does not: grades (2, 1, 0) with scores
@@ -80,7 +80,7 @@ def losses_of(queries: Queries, loss: Loss, w: FloatArray) -> tuple[FloatArray, 
 
 
 def zero_one_loss(queries: Queries, w: FloatArray, per: Per = "query") -> FloatArray:
-    """Pairs of documents of different grade in the wrong order, for each query; Definition 2.
+    """Count the pairs of documents of different grade in the wrong order, for each query; Definition 2.
 
     Pairs with equal scores do not count. Queries of one grade have 0.
 
@@ -100,7 +100,7 @@ def zero_one_loss(queries: Queries, w: FloatArray, per: Per = "query") -> FloatA
 
 
 def ap_loss(queries: Queries, w: FloatArray, rel: float = 1.0) -> FloatArray:
-    """1 − average precision of each query, Definition 4; NaN without a relevant document.
+    """Compute 1 − average precision of each query, Definition 4; NaN without a relevant document.
 
     >>> queries = Queries.from_arrays([[2.0], [1.0], [0.0]], [0, 1, 0], group=[3])
     >>> ap_loss(queries, np.array([1.0])).tolist()

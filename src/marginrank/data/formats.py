@@ -19,7 +19,7 @@ _DEFAULT = "letor"
 
 
 def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
-    """Read judged data, judgements or a run, whichever the file holds.
+    """Read judged data, TREC judgements or a run; the format is recognised.
 
     Recognised are LETOR/SVMlight text with ``qid:``, LightGBM/XGBoost text with a file of group sizes beside it,
     TREC qrels and runs, CSV, TSV and JSON Lines (all of these also as .gz, .xz, .bz2 or .zst), Parquet, Arrow and
@@ -40,7 +40,7 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
 
 
 def read_queries(paths: Paths, **options: Any) -> Queries:
-    """Read judged data with features; TREC qrels and runs are refused."""
+    """Read data with features; TREC judgements and runs are refused."""
     content = read(paths, **options)
     if isinstance(content, Queries):
         return content
@@ -76,7 +76,7 @@ def _first_line(path: Path) -> bytes:
 
 
 def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
-    """Read judged data, write it in the format of the target's suffix, and return it.
+    """Read data, write it in the format given by the suffix of the target, and return it.
 
     ``.queries`` is the binary form, which memory-maps back at once; ``.txt``, ``.letor`` and ``.svm`` are LETOR text,
     ``.csv``, ``.tsv``, ``.jsonl`` and ``.parquet`` have a column for each feature. Text may be compressed, as in

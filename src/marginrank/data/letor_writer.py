@@ -19,7 +19,7 @@ _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\ud800-\udc7f\udd00-\udfff]")
 
 
 def write_letor(path: str | Path, queries: Queries) -> None:
-    """Write ``grade qid:Q index:value … #docid = D`` lines, with digits enough to read the same numbers back.
+    """Write LETOR text; numbers have enough digits to be read back exactly.
 
     Dense features are all written; of sparse ones, those that are stored. Weights, document groups and feature names
     are left out: the text has no place for them.

@@ -34,7 +34,7 @@ _FEATURE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Queries:
-    """Documents of many queries, flat, the documents of one query next to each other; judged or not.
+    """The documents of many queries, judged or not, with the documents of each query in consecutive rows.
 
     The documents of query ``q`` are the rows ``offsets[q]:offsets[q + 1]`` of every per-document array. This is the
     only row order there is: scores, rankings and fusions of a `Queries` go by it. `to_source_rows` brings one value
@@ -83,7 +83,7 @@ class Queries:
         feature_names: Iterable[str] | None = None,
         allow_nan: bool = False,
     ) -> Queries:
-        """Check arrays and group their rows by query.
+        """Build queries from arrays, with rows grouped by query.
 
         Args:
             X: Features, one row per document; C-order float32 or float64 and CSR are kept without a copy,
@@ -134,7 +134,7 @@ class Queries:
 
     @property
     def n_documents(self) -> int:
-        """Count the documents of all queries."""
+        """Number of documents."""
         return int(self.X.shape[0])
 
     @property
@@ -159,12 +159,12 @@ class Queries:
 
     @property
     def n_features(self) -> int:
-        """Count the columns of ``X``."""
+        """Number of features."""
         return int(self.X.shape[1])
 
     @property
     def lengths(self) -> IntArray:
-        """Documents per query."""
+        """Number of documents of each query."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -188,7 +188,7 @@ class Queries:
         return sp.issparse(self.X)
 
     def dense(self) -> npt.NDArray[np.floating[Any]]:
-        """Return ``X`` as an array, made anew where it is CSR."""
+        """Return ``X`` as a dense array; a copy if it is CSR."""
         if not sp.issparse(self.X):
             return self.X
         needed = self.n_documents * self.n_features * self.X.dtype.itemsize
@@ -248,7 +248,7 @@ class Queries:
         return {name: None if column is None else column[documents] for name, column in columns.items()}
 
     def select(self, query_ids: Iterable[Any]) -> Queries:
-        """Select queries by id, in the order given; like every selection, without ``rows``.
+        """Select queries by id, in the order given.
 
         >>> q = Queries.from_arrays([[1.0], [2.0]], [0, 1], qid=[7, 9])
         >>> q.select([9]).grades.tolist()
@@ -262,7 +262,7 @@ class Queries:
         return self[np.array([position[query] for query in chosen], dtype=np.int64)]
 
     def split(self, *shares: float, random_state: int | None = None) -> tuple[Queries, ...]:
-        """Deal whole queries into parts of the given shares, in order or, with ``random_state``, at random.
+        """Split the queries into parts of the given shares, in order or, with ``random_state``, at random.
 
         Like every selection, the parts have no ``rows``.
 
@@ -280,7 +280,7 @@ class Queries:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Queries]) -> Queries:
-        """Put sets one after the other; they must agree in features and share no query id.
+        """Concatenate sets that have the same features and no query id in common.
 
         The source of the result is that of the parts, one after the other.
         """
@@ -322,20 +322,20 @@ class Queries:
         return np.asarray(dense, dtype=np.float64).ravel()
 
     def with_features(self, X: Features, feature_names: Iterable[str] | None = None) -> Queries:
-        """Put other features in place of these, row for row; documents keep their keys."""
+        """Return the same queries with other features, row by row."""
         _expect_length("X", X, self.n_documents, "document", "documents")
         source = self if self.keyed_by is None else self.keyed_by
         names = None if feature_names is None else tuple(feature_names)
         return replace(self, X=X, feature_names=names, keyed_by=source)
 
     def without_features(self) -> Queries:
-        """Drop the features, so that their memory can be freed; documents keep their keys."""
+        """Return the same queries without features, so that their memory can be freed."""
         empty = np.empty((self.n_documents, 0), dtype=np.float32)
         return replace(self, X=empty, feature_names=None, keyed_by=None, keys=self.document_keys)
 
     @property
     def document_names(self) -> AnyArray:
-        """Ids of the documents as text; without ids, the numbers of their rows in the source.
+        """Document ids as text; row numbers in the source if there are none.
 
         >>> Queries.from_arrays([[0.0]] * 3, [0, 0, 0], qid=["b", "a", "b"]).document_names.tolist()
         ['0', '2', '1']
@@ -345,7 +345,7 @@ class Queries:
         return (np.arange(self.n_documents) if self.rows is None else self.rows).astype(str)
 
     def from_source_rows(self, values: npt.ArrayLike, name: str = "values") -> AnyArray:
-        """Bring one value per row of the source into the order of these queries.
+        """Reorder values, one per row of the source, to the order of these queries.
 
         Args:
             values: One entry per row of the arrays, frame or files that the queries were made from.
@@ -356,7 +356,7 @@ class Queries:
         return column if self.rows is None else column[self.rows]
 
     def to_source_rows(self, values: npt.ArrayLike) -> AnyArray:
-        """Bring one value per document back to the rows of the arrays, frame or files the queries were made from.
+        """Reorder values, one per document, to the rows of the arrays, frame or file that the queries came from.
 
         >>> q = Queries.from_arrays([[0.3], [0.9], [0.1]], [0, 2, 1], qid=["b", "a", "b"])
         >>> q.to_source_rows(q.X[:, 0]).tolist()

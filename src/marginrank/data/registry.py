@@ -50,7 +50,7 @@ class Format:
 
 @cache
 def all_formats() -> dict[str, Format]:
-    """Return every format by name."""
+    """Return all formats by name."""
     package = importlib.import_module("marginrank.data")
     formats: list[Format] = []
     for module in pkgutil.iter_modules(package.__path__):

@@ -34,7 +34,7 @@ _LARGEST_CHARACTER: Final = 0x10FFFF
 
 
 def write_binary(path: str | Path, queries: Queries, *, overwrite: bool = True) -> None:
-    """Write the binary form; a file of that name is replaced once all is written.
+    """Write queries in the binary format; an existing file is replaced once the new one is complete.
 
     Documents are written in the order of the queries; the rows of the source are not kept.
 
@@ -56,7 +56,7 @@ def write_binary(path: str | Path, queries: Queries, *, overwrite: bool = True) 
 
 
 def read_binary(path: str | Path) -> Queries:
-    """Open the binary form; its features stay on disk until they are used.
+    """Open a file in the binary format; features are memory-mapped.
 
     Sizes, types and structure are checked, digests are not, as that would read everything: `marginrank verify` does.
     """
@@ -159,7 +159,7 @@ def _decoded(name: str, data: AnyArray, ends: AnyArray) -> AnyArray:
 
 
 def read_npz(path: str | Path, *, allow_nan: bool = False, max_memory: int | str | None = None) -> Queries:
-    """Read a NumPy archive with ``X``, ``qid`` (or ``group``) and, of judged documents, ``y`` (or ``grades``).
+    """Read a NumPy archive with ``X``, ``qid`` or ``group``, and ``y`` or ``grades`` if it is judged.
 
     Args:
         path: The archive.

@@ -114,7 +114,7 @@ def from_frame(
     dtype: npt.DTypeLike | None = None,
     missing: Missing = "error",
 ) -> Queries:
-    """Build queries from a frame of pandas, polars, Arrow or any other library narwhals knows.
+    """Build queries from a pandas or polars frame, an Arrow table, or anything else that narwhals supports.
 
     Args:
         frame: One row per document.

@@ -90,14 +90,14 @@ class Run:
 
     @classmethod
     def from_scores(cls, queries: Queries, scores: npt.ArrayLike, tag: str = "marginrank") -> Run:
-        """Turn one score per document into a run; documents without an id get their row number in the source."""
+        """Make a run of one score per document; documents without ids are named by their row in the source."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (queries.n_documents,):
             raise DataError(f"scores have shape {values.shape} for {queries.n_documents} documents; give one for each")
         return cls(as_text(queries.query_ids), queries.offsets, queries.document_names, values, tag)
 
     def ranked(self, depth: int | None = None) -> Run:
-        """Sort every topic by trec_eval's rule and keep the first ``depth`` documents."""
+        """Sort each topic as trec_eval does, and keep the first ``depth`` documents."""
         order = trec_order(self.offsets, self.scores, self.document_ids)
         rank = np.arange(len(order)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
         kept = order[rank < depth] if depth is not None else order
@@ -151,13 +151,13 @@ def trec_order(offsets: IntArray, scores: FloatArray, document_ids: AnyArray) ->
 
 
 def read_qrels(paths: Paths, *, max_memory: int | str | None = None) -> Qrels:
-    """Read judgements; topics may come in any order, several files are put together."""
+    """Read TREC judgements; several files are concatenated."""
     table = _read_table(paths, memory_budget(max_memory), columns=4, number=3, what="topic iteration document grade")
     return Qrels(table.topics, table.offsets, table.document_ids, np.maximum(table.numbers, 0.0))
 
 
 def read_run(paths: Paths, *, max_memory: int | str | None = None) -> Run:
-    """Read a run; topics and documents may come in any order, several files are put together."""
+    """Read a TREC run; several files are concatenated."""
     table = _read_table(paths, memory_budget(max_memory), columns=6, number=4, what="topic Q0 document rank score tag")
     return Run(table.topics, table.offsets, table.document_ids, table.numbers, table.tag)
 
@@ -170,7 +170,7 @@ def write_run(
     depth: int | None = None,
     tag: str | None = None,
 ) -> None:
-    """Write a TREC run, each topic best first: of a `Run`, or of `Queries` and one score per document.
+    """Write a TREC run, best documents first: a `Run`, or `Queries` with one score per document.
 
     Scores are written so that reading them back gives the same numbers and the same order.
     """

@@ -9,7 +9,7 @@ from marginrank.typing import FloatArray, IntArray
 
 
 def digits(n_queries: int = 600, n_documents: int = 100, *, random_state: int = 0) -> Queries:
-    """Make queries of images of digits.
+    """Build an image search task from scikit-learn's digits.
 
     Each query is an image, named by its number in scikit-learn's data, and its documents are other images. Features
     are the squared differences of the 64 pixels. A document is relevant if it shows the same digit.

@@ -28,7 +28,7 @@ _DEFAULT_MEASURE = "ndcg@10"
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """One system against another, query by query: ``system`` minus ``other``."""
+    """The comparison of two systems, query by query: ``system`` minus ``other``."""
 
     system: str
     other: str
@@ -59,14 +59,14 @@ class PairedComparison:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """All pairs that were compared; ``str`` makes a table, `to_frame` and `to_dicts` one flat record per pair."""
+    """The result of `compare`: ``print`` shows a table, `to_frame` and `to_dicts` return one record per pair."""
 
     rows: tuple[PairedComparison, ...]
     n_queries: int
     confidence: float
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return one flat record per row, fit for JSON or a data frame; an unbounded interval is None.
+        """Return one flat record per row, for JSON or a frame; an unbounded interval is None.
 
         >>> record = compare({"a": [0.5, 1.0, 0.2], "b": [0.4, 0.4, 0.2]}).to_dicts()[0]
         >>> record["system"], record["wins"], record["ties"], record["p_randomization"]
@@ -145,11 +145,11 @@ def compare(
 ) -> Comparison:
     """Test the differences between systems that ranked the same queries.
 
-    Every number is about the differences ``d_q = value of system on q - value of other on q``. The t-test and
-    the randomization test ask whether their mean is zero, Wilcoxon's test whether they are symmetric about
-    zero, leaving zeros out; for means, Smucker, Allan and Carterette (CIKM 2007) advise the first two. The
-    randomization test flips signs: in all ``2^n`` ways if they are at most ``resamples``, or else in
-    ``resamples`` random ways, ``b`` of them at least as extreme, for ``p = (b + 1) / (resamples + 1)``.
+    All numbers refer to the differences ``d_q = value of system on q - value of other on q``. The t-test and the
+    randomization test ask whether their mean is zero, Wilcoxon's test whether they are symmetric about zero,
+    leaving zeros out; for means, Smucker, Allan and Carterette (CIKM 2007) recommend the first two. The
+    randomization test flips signs: in all ``2^n`` ways if there are at most ``resamples``, otherwise in
+    ``resamples`` random ways, ``b`` of them at least as extreme as the data: ``p = (b + 1) / (resamples + 1)``.
 
     >>> row = compare({"new": [0.9, 0.7, 0.8, 0.6], "old": [0.6, 0.5, 0.7, 0.6]}).rows[0]
     >>> round(row.difference, 6), (row.wins, row.losses, row.ties)          # (0.3 + 0.2 + 0.1 + 0.0) / 4
@@ -158,22 +158,21 @@ def compare(
     0.25
 
     Args:
-        systems: Name of each system and its per-query values, all in the same order of queries, or what
-            `evaluate` gave for it. NaN marks a query that was skipped; it must be NaN for every system and is
-            left out. With ``judged``, name of each system and what `evaluate` takes: scores per document, anything
-            with ``predict(queries)``, a run, also as ``{query: {document: score}}``; or again an evaluation.
+        systems: By name, the values of each system per query, in the same order for all, or results of
+            `evaluate`. NaN marks a query that was skipped; it must be NaN for every system and is left out. With
+            ``judged``, what `evaluate` accepts: scores per document, an object with ``predict(queries)``, or a run.
         judged: Judged queries, or TREC judgements, also as ``{query: {document: grade}}``, to evaluate the systems on.
-        measure: What to compare by. By default the measure of the evaluations, where they have only one, or
+        measure: The measure to compare by; by default that of the evaluations if they have only one, otherwise
             ``ndcg@10``.
-        policy: With ``judged``, how ties, short lists and queries without relevant documents count.
+        policy: With ``judged``, how ties, short lists and queries without relevant documents are scored.
         baseline: Compare every other system with this one; without it, every pair is compared.
         weights: One weight per query, by default those of the evaluations; zero leaves the query out. The tests see
             ``d_q w_q / mean(w)``, whose mean is the weighted mean difference. Wins, losses and ties are counts.
         query_ids: Names of the queries, for error messages; positions otherwise.
-        confidence: Probability with which the interval is to cover the difference.
-        resamples: Samples of queries for the interval and of sign flips for the test, at least 99.
-        random_state: Seed of both. Each pair starts from it, so no row depends on which others there are.
-        tie_tolerance: Differences up to this size are roundoff: taken as zero everywhere.
+        confidence: Confidence level of the interval.
+        resamples: Number of bootstrap samples and of random sign flips, at least 99.
+        random_state: Seed of both. Each pair starts from it, so a row does not depend on the other rows.
+        tie_tolerance: Differences up to this size are rounding errors and count as zero.
 
     Warns:
         TrainingDataWarning: The queries are those that a system was trained on.

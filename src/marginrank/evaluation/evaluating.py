@@ -70,7 +70,7 @@ class Evaluation:
         return self.values[measure]
 
     def counted(self, measure: str) -> int:
-        """Count the queries that the mean of a measure is taken over."""
+        """Return the number of queries in the mean of a measure."""
         return int((~np.isnan(self[measure])).sum())
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,18 +126,18 @@ def evaluate(
     missing_topics: MissingTopics = "error",
     n_jobs: int | None = None,
 ) -> Evaluation:
-    """Measure a ranking of judged documents.
+    """Evaluate a ranking of judged documents.
 
     Args:
         judged: Judged queries, TREC judgements, also as ``{query: {document: grade}}``, or grades, which go with
             ``qid`` or ``group``.
-        ranked: For queries, one score per document in their order, higher is better; or anything that scores them by
-            ``predict(queries)``; or a run, also as ``{query: {document: score}}``. For grades, one score each. For
+        ranked: For queries, one score per document in their order (higher is better), any object with
+            ``predict(queries)``, or a run, also as ``{query: {document: score}}``. For grades, one score each. For
             judgements, a run.
         measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
         qid: The query of each grade, in any order; results come by first appearance.
         group: Instead of ``qid``, the number of consecutive rows of each query.
-        policy: How ties, short lists and queries without relevant documents count: ``standard``, ``letor3``,
+        policy: How ties, short lists and queries without relevant documents are scored: ``standard``, ``letor3``,
             ``letor4``, ``mslr``, ``trec``, ``lightgbm``, or a `Policy`.
         depth: Count only the first documents of each list (trec_eval -M).
         missing_topics: How to score judged topics missing from the run: ``"error"``, ``"skip"`` (as trec_eval does)

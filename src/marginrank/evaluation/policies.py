@@ -18,7 +18,7 @@ Empty: TypeAlias = Literal["skip", "zero", "one"]
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules of an evaluation that the measures leave open."""
+    """Rules of evaluation that measures leave open: ties, short lists, queries without relevant documents."""
 
     name: str
     summary: str

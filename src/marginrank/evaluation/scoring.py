@@ -17,10 +17,10 @@ ROUTING = (
 
 
 def measure_scorer(measure: str) -> MeasureScorer:
-    """Make a scorer of a measure, for ``scoring=`` in `GridSearchCV` or `cross_val_score`.
+    """Return a scikit-learn scorer of a measure, for ``scoring=`` in `GridSearchCV` or `cross_val_score`.
 
-    It works for any estimator that predicts scores, and asks for ``qid`` by itself; scikit-learn passes it on where
-    metadata routing is switched on.
+    It works for any estimator that predicts scores. It requests ``qid``, which scikit-learn passes on if metadata
+    routing is enabled.
 
     >>> import numpy as np, sklearn
     >>> from sklearn.linear_model import LinearRegression

@@ -16,7 +16,7 @@ from marginrank.typing import FloatArray
 
 
 def rrf(queries: Queries, *, ranks: bool = False, k: float = RRF_K) -> FloatArray:
-    """Reciprocal rank fusion: Σ 1 / (k + rank) over the runs that returned the document.
+    """Compute reciprocal rank fusion: Σ 1 / (k + rank) over the runs that returned the document.
 
     Cormack, Clarke and Büttcher (SIGIR 2009).
 
@@ -28,12 +28,12 @@ def rrf(queries: Queries, *, ranks: bool = False, k: float = RRF_K) -> FloatArra
 
 
 def comb_sum(queries: Queries, *, ranks: bool = False) -> FloatArray:
-    """CombSUM: the sum of scores, scaled to [0, 1] by run and query. Fox and Shaw (TREC-2, 1993)."""
+    """Compute CombSUM: the sum of scores, scaled to [0, 1] by run and query. Fox and Shaw (TREC-2, 1993)."""
     return np.asarray(np.nansum(Columns(queries, ranks).unit, axis=1))
 
 
 def comb_mnz(queries: Queries, *, ranks: bool = False) -> FloatArray:
-    """CombMNZ: CombSUM times the number of runs that returned the document. Fox and Shaw (TREC-2, 1993).
+    """Compute CombMNZ: CombSUM times the number of runs that returned the document. Fox and Shaw (TREC-2, 1993).
 
     >>> queries = Queries.from_arrays([[9.0, 0.1], [8.0, np.nan], [5.0, 0.3]], [0] * 3, group=[3], allow_nan=True)
     >>> comb_sum(queries).tolist()
@@ -46,7 +46,7 @@ def comb_mnz(queries: Queries, *, ranks: bool = False) -> FloatArray:
 
 
 def borda(queries: Queries, *, ranks: bool = False) -> FloatArray:
-    """Borda count: with n documents, n − rank + 1 points; those that a run left out share the points it left over.
+    """Compute the Borda count: n − rank + 1 points among n documents; those not returned share the remaining points.
 
     Aslam and Montague (SIGIR 2001).
 
@@ -70,7 +70,7 @@ FIXED: Final[Mapping[str, Callable[..., FloatArray]]] = {
 
 
 class FixedFusion(Estimator):
-    """A fusion without weights to learn.
+    """An unsupervised fusion.
 
     >>> queries = Queries.from_arrays([[9.0, np.nan], [8.0, 0.3]], [0, 1], group=[2], allow_nan=True)
     >>> FixedFusion("combmnz").fit(queries).predict(queries).tolist()
@@ -78,7 +78,7 @@ class FixedFusion(Estimator):
 
     Args:
         method: ``rrf``, ``combsum``, ``combmnz`` or ``borda``.
-        ranks: The columns hold ranks, 1 is best, instead of scores.
+        ranks: Whether the columns are ranks (1 is best) instead of scores.
     """
 
     def __init__(self, method: str = "rrf", *, ranks: bool = False) -> None:
@@ -86,7 +86,7 @@ class FixedFusion(Estimator):
         self.ranks = ranks
 
     def fit(self, train: Queries, valid: Queries | None = None) -> Self:  # noqa: ARG002
-        """Do nothing; there so that it can stand beside a `Fusion`."""
+        """Do nothing; for use in place of a `Fusion`."""
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
@@ -97,15 +97,15 @@ class FixedFusion(Estimator):
 
 
 class BestRun(Estimator):
-    """The run that is best on the training queries; what it did not return comes last.
+    """The run that is best on the training queries; documents that it did not return are ranked last.
 
     Args:
-        measure: What it is the best by.
-        ranks: The columns hold ranks, 1 is best, instead of scores.
-        policy: How ties and queries without relevant documents count.
+        measure: The measure to choose by.
+        ranks: Whether the columns are ranks (1 is best) instead of scores.
+        policy: How ties and queries without relevant documents are scored.
 
     Attributes:
-        run_: Number of the run.
+        run_: Index of the run.
         means_: Mean of every run on the training queries.
     """
 
@@ -118,7 +118,7 @@ class BestRun(Estimator):
         self.policy = policy
 
     def fit(self, train: Queries, valid: Queries | None = None) -> Self:
-        """Measure every run, also on the validation queries: nothing else needs them."""
+        """Find the best run on the training and validation queries."""
         both = train if valid is None else Queries.concatenate([train, valid])
         scores = _by_run(both, self.ranks)
         means = [evaluate(both, column, self.measure, policy=self.policy).mean[self.measure] for column in scores.T]

@@ -1,4 +1,4 @@
-"""Several runs as one table: a column per run, a row per document that any of them found."""
+"""Combine runs into one table: a column per run, and a row per document that any run returned."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def gather(
 ) -> Queries:
     """Put the documents of all runs together, topic by topic, with the score that each run gave them.
 
-    A document that a run did not return has NaN there. Judgements give the grades; without them there are none,
-    which will do for applying a fusion. Relevant documents that no run returned are in no row: measures of the table
-    are over the documents found, and `evaluate(qrels, run)` is what counts those missed.
+    A document has NaN in the columns of runs that did not return it. Grades come from the judgements, which are not
+    needed to apply a fusion. Relevant documents that no run returned are not in the table; use `evaluate(qrels, run)`
+    to count them.
 
     >>> from marginrank.data.trec import Qrels, Run
     >>> bm25 = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "b"]), np.array([7.0, 5.0]))
@@ -35,12 +35,10 @@ def gather(
     [[7.0, nan], [5.0, 0.8], [nan, 0.9]]
 
     Args:
-        runs: Name of each run and the run, also as ``{query: {document: score}}``; the names become those of the
-            columns.
-        qrels: Judgements, also as ``{query: {document: grade}}``. Topics that nobody judged are left out, unjudged
+        runs: Runs by name, also as ``{query: {document: score}}``; the names become feature names.
+        qrels: Judgements, also as ``{query: {document: grade}}``. Topics without judgements are left out; unjudged
             documents have grade 0.
-        judged_only: Leave unjudged documents out. What is computed within a query, such as ranks, is then among those
-            that are left.
+        judged_only: Leave out unjudged documents. Ranks and the like are then computed among the others.
 
     Raises:
         DataError: A run has no topic that the others or the judgements know.
@@ -73,7 +71,7 @@ def gather(
 
 
 def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
-    """Read one run per file, by tag; runs whose tag another one has too are called by their files, without suffix.
+    """Read one run per file, named by its tag; runs that share a tag are named by their files, without suffix.
 
     Raises:
         DataError: A file is given twice, or two files of one tag have the same name in different folders.

@@ -32,11 +32,10 @@ DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
 
 
 class Fusion(Estimator):
-    """A learned combination of runs: scores Σ_r w_r · x_r, with x_r what run r says of the document on a common scale.
+    """A learned combination of runs: the score is Σ_r w_r · x_r, with x_r the score of run r on a common scale.
 
     The weights minimise the structured hinge of a measure, as in Yue et al. (SIGIR 2007), sections 4 and 5, which
-    combine retrieval functions and TREC submissions; C and the kind of features are chosen on queries that were not
-    trained on.
+    combine retrieval functions and TREC submissions. C and the kind of features are chosen on held-out queries.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -51,16 +50,16 @@ class Fusion(Estimator):
     True
 
     Args:
-        features: Kinds of features, as in `fusion_features`; of several, one is chosen like C.
+        features: Kinds of features, as in `fusion_features`; among several, one is chosen like C.
         measure: The measure to train for and to choose by, or a mix of measures.
-        preset: Train with this method instead, such as ``svmauc`` or ``ranksvm``; the measure still chooses.
+        preset: Train with this method instead, such as ``svmauc`` or ``ranksvm``; the measure is still used to choose.
         scorer: ``linear``, or ``additive``: a curve for each run. With ``features="score"`` and
             ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2, with 50 thresholds on the
             scores of each run.
-        nonnegative: No run counts against a document: weights are not negative, curves do not fall.
-        ranks: The columns hold ranks, 1 is best, instead of scores.
+        nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
+        ranks: Whether the columns are ranks (1 is best) instead of scores.
         Cs: Values of C to choose from.
-        policy: How ties and queries without relevant documents count in choosing.
+        policy: How ties and queries without relevant documents are scored.
         rule: ``best`` or ``one-se``, as in `tune`.
         tol: Gap to the optimum at which training stops, relative to the objective.
         random_state: Seed of the folds.
@@ -68,8 +67,8 @@ class Fusion(Estimator):
 
     Attributes:
         ranker_: The trained `Ranker`.
-        features_: The features chosen.
-        selection_: Everything that was tried; not there after `load`.
+        features_: The chosen kind of features.
+        selection_: Everything that was tried; not available after `load`.
         trained_on_: Number and fingerprint of the training queries.
     """
 
@@ -108,13 +107,13 @@ class Fusion(Estimator):
         self.n_jobs = n_jobs
 
     def fit(self, train: Queries, valid: Queries | None = None, *, folds: int | None = None) -> Self:
-        """Choose and train.
+        """Choose C and the features, and train.
 
         Args:
-            train: Judged queries with a column per run, as `gather` gives them.
-            valid: Validation queries, which choose C and the features. Without them, cross-validation chooses, and the
-                fusion is trained on all queries at the end.
-            folds: Number of cross-validation folds; 5 where there are no validation queries.
+            train: Judged queries with a column per run, as `gather` returns them.
+            valid: Validation queries to choose C and the features on. Without them, the choice is by cross-validation,
+                and the fusion is finally trained on all queries.
+            folds: Number of cross-validation folds; 5 by default without validation queries.
         """
         kinds = [self.features] if isinstance(self.features, str) else list(self.features)
         if not kinds:
@@ -143,7 +142,7 @@ class Fusion(Estimator):
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
-        """Score documents, in the order of the queries; higher is better, and only within a query.
+        """Return the score of each document, in the order of the queries; higher is better, within a query.
 
         Runs with names may come in any order.
         """
@@ -151,17 +150,17 @@ class Fusion(Estimator):
         return self.ranker_.predict(self._prepare(self._in_order(queries), self.features_))
 
     def run(self, queries: Queries, tag: str = "marginrank") -> Run:
-        """Score documents and give them as a run, for `write_run` or `evaluate`."""
+        """Score documents and return a run, for `write_run` or `evaluate`."""
         return Run.from_scores(queries, self.predict(queries), tag)
 
     def score(self, queries: Queries) -> float:
-        """Mean of the measure, under the policy that chose; of a mix, the weighted mean."""
+        """Return the mean of the measure, under the policy of this fusion; for a mix, the weighted mean."""
         mix = parse_mix(self.measure)
         means = evaluate(queries, self.predict(queries), [str(one) for _, one in mix], policy=self.policy).mean
         return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
 
     def weights(self) -> dict[str, float]:
-        """Weight of each column, such as ``rrf(bm25)``; runs without a name are f1, f2, ..."""
+        """Return the weight of each column, such as ``rrf(bm25)``; runs without a name are f1, f2, ..."""
         check_is_fitted(self)
         if self.ranker_.form_.kind != "linear":
             raise ValueError("curves have no weights; see ranker_.shapes()")
@@ -180,7 +179,7 @@ class Fusion(Estimator):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a fusion that `save` wrote.
+        """Read a fusion written by `save`.
 
         Raises:
             DataError: The file is not a model, damaged, or the model of something else.

@@ -28,13 +28,13 @@ Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trials:
-    """Values of methods in trials on splits of the same queries.
+    """Values of methods over several splits of the same queries.
 
     Args:
         measure: What was measured.
         query_ids: The queries.
         per_trial: Mean over the test queries of each trial, by method.
-        per_query: Mean over the trials that tested it of each query, by method; NaN where none did.
+        per_query: Mean of each query over the trials in which it was tested, by method; NaN if there is none.
     """
 
     measure: str
@@ -48,7 +48,7 @@ class Trials:
         return {name: float(np.nanmean(values)) for name, values in self.per_trial.items()}
 
     def compare(self, baseline: str | None = None) -> Comparison:
-        """Wins, losses and tests by query: every method against ``baseline``, or every pair."""
+        """Compare methods by query: each with ``baseline``, or every pair."""
         return compare(self.per_query, baseline=baseline, query_ids=self.query_ids)
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def trials(
     random_state: int | None = 0,
     n_jobs: int | None = None,
 ) -> Trials:
-    """Compare methods as Yue et al. (SIGIR 2007), section 5, do.
+    """Compare methods over random splits, as Yue et al. (SIGIR 2007), section 5, do.
 
     In each of 50 trials 10 random queries are trained on, 5 choose C and the 35 others test, so that every query is in
     each role the same number of times. The paper reports means over the trials, and per query wins and losses with

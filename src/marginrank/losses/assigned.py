@@ -37,10 +37,10 @@ class _PreparedAssigned(PreparedLoss):
 
 @dataclass(frozen=True, repr=False)
 class CostLoss(TwoBoundLoss):
-    """A bound of any position-dependent loss Σ_i C(i, rank of i), Le and Smola (2008) eq. (19).
+    """A bound on any position-dependent loss Σ_i C(i, rank of i), Le and Smola (2008) eq. (19).
 
-    ``cost`` gives the matrix of documents × ranks for the grades of a query; Δ is what a ranking costs more than the
-    cheapest, y*. The feature map is positional; ``measure`` is the one to judge rankers by.
+    ``cost`` returns the matrix of documents × ranks for the grades of a query; Δ is the cost of a ranking minus that of
+    the cheapest, y*. The feature map is positional; ``measure`` is the measure to evaluate rankers by.
 
     >>> inversions = CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))), "dorm(shape=linear)")
     >>> inversions([1, 0], [0.0, 0.0])[0].tolist()                            # rank 1 instead of 0
@@ -65,7 +65,7 @@ class CostLoss(TwoBoundLoss):
 
     @property
     def criterion(self) -> str:
-        """The measure given; a cost does not name one."""
+        """The measure passed; a cost does not imply one."""
         return str(parse_measure(self.measure))
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
@@ -115,7 +115,7 @@ class _PreparedCost(_PreparedAssigned):
 
 @dataclass(frozen=True, repr=False)
 class GroupedLoss(TwoBoundLoss):
-    """A bound of a sum over the first k ranks, where each group of documents may take only one of them.
+    """A bound on a sum over the first k ranks, with at most one document of each group among them.
 
     The diversity constraint of Le and Smola (2008) §5.1: rankings of the first k ranks with at most one document of a
     group. Each group is worth its best document at each rank, so the argmax is an assignment of groups to ranks. y*

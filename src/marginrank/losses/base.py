@@ -61,7 +61,7 @@ class Judgements(NamedTuple):
 
 
 class Loss(Component, ABC):
-    """ξ and ∂ξ/∂s of rankings by score, for every query on its own.
+    """A loss: computes the slack ξ of each query and its derivative ∂ξ/∂s by the scores.
 
     A loss is prepared for judged queries once, and then evaluated at any number of scores.
     """
@@ -78,7 +78,7 @@ class Loss(Component, ABC):
         offsets: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
     ) -> PreparedLoss:
-        """Prepare all that depends on the judgements alone.
+        """Precompute what depends on the judgements alone.
 
         Args:
             grades: Judged queries, which bring their offsets and groups, or one grade per document.
@@ -116,17 +116,17 @@ class Loss(Component, ABC):
 
     @property
     def smooth(self) -> bool:
-        """Whether ξ has a gradient everywhere, and a Hessian almost everywhere that `PreparedLoss.curve` knows."""
+        """Whether ξ has a gradient everywhere, and a Hessian almost everywhere, computed by `PreparedLoss.curve`."""
         return False
 
     @property
     def exact(self) -> bool:
-        """Whether ξ is computed exactly for lists of any length; `PreparedLoss.exact` tells for those at hand."""
+        """Whether ξ is computed exactly for lists of any length; see `PreparedLoss.exact` for given lists."""
         return True
 
     @property
     def majorant(self) -> Loss | None:
-        """A convex loss, never below this one, whose difference to it is convex; None where this one is convex.
+        """A convex loss, never below this one, that differs from it by a convex function; None if this one is convex.
 
         What the concave-convex procedure minimises, with the difference linearised.
         """
@@ -136,7 +136,7 @@ class Loss(Component, ABC):
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
-        """The bounds that `bounded` knows."""
+        """The bounds that `bounded` accepts."""
         return ("hinge",)
 
     def bounded(self, bound: Bound) -> Loss:

@@ -38,17 +38,17 @@ class SumLoss(Loss):
 
     @property
     def convex(self) -> bool:
-        """Where every part is."""
+        """Whether every part is."""
         return all(loss.convex for loss in self.losses)
 
     @property
     def smooth(self) -> bool:
-        """Where every part is."""
+        """Whether every part is."""
         return all(loss.smooth for loss in self.losses)
 
     @property
     def exact(self) -> bool:
-        """Where every part is."""
+        """Whether every part is."""
         return all(loss.exact for loss in self.losses)
 
     @property
@@ -63,7 +63,7 @@ class SumLoss(Loss):
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
-        """Those that every part has."""
+        """The bounds that every part has."""
         return ("hinge", "tight") if all("tight" in loss.bounds for loss in self.losses) else ("hinge",)
 
     def bounded(self, bound: Bound) -> Loss:
@@ -94,12 +94,12 @@ class MaxLoss(Loss):
 
     @property
     def convex(self) -> bool:
-        """Where every part is."""
+        """Whether every part is."""
         return all(loss.convex for loss in self.losses)
 
     @property
     def exact(self) -> bool:
-        """Where every part is."""
+        """Whether every part is."""
         return all(loss.exact for loss in self.losses)
 
     @property
@@ -109,13 +109,13 @@ class MaxLoss(Loss):
 
     @property
     def majorant(self) -> Loss | None:
-        """None; a maximum of tight bounds has none that is known, and is refused."""
+        """None: no majorant is known for a maximum of tight bounds."""
         if self.convex:
             return None
         raise ValueError(_NO_SHARED_TIGHT)
 
     def bounded(self, bound: Bound) -> Loss:
-        """Return the maximum of the hinges; that of tight bounds is no difference of a convex and a known function."""
+        """Return the maximum of the hinges; a maximum of tight bounds cannot be trained."""
         if bound == "hinge":
             return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
         raise ValueError(_NO_SHARED_TIGHT)
@@ -171,7 +171,7 @@ class _PreparedParts(PreparedLoss):
 
     @property
     def exact(self) -> bool:
-        """Where every part is."""
+        """Whether every part is."""
         return all(part.exact for part in self.parts)
 
 

@@ -97,12 +97,12 @@ PROFILES: Final[Mapping[str, Callable[[int, float, float], FloatArray]]] = {
 
 @dataclass(frozen=True)
 class Positional(FeatureMap):
-    """φdorm: Σ_i A(rank of i) x_i for a profile A that does not rise.
+    """φdorm: Σ_i A(rank of i) x_i for a nonincreasing profile A.
 
     Chapelle, Le and Smola (2007) eq. (3), Le and Smola (2008) eq. (18). Profiles are ``sqrt`` (1/√(r + 1)), ``power``
     ((r + 1)^−d), ``log`` (1/log(r + 2)), ``loglog`` (1/log log(r + c), c > e to be defined), ``linear`` (−r/n),
     ``truncated`` (max(k − r, 0) for the cutoff k of the measure; with 1-based ranks the papers' max(k + 1 − r, 0)),
-    ``discount`` (the discount of the measure), or a tuple of numbers that do not rise, continued with its last.
+    ``discount`` (the discount of the measure), or a tuple of nonincreasing numbers, continued with its last.
     """
 
     name = "dorm"

@@ -49,8 +49,8 @@ class PairwiseHinge(Loss):
     """RankSVM: a hinge for every pair of documents of different grade of a query.
 
     ξ = scale · Σ_{g_i > g_j} τ(g_i, g_j) · max(0, margin − (s_i − s_j))^power, without a ½ in front of the square.
-    Herbrich, Graepel and Obermayer (2000) and Joachims (KDD 2002) for power 1, Lee and Lin (2014) for power 2. Where a
-    pair stands exactly at its margin the derivative 0 is taken.
+    Herbrich, Graepel and Obermayer (2000) and Joachims (KDD 2002) for power 1, Lee and Lin (2014) for power 2. For a
+    pair exactly at its margin, the derivative is 0.
 
     Pairs are never formed. A query of n documents with L different grades takes O(n log n) for sorting, which is quick
     where the order has changed little since the evaluation before, and O(n log L) for the sums; O(n L) with
@@ -96,7 +96,7 @@ class PairwiseHinge(Loss):
 
     @property
     def smooth(self) -> bool:
-        """The squared hinge is."""
+        """True for the squared hinge."""
         return self.power == 2
 
     @property
@@ -138,7 +138,7 @@ def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Lev
 
 @dataclass(frozen=True, repr=False)
 class NDCGPairwiseHinge(Loss):
-    """SVM-IR-QP of Cao et al. (SIGIR 2006): the pairwise hinge, in which pairs that cost more NDCG weigh more.
+    """SVM-IR-QP of Cao et al. (SIGIR 2006): a pairwise hinge that weights pairs by the NDCG they cost.
 
     `PairwiseHinge` with the τ of `ndcg_weights` in the queries that it is bound to. Cao et al. multiply the sum over
     the pairs of a query by μ_q, the most pairs of any query over its own; the mean over the pairs is the same with

@@ -16,11 +16,11 @@ from marginrank.typing import FloatArray, IntArray
 
 
 def mwta_cutoffs(grades: FloatArray, offsets: IntArray) -> IntArray:
-    """Cutoff of each query for mWTA, Le and Smola (2008) §6.4.
+    """Return the cutoff of each query for mWTA, Le and Smola (2008) §6.4.
 
     If the first three documents of the ideal ranking have two or more grades, 3; if they have one, the first rank (from
     1) at which the next grade appears. The paper says "more than two" for the first case and leaves exactly two open;
-    here two are enough. Queries of one grade carry no order and get 1.
+    here two are enough. Queries with a single grade get 1.
 
     >>> mwta_cutoffs(np.array([2.0, 1, 0, 0, 1, 1, 1, 1, 0, 1, 1]), np.array([0, 4, 9, 11])).tolist()
     [3, 5, 1]

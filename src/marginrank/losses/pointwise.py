@@ -14,8 +14,8 @@ from marginrank.typing import FloatArray, IntArray
 class SquaredError(Loss):
     """Regression on the grades: ξ = the mean over the documents of a query of ½(s_i − g_i)².
 
-    The regression baseline of Chapelle, Le and Smola (2007) §5.1. Every query with a document counts, also where all
-    grades are the same: a score is to be the grade, and not only to be in order.
+    The regression baseline of Chapelle, Le and Smola (2007) §5.1. Every query counts, also if all its documents have
+    the same grade: scores should equal the grades, and not only be in the same order.
 
     >>> xi, gradient = SquaredError()([2, 0], [1.0, 0.5])       # (½·1² + ½·0.5²) / 2
     >>> xi.tolist(), gradient.tolist()
@@ -24,12 +24,12 @@ class SquaredError(Loss):
 
     @property
     def smooth(self) -> bool:
-        """A square is."""
+        """True."""
         return True
 
     @property
     def criterion(self) -> str:
-        """NDCG, which takes graded relevance."""
+        """NDCG, which uses graded relevance."""
         return "ndcg"
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:

@@ -45,7 +45,7 @@ class SlackLoss(IdealLoss):
     Args:
         measure: The measure of Δ.
         feature_map: ``po`` or a positional map. ``ideal`` and ``seed`` are those of `IdealLoss`.
-        most_states: The most states that are gone through, the product over levels of 1 + the number of documents, or
+        most_states: Maximum number of states to visit: the product over levels of 1 + the number of documents, or
             1 + k for a sum over the first k ranks: 5,000 allow two levels in lists of 139 documents, three in 48. A
             query of that size takes about 2 ms. 0 always searches.
 

@@ -18,12 +18,12 @@ class SoftmaxCrossEntropy(Loss):
     """Cross entropy of two distributions over the documents of a query, one of the grades and one of the scores.
 
     ξ = −Σ_i P_g(i) log P_s(i), ∂ξ/∂s = P_s − P_g, with P_s the softmax of the scores. Queries whose gains are all the
-    same carry no order: ξ = 0.
+    same have ξ = 0.
 
     Args:
         gain: What P_g is made of: ``linear`` (the grades), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
-        divergence: Take off the entropy of P_g. That leaves the Kullback-Leibler divergence, with the same derivative
-            and the minimum 0.
+        divergence: Subtract the entropy of P_g. This gives the Kullback-Leibler divergence, with the same derivative
+            and minimum 0.
         target: ``softmax`` makes P_g the softmax of the gains: ListNet with top-one probabilities, Cao et al. (ICML
             2007), there of the grades. ``share`` gives each document its share of the gains, so that all irrelevant
             documents have none.
@@ -49,12 +49,12 @@ class SoftmaxCrossEntropy(Loss):
 
     @property
     def smooth(self) -> bool:
-        """It is analytic."""
+        """True."""
         return True
 
     @property
     def criterion(self) -> str:
-        """NDCG, which takes graded relevance."""
+        """NDCG, which uses graded relevance."""
         return "ndcg"
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:

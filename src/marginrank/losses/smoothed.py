@@ -23,7 +23,7 @@ class SmoothedHinge(IdealLoss):
     The sum is over the C(n, P) interleavings of relevant and irrelevant documents, each kind in score order, among
     which the hinge has its maximum. It is at least the hinge, so never negative, and tends to it as the temperature μ
     goes to 0: the difference is at most μ log C(n, P). It is smooth but for kinks where documents of one level tie. For
-    measures with two levels; a yardstick for what smoothness is worth. ``ideal`` and ``seed`` are those of `IdealLoss`.
+    measures with two levels; useful to see what smoothness is worth. ``ideal`` and ``seed`` are those of `IdealLoss`.
 
     >>> loss = SmoothedHinge("auc", temperature=0.5)
     >>> loss([1, 0], [0.25, 0.0])[0].round(4).tolist()                        # ½·log(e¹ + e⁰); the hinge is 0.5

@@ -24,7 +24,7 @@ Groups: TypeAlias = Literal["auto", "ignore"]
 
 @dataclass(frozen=True, repr=False)
 class StructuredLoss(TwoBoundLoss):
-    """A bound on the loss Δ of a measure that has a (sub)gradient.
+    """A bound on the loss Δ of a measure, with a (sub)gradient.
 
     With s the scores, a(y) the coefficients of the feature map and y* the ideal ranking:
 
@@ -32,12 +32,12 @@ class StructuredLoss(TwoBoundLoss):
     - ``tight``: ξ = max_y [Δ(y) + a(y)·s] − max_y a(y)·s, not convex, between the hinge and Δ; Chapelle, Le and Smola
       (2007) eq. (14).
 
-    Where queries have document groups, the measure is a sum over the first k ranks and the map is ``dorm``, ranks are
-    filled with at most one document of each group, as in `GroupedLoss` (Le and Smola 2008, §5.1); ``groups="ignore"``
-    ranks every document. Other measures and maps ignore groups in training.
+    If queries have document groups, the measure is a sum over the first k ranks and the map is ``dorm``, each group has
+    at most one document among these ranks, as in `GroupedLoss` (Le and Smola 2008, §5.1); ``groups="ignore"`` ranks
+    every document. Other measures and maps ignore groups in training.
 
-    y* does not depend on the scores unless asked to, else the hinge is not convex; ``ideal`` and ``seed`` say how its
-    ties are broken, see `IdealLoss`.
+    y* does not depend on the scores by default, otherwise the hinge would not be convex; ``ideal`` and ``seed`` say how
+    its ties are broken, see `IdealLoss`.
 
     >>> xi, gradient = StructuredLoss("auc", "po")([1, 0], [0.25, 0.0])       # max(0, 1 - 2·0.25)
     >>> xi.tolist(), gradient.tolist()

@@ -340,8 +340,8 @@ class PositionMeasure(Measure):
 class BinaryMeasure(Measure):
     """A sum over relevant documents of a credit that depends on how many of each kind come before.
 
-    A subclass defines ``credit``, and a ``normalizer`` where it has one; documents with grade ``rel`` or higher are
-    relevant. Four optional claims save time: ``linear_at_rank`` and ``first_only`` where scores tie,
+    A subclass defines ``credit``, and a ``normalizer`` if it has one; documents with grade ``rel`` or higher are
+    relevant. Four optional claims save time: ``linear_at_rank`` and ``first_only`` if scores tie,
     ``sums_over_pairs``, or ``share`` with ``discounts``, in training.
     """
 
@@ -353,7 +353,7 @@ class BinaryMeasure(Measure):
         """Return the credit of the i-th relevant document (from 1) with j irrelevant ones before it."""
 
     def share(self, i: AnyArray, n_rel: IntArray) -> FloatArray | None:  # noqa: ARG002
-        """Return s(i) if the credit is s(i) · discounts[rank]; None if it is no such product."""
+        """Return s(i) if the credit is s(i) · discounts[rank]; None if it is not such a product."""
         return None
 
     def normalizer(self, n_rel: IntArray, n_irr: IntArray) -> FloatArray | IntArray:  # noqa: ARG002

@@ -12,10 +12,10 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True, repr=False)
 class ERU(PositionMeasure):
-    """Expected rank utility: votes above neutral, halved every ``halflife`` − 1 ranks.
+    """Expected rank utility: votes above neutral, discounted by half every ``halflife`` − 1 ranks.
 
     Le and Smola (2008) eq. (16), after Breese et al. (1998): Σ_r 2^(−r/(α − 1))·max(g_r − d, 0) with ranks r from 0,
-    half-life α and neutral vote d. The paper sets neither; the defaults here are 5 and 0. ``normalized`` divides
+    half-life α and neutral vote d. The paper leaves both open; the defaults are 5 and 0. ``normalized`` divides
     by the value of the best ranking, as NDCG does.
 
     >>> ERU(halflife=2).value([1, 0, 4])            # 1 + 4/4

@@ -14,9 +14,8 @@ from marginrank.typing import FloatArray
 class Precision(PositionMeasure):
     """Precision at k: the share of relevant documents among the first k.
 
-    Le and Smola (2008) eq. (15). Documents with grade ``rel`` or higher are relevant; a list shorter than k counts as
-    if irrelevant documents followed. With fewer than k relevant documents the ideal is below 1, and Δ is measured from
-    there.
+    Le and Smola (2008) eq. (15). Documents with grade ``rel`` or higher are relevant; a list shorter than k is padded
+    with irrelevant documents. With fewer than k relevant documents the ideal is below 1, and Δ is relative to it.
 
     >>> Precision(k=2).value([1, 0, 1])
     0.5

@@ -15,8 +15,8 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 class RR(BinaryMeasure):
     """Reciprocal rank of the first relevant document; 0 if it comes after rank k.
 
-    Chakrabarti et al. (KDD 2008) §2.2.2: 1/(1 + r) for its rank r from 0 if r < k. Documents with grade ``rel`` or
-    higher are relevant.
+    Chakrabarti et al. (KDD 2008) §2.2.2: 1/(1 + r) if its rank r, counted from 0, is below k. Documents with grade
+    ``rel`` or higher are relevant.
 
     >>> RR().value([0, 0, 1])
     0.333333...

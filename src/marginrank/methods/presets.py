@@ -32,16 +32,16 @@ DEFAULT: Final = "svmmap"
 
 @dataclass(frozen=True)
 class Preset:
-    """A method of the literature.
+    """A named method.
 
     Args:
-        name: How it is asked for; one with a cutoff, or with rounds, takes ``@k`` after its name.
-        summary: What it is, in a line.
-        paper: Where it is from.
-        make: Makes the loss or the baseline, given the cutoff or the number of rounds.
-        cut: The default cutoff or number of rounds; None for a method without.
-        bound: The bound that is minimised.
-        kind: Whether a ``loss`` is minimised, or a ``baseline`` trained in its own way.
+        name: Name of the method; if it has a cutoff or a number of rounds, ``@k`` may follow.
+        summary: One line about it.
+        paper: Reference.
+        make: Function that makes the loss or the baseline, given the cutoff or the number of rounds.
+        cut: Default cutoff or number of rounds; None if the method has none.
+        bound: The bound to minimise.
+        kind: ``loss``, or ``baseline`` for methods that are trained in their own way.
     """
 
     name: str
@@ -145,13 +145,13 @@ def _baseline_presets() -> tuple[Preset, ...]:
 
 
 def all_presets() -> dict[str, Preset]:
-    """Return every preset by name: those of losses, then the baselines."""
+    """Return all presets by name: losses first, then baselines."""
     return {preset.name: preset for preset in (*_LOSSES, *_baseline_presets())}
 
 
 @dataclass(frozen=True)
 class Method:
-    """What a ranker is asked to train: a loss to minimise, or a baseline; and the preset it came from."""
+    """What to train: a loss or a baseline, and the preset it came from."""
 
     trained: Loss | BaseRanker
     preset: str | None = None
@@ -159,12 +159,12 @@ class Method:
 
     @property
     def loss(self) -> Loss | None:
-        """The loss that is minimised; None for a baseline."""
+        """The loss to minimise; None for a baseline."""
         return self.trained if isinstance(self.trained, Loss) else None
 
     @property
     def baseline(self) -> BaseRanker | None:
-        """The baseline; None where a loss is minimised."""
+        """The baseline; None if a loss is minimised."""
         return self.trained if isinstance(self.trained, BaseRanker) else None
 
     @property
@@ -174,7 +174,7 @@ class Method:
 
 
 def parse_preset(name: str) -> Method:
-    """Look a method up by name.
+    """Look up a method by name.
 
     >>> parse_preset("svmndcg@5").criterion
     'ndcg@5'
@@ -198,7 +198,7 @@ def parse_preset(name: str) -> Method:
 
 
 def parse_method(spec: str | Measure | Loss) -> Method:
-    """Read what to train: the name of a preset, a measure or mix of measures, the name of a loss, or a `Loss`.
+    """Parse what to train: the name of a preset, a measure or mix of measures, the name of a loss, or a `Loss`.
 
     >>> parse_method("ndcg@10 + 0.5*ap").criterion
     'ndcg@10 + 0.5*ap'

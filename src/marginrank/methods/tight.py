@@ -24,14 +24,14 @@ _STARTS: Final[Mapping[str, Loss]] = {"ranksvm": PairwiseHinge(power=2), "regres
 
 @dataclass(frozen=True)
 class Tight(Component):
-    """Train under the tight bound, which is closer to the measure than the hinge, and not convex.
+    """The tight bound, which is closer to the measure than the hinge, but not convex.
 
-    The regulariser is ½‖w − w0‖², and training begins at w0; Chapelle, Le and Smola (2007) §4.
+    The regulariser is ½‖w − w0‖², and training starts at w0; Chapelle, Le and Smola (2007) §4.
 
     Args:
-        start: w0: ``ranksvm`` or ``regression``, which are trained first, or the weights themselves.
-        start_C: C of the method that w0 comes from.
-        anneal: Iterations over which the tight bound takes the place of the hinge; 0 for at once.
+        start: w0: ``ranksvm`` or ``regression``, which is trained first, or the weights themselves.
+        start_C: C of the method that gives w0.
+        anneal: Number of iterations over which the tight bound replaces the hinge; 0 for none.
     """
 
     start: Literal["ranksvm", "regression"] | Sequence[float] | FloatArray = "ranksvm"

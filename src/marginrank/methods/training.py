@@ -39,7 +39,7 @@ NO_ORDER: Final = (
 
 
 class CollapseWarning(UserWarning):
-    """The hinge of a loss is minimal at w = 0, so that nothing is learned."""
+    """Warns that the hinge of a loss is minimal at w = 0, so that nothing is learned."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class CleaningReport:
 
 
 def clean(queries: Queries, *, rel: float = 1, cosine: float = 0.99) -> tuple[Queries, CleaningReport]:
-    """Drop all-zero documents, and good and bad documents of one query that point the same way.
+    """Drop all-zero documents, and relevant and irrelevant documents of one query with nearly the same features.
 
     The cleaning of Chakrabarti et al. (KDD 2008), section 4.1: "we eliminated all zero feature vectors and
     good and bad vectors whose cosine similarity was above 0.99". The sentence leaves two things open. Here

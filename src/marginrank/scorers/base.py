@@ -19,7 +19,7 @@ NAN_ADVICE: Final = "fill it, or train with the scorer linear(missing=mean) or a
 
 @dataclass(frozen=True)
 class Scorer(Component, ABC):
-    """How parameters θ and features give scores.
+    """How parameters θ and features determine scores.
 
     A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
     """
@@ -37,14 +37,15 @@ class Scorer(Component, ABC):
 
     @abstractmethod
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedScorer:
-        """Prepare for scoring the documents of given queries, over and over."""
+        """Prepare for scoring the documents of given queries repeatedly."""
 
 
 class PreparedScorer(ABC):
     """Scores of the documents of given queries as a linear function of parameters θ, some rows at a time.
 
-    Rows are scored from a table, which is made of θ once per evaluation, and give their slopes back to cells of the
-    same shape, which are made a gradient once. The linear scorer has θ itself as table and the gradient as cells.
+    Rows are scored from a table, which is computed from θ once per evaluation. Their slopes are added to cells of the
+    same shape, from which the gradient is computed once. For the linear scorer, the table is θ and the cells are the
+    gradient.
     """
 
     queries: Queries

@@ -187,7 +187,7 @@ class Bins(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Make bins of what `arrays` gave."""
+        """Build bins from what `arrays` returned."""
         counts = stored(arrays, "threshold_counts", np.int64)
         thresholds, missing = stored(arrays, "thresholds", np.float64), stored(arrays, "missing", np.bool_)
         starts = stored(arrays, "starts", np.float64) if "starts" in arrays else None
@@ -203,7 +203,7 @@ class Bins(Form):
 
     @property
     def n_features(self) -> int:
-        """Count the features."""
+        """Number of features."""
         return len(self.thresholds)
 
     @cached_property
@@ -264,7 +264,7 @@ class Bins(Form):
         return grid
 
     def encode(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> AnyArray:
-        """Return where each value lies among the cells of its feature.
+        """Return the cell of each value.
 
         With steps, codes of one byte: the number of thresholds that a value exceeds. With lines, positions: the number
         of cells from the first, whole and part, in units of 2⁻²⁴. NaN has the last cell of a feature with a bin for it,
@@ -364,7 +364,7 @@ class Bins(Form):
         return gradients.reshape(*cells.shape[:-1], self.n_parameters)
 
     def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
-        """Return the value of the curve of each feature, less its mean over the references.
+        """Return the value of the curve of each feature, minus its mean over the references.
 
         >>> bins, theta = Bins((np.array([1.0]), np.array([0.5])), np.array([False, True])), np.array([2.0, 3.0, -1.0])
         >>> bins.contributions(theta, np.array([[1.5, 0.0]]), np.array([[0.0, np.nan], [1.5, 0.0]])).tolist()
@@ -379,7 +379,7 @@ class Bins(Form):
         return np.stack(curves, axis=1) if curves else np.zeros(values.shape)
 
     def sizes(self, theta: FloatArray) -> FloatArray:
-        """Return how far the curve of each feature goes up and down."""
+        """Return the range of the curve of each feature."""
         return np.array([np.ptp(shape.values) for shape in self.shapes(theta)])
 
     def signs(self, monotone: Monotone, names: Sequence[str] | None = None) -> IntArray:

@@ -49,7 +49,7 @@ class Form(ABC):
         """Score documents."""
 
     def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:  # noqa: ARG002
-        """Return what each feature adds to the score of each row of X over the mean score of the references.
+        """Return the contribution of each feature to the score of each row, relative to the mean of the references.
 
         The rows of the result sum to these differences.
         """
@@ -57,16 +57,16 @@ class Form(ABC):
 
     @abstractmethod
     def sizes(self, theta: FloatArray) -> FloatArray:
-        """Return how much each feature matters, as ``sized_by`` says; empty where features cannot be told apart."""
+        """Return the size of each feature's part, as named by ``sized_by``; empty if there is none."""
 
     @abstractmethod
     def arrays(self) -> dict[str, AnyArray]:
-        """Return all that the form is made of, but θ."""
+        """Return the arrays of the form, without θ."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Make a form of what `arrays` returned."""
+        """Build a form from what `arrays` returned."""
 
 
 def stored(arrays: Mapping[str, AnyArray], name: str, dtype: npt.DTypeLike, ndim: int = 1) -> AnyArray:

@@ -29,10 +29,10 @@ class Linear(Scorer):
     """One weight per feature: the score is X·w, for dense or sparse features.
 
     Args:
-        nonnegative: True for weights that are not negative, or the features it holds for, by name or number.
-        missing: What NaN counts as: ``error`` refuses it; ``zero`` is 0, before scaling; ``mean`` is the mean of the
-            training documents, after scaling; ``indicator`` is the mean, and each feature that is missing somewhere in
-            training has a second weight, which is added where it is missing.
+        nonnegative: True for no negative weights, or the features this applies to, by name or number.
+        missing: How to treat NaN: ``error`` refuses it; ``zero`` replaces it by 0 before scaling; ``mean`` by the mean
+            of the training documents after scaling; ``indicator`` by the mean, and features with missing values in
+            training get a second weight that is added where they are missing.
 
     >>> queries = Queries.from_arrays([[1.0, 0.5], [0.0, 2.0]], [1, 0], group=[2])
     >>> Linear().prepare(queries).scores(np.array([2.0, -1.0])).tolist()

@@ -16,7 +16,7 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Newton for smooth risks, the concave-convex procedure for risks that are not convex, else the bundle.
+    """Choose a solver: Newton for smooth risks, the concave-convex procedure for nonconvex ones, otherwise the bundle.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the

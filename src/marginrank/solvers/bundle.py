@@ -15,13 +15,13 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True)
 class Bundle(Solver):
-    """Cutting planes with a step back towards the best point.
+    """The bundle method: cutting planes with a step back towards the best point.
 
     Joachims, Finley and Yu (2009); Chapelle, Le and Smola (2007) §3.3.2 with the planes of the risk alone, since planes
-    of the whole objective would be no lower bound. Where the minimiser of the model is no better than the best point so
-    far, more planes are taken between the two, after Franc and Sonnenburg (2009), which keeps the objective from
-    swinging. Every part of the risk has planes of its own, which says more about it for the same evaluations. The
-    minimum of the model is a lower bound, so the gap is a certificate. Planes hold for every C: a path shares them.
+    of the whole objective would not be a lower bound. If the minimiser of the model is no better than the best point so
+    far, more planes are added between the two, after Franc and Sonnenburg (2009), which prevents oscillation. Each part
+    of the risk has its own planes, which makes a better model for the same evaluations. The minimum of the model is a
+    lower bound, so the gap is a certificate. Planes are valid for every C, and a path shares them.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the

@@ -21,12 +21,12 @@ _MOST_HALVINGS: Final = 60
 
 @dataclass(frozen=True)
 class Newton(Solver):
-    """Newton steps, each solved for as far as it pays, for convex risks with a gradient and a generalised Hessian.
+    """Truncated Newton method for convex risks with a gradient and a generalised Hessian.
 
-    Truncated Newton by conjugate gradients, as Lin, Weng and Keerthi (2008) use it for linear classifiers and Lee and
-    Lin (2014) for RankSVM with squared hinges; they keep steps in a trust region, here a step is halved until the
-    objective falls. F is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound of it: the minimum of the
-    regulariser with the plane that touches the risk at θ. The gap is a certificate.
+    Steps are computed by conjugate gradients, as Lin, Weng and Keerthi (2008) do for linear classifiers and Lee and Lin
+    (2014) for RankSVM with squared hinges; they use a trust region, here a step is halved until the objective falls. F
+    is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the minimum of the regulariser plus the
+    plane that touches the risk at θ. The gap is a certificate.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the

@@ -83,7 +83,7 @@ class Problem(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Function(Problem):
-    """A problem made of a function that returns the risk and a subgradient, or parts with one subgradient each.
+    """A problem from a function that returns the risk and a subgradient, or parts with one subgradient each.
 
     >>> distance = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
     >>> distance(np.array([1.0]))

@@ -13,7 +13,7 @@ Reason: TypeAlias = Literal["converged", "stationary", "max_iter", "time_limit",
 
 @dataclass(frozen=True)
 class Step:
-    """Where a solver stood after an iteration: the best objective so far, the lower bound, and what they cost.
+    """The state of a solver after an iteration: the best objective so far, the lower bound, and their cost.
 
     ``passes`` counts evaluations of the whole risk, and of single blocks as a share of it.
     """
@@ -25,7 +25,7 @@ class Step:
 
     @property
     def gap(self) -> float:
-        """How far the best objective can be from the optimum."""
+        """Upper bound on the distance of the best objective from the optimum."""
         return self.primal - self.dual
 
 
@@ -46,7 +46,7 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How far the objective can be from the optimum."""
+        """Upper bound on the distance of the objective from the optimum."""
         return self.primal - self.dual
 
     @property
@@ -56,12 +56,12 @@ class Solution:
 
     @property
     def n_iter(self) -> int:
-        """Iterations."""
+        """Number of iterations."""
         return len(self.trace)
 
     @property
     def passes(self) -> float:
-        """Evaluations of the whole risk that it took."""
+        """Number of evaluations of the whole risk."""
         return self.trace[-1].passes
 
     def __repr__(self) -> str:

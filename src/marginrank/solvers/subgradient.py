@@ -27,7 +27,7 @@ _SHORTEST_STEP: Final = 1e-12
 
 @dataclass(frozen=True)
 class Subgradient(Solver):
-    """Steepest subgradient descent with a line search that backtracks.
+    """Steepest subgradient descent with a backtracking line search.
 
     Chapelle, Le and Smola (2007) §3.3.1. The direction is minus the shortest vector in the hull of the subgradients
     that were gathered about the point: a step that fails adds the subgradient found where it ended, until the
