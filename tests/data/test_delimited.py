@@ -281,6 +281,14 @@ def test_mistakes_in_json_are_named_too(tmp_path: Path, text: str | bytes, said:
     assert refusal(write(tmp_path / "a.jsonl", text)) == said
 
 
+def test_long_fields_are_read(tmp_path: Path) -> None:
+    """Longer than a block of Arrow's, and than Python's csv takes by default."""
+    long = "word " * 300_000
+    path = write(tmp_path / "a.csv", f'qid,docid,body,x\n1,{long},"{long}",2\n1,b,,3\n')
+    assert read_queries(path, features="x").document_ids.tolist() == [long, "b"]
+    assert refusal(path)[:60] == ":2: column 'body' holds 'word word word word word word word "
+
+
 def test_a_column_is_an_id_or_a_number(tmp_path: Path) -> None:
     said = ": column 'qid' is asked for as an id and as numbers; choose one"
     assert refusal(write(tmp_path / "a.csv", "qid,x\n1,2\n"), features=["qid", "x"]) == said

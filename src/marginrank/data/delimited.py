@@ -46,8 +46,10 @@ _TRUTH: Final = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0
 #: What Arrow also takes for a number.
 _NOT_FINITE: Final = re.compile(r"-?(inf(inity)?|nan(\([0-9a-z_]*\))?)", re.IGNORECASE)
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]*,[0-9]+")
-_BLOCK_BYTES: Final = 4 << 20
+_BLOCK_BYTES: Final = 1 << 20
 _HEAD_BYTES: Final = 1 << 14
+#: Characters after which a field is taken to have no end; Python's own limit is shorter than some texts.
+_LONGEST_FIELD: Final = 1 << 24
 _ROWS_AT_ONCE: Final = 10_000
 
 
@@ -152,6 +154,8 @@ class _Sheet:
 
 def _records(path: Path, separator: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
     """Yield the line that each record begins on, and its fields; blank lines are left out."""
+    if csv.field_size_limit() < _LONGEST_FIELD:
+        csv.field_size_limit(_LONGEST_FIELD)
     lines = _TextLines(path, block_bytes)
     reader = csv.reader(lines, delimiter=separator)
     line = 1
@@ -159,7 +163,7 @@ def _records(path: Path, separator: str, block_bytes: int = _BLOCK_BYTES) -> Ite
         try:
             fields = next(reader, None)
             unclosed = fields is not None and lines.ended
-        except csv.Error:  # a field of more than 100,000 characters
+        except csv.Error:  # a field that is too long
             unclosed = True
         if unclosed:
             problem = "a quote is never closed; close it, or put the field in quotes and write the quote twice"
@@ -257,7 +261,7 @@ def _by_arrow(sheet: _Sheet, chosen: Columns, budget: int) -> Any:
         reader = arrow_csv.open_csv(
             pa.PythonFile(rows, mode="r"),
             read_options=arrow_csv.ReadOptions(
-                column_names=[str(k) for k in range(len(sheet.names))], block_size=2 * _BLOCK_BYTES
+                column_names=[str(k) for k in range(len(sheet.names))], block_size=_BLOCK_BYTES
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=sheet.separator, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
