@@ -119,6 +119,7 @@ def test_the_share_of_judged_documents_by_hand(measure, policy):
 
 def test_names_of_other_tools():
     assert {str(parse_measure(name)) for name in ("Judged@10", "judged_10", "judged@10")} == {"judged@10"}
+    assert str(parse_measure("hit_rate@5")) == "success@5"
 
 
 def test_ties_count_their_mean():
@@ -147,7 +148,7 @@ def test_all_documents_of_queries_are_judged():
 
 def test_it_cannot_be_trained_for():
     queries = Queries.from_arrays([[0.0], [1.0]] * 4, [0, 1] * 4, group=[2] * 4)
-    message = "judged@5 does not depend on the order of judged documents; train for another measure, such as ndcg@10"
+    message = "judged@5 does not depend on the order of judged documents; choose another measure, such as ndcg@10"
     attempts = [
         lambda: Ranker("judged@5").fit(queries),
         lambda: Ranker(measure="ndcg@10 + 0.5*judged@5").fit(queries),

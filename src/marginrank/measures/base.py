@@ -20,7 +20,15 @@ Normalizer: TypeAlias = float | Literal["ideal", "total"]
 
 _SPELLING = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<k>[0-9]+))?(?:\((?P<arguments>[^()]*)\))?\Z")
 #: Names that other tools have for the same measures.
-_ALIASES = {"map": "ap", "mrr": "rr", "recip_rank": "rr", "hit": "success", "hits": "success", "precision": "p"}
+_ALIASES = {
+    "map": "ap",
+    "mrr": "rr",
+    "recip_rank": "rr",
+    "hit": "success",
+    "hits": "success",
+    "hit_rate": "success",
+    "precision": "p",
+}
 #: trec_eval's names with a cutoff.
 _TREC_NAME = re.compile(r"(?P<name>ndcg_cut|p|recall|success|recip_rank|judged)_(?P<k>[0-9]+)(?P<rest>\(.*)?\Z")
 _OTHER_NAMES = {"prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
@@ -207,12 +215,12 @@ def parse_trainable(spec: str | Measure) -> Measure:
 
     >>> parse_trainable("judged@10")
     Traceback (most recent call last):
-    ValueError: judged@10 does not depend on the order of judged documents; train for another measure, such as ndcg@10
+    ValueError: judged@10 does not depend on the order of judged documents; choose another measure, such as ndcg@10
     """
     measure = parse_measure(spec)
     if not measure.trainable:
         raise ValueError(
-            f"{measure} does not depend on the order of judged documents; train for another measure, such as ndcg@10"
+            f"{measure} does not depend on the order of judged documents; choose another measure, such as ndcg@10"
         )
     return measure
 
