@@ -12,6 +12,7 @@ from marginrank import Queries, compare
 from marginrank.datasets import Collection
 from marginrank.reporting import demo, demo_page
 from tests.cli.test_report_browser import browser  # noqa: F401
+from tests.reporting import layout
 from tests.reporting.browser import Page
 
 FEATURES = ("bm25_body", "bm25_summary", "bm25_name", "vectors", "ngrams")
@@ -134,17 +135,15 @@ def test_the_snippet_of_the_page_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "ranker.safetensors").exists()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+@pytest.mark.parametrize(("width", "dark"), [(layout.WIDE, False), (layout.PHONE, True)])
 def test_the_page_in_a_browser(browser, outcome, tmp_path, width, dark):  # noqa: F811
     path = tmp_path / "demo.html"
     path.write_text(demo_page.render(outcome), encoding="utf-8")
     page = Page(browser, path, width=width, dark=dark)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)")
-    boxes = "Array.from(document.querySelectorAll('.bars .label, .bars .value, .code pre'))"
-    assert page.evaluate(f"{boxes}.filter((one) => one.scrollWidth > one.clientWidth + 1).length") == 0
+    layout.check(page, scrolling=".scroll")
     beside = "Array.from(document.querySelectorAll('.bars .label'), (one) => one.parentElement.querySelector('.value')"
     gaps = f"{beside}.getBoundingClientRect().top - one.getBoundingClientRect().top)"
     assert max(map(abs, page.evaluate(gaps))) < 8, "a name and its value are on one line"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from marginrank import Ranker, tune, write_report
@@ -9,15 +12,16 @@ from marginrank.data import Run
 from marginrank.scorers import Additive
 from marginrank.solvers import Auto
 from tests.cli.conftest import judged
+from tests.reporting import layout
 from tests.reporting.browser import NAMES, Browser, Page, find_browser
 
-PHONE, DESK = 375, 1100
 PLOTS = "Array.from(document.querySelectorAll('.plot')).filter((one) => !one.closest('details:not([open])'))"
 WAIT_FOR_CHARTS = f"""(async () => {{
   const drawn = (one) => one.querySelectorAll("svg path").length > 2;
   for (let n = 0; n < 1200 && !{PLOTS}.every(drawn); n++) await new Promise((resume) => setTimeout(resume, 25));
   return [{PLOTS}.filter(drawn).length, {PLOTS}.length];
 }})()"""
+OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 TABLE = "Array.from(document.querySelectorAll('#queries table')).find((one) => one.caption.innerText.includes('each'))"
 
 
@@ -34,6 +38,8 @@ def browser(tmp_path_factory):
 def path(tmp_path_factory):
     """A page with every kind of section and chart."""
     train, test = judged(30, 0), judged(20, 2)
+    names = [f"package.module.{'long_' * (row % 9)}name{row}" for row in range(test.n_documents)]
+    test = replace(test, document_ids=np.array(names))
     systems = {
         "tuned": tune(Ranker("svmmap"), train, folds=2, Cs=[0.1, 1.0, 10.0]).ranker,
         "additive": Ranker("svmmap", scorer=Additive(bins=5)).fit(train),
@@ -42,18 +48,19 @@ def path(tmp_path_factory):
         "run": Run.from_scores(test, test.X[:, 1]),
     }
     place = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(place, test, systems, ["ndcg@5", "ap"])
+    texts = {query: f"query {query} in words" * (1 + query % 5) for query in test.query_ids.tolist()[1:]}
+    write_report(place, test, systems, ["ndcg@5", "ap"], query_text=texts)
     return place
 
 
 @pytest.fixture(scope="module")
 def desk(browser, path):
-    return Page(browser, path, width=DESK, dark=False)
+    return Page(browser, path, width=layout.WIDE, dark=False)
 
 
 @pytest.fixture(scope="module")
 def phone(browser, path):
-    return Page(browser, path, width=PHONE, dark=True)
+    return Page(browser, path, width=layout.PHONE, dark=True)
 
 
 def column(page, number):
@@ -101,17 +108,6 @@ def test_a_chart_tells_what_is_under_the_pointer(desk):
     assert "difference" in shown
 
 
-def test_a_phone_never_scrolls_sideways(phone):
-    phone.evaluate(WAIT_FOR_CHARTS)
-    wide = "document.documentElement.scrollWidth"
-    assert phone.evaluate("innerWidth") == PHONE
-    assert phone.evaluate(wide) <= PHONE
-    phone.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    drawn, all_of_them = phone.evaluate(WAIT_FOR_CHARTS)
-    assert drawn == all_of_them
-    assert phone.evaluate(wide) <= PHONE
-
-
 def test_dark_and_light_follow_the_browser_and_charts_follow_the_text(desk, phone):
     papers = [page.evaluate("getComputedStyle(document.body).backgroundColor") for page in (desk, phone)]
     assert papers == ["rgb(255, 255, 255)", "rgb(20, 23, 26)"]
@@ -119,6 +115,17 @@ def test_dark_and_light_follow_the_browser_and_charts_follow_the_text(desk, phon
         page.evaluate(WAIT_FOR_CHARTS)
         ink = page.evaluate("getComputedStyle(document.body).color")
         assert page.evaluate("getComputedStyle(document.querySelector('.plot svg text')).fill") == ink
+
+
+def test_nothing_is_cut_off_overlaps_or_is_faint(desk, phone):
+    for page in (desk, phone):
+        page.evaluate(WAIT_FOR_CHARTS)
+        # Tables with a column for each test or system scroll in their boxes; documents and reasons always fit.
+        layout.check(page, scrolling=".scroll:not(.pair .scroll)")
+        page.evaluate(OPEN_ALL)
+        drawn, all_of_them = page.evaluate(WAIT_FOR_CHARTS)
+        assert drawn == all_of_them
+        layout.check(page, scrolling=".scroll:not(.pair .scroll)")
 
 
 def test_nothing_went_wrong_and_nothing_was_loaded(desk, phone, path):
@@ -131,6 +138,6 @@ def test_nothing_went_wrong_and_nothing_was_loaded(desk, phone, path):
 def test_what_goes_wrong_would_be_seen(browser, tmp_path):
     text = "<script>console.error('no'); throw Error('never')</script><img src='gone.png'>"
     (tmp_path / "bad.html").write_text(text)
-    page = Page(browser, tmp_path / "bad.html", width=DESK, dark=False)
+    page = Page(browser, tmp_path / "bad.html", width=layout.WIDE, dark=False)
     assert len(page.problems) >= 2
     assert len(page.requests) == 2

@@ -83,16 +83,20 @@ class Page:
 
     def __init__(self, browser, path, *, width, dark):
         target = browser.send("Target.createTarget", url="about:blank")["targetId"]
-        self._browser = browser
+        self._browser, self.width = browser, width
         self._session = browser.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
         phone = width < 600
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=phone)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        self.show(dark)
         self.send("Page.navigate", url=path.as_uri())
         browser.wait_for("Page.loadEventFired", self._session)
+
+    def show(self, dark):
+        """Switch to the dark or the light colours."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
 
     def send(self, method, **params):
         return self._browser.send(method, self._session, **params)
