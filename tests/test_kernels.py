@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 import marginrank
 from marginrank import kernel_folders, kernels
@@ -23,9 +24,12 @@ HELPER = "from marginrank.kernels import njit\nSTEP = 1\n@njit(cache=True)\ndef 
 CALLER = """
 from marginrank.kernels import njit
 from {helper} import step
+@njit(cache=True, allocates=False)
+def _double(x):
+    return 2 * x
 @njit(nogil=True, cache=True)
 def twice(x):
-    return 2 * step(x)
+    return _double(step(x))
 """
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has no modes")
@@ -90,6 +94,72 @@ def test_a_kernel_is_compiled_once(modules, tmp_path):
     assert len(kept(tmp_path)) == 2
     second._cache.flush()
     assert kept(tmp_path) == []
+
+
+def test_parts_of_kernels_are_not_kept(modules, tmp_path):
+    _, load = modules
+    load()(1)
+    assert len(kept(tmp_path, "twice")) == len(kept(tmp_path, "step")) == 1
+    assert kept(tmp_path, "_double") == []
+
+
+def test_compiling_is_logged_once_and_loading_is_not(modules, caplog, monkeypatch):
+    _, load = modules
+    monkeypatch.setattr(kernels._ANNOUNCEMENT, "made", False)
+    with caplog.at_level("INFO", logger="marginrank.kernels"):
+        load()(1)
+        load()(0.5)
+        assert [record.message for record in caplog.records] == [kernels.COMPILING]
+        monkeypatch.setattr(kernels._ANNOUNCEMENT, "made", False)
+        load()(1)
+        assert len(caplog.records) == 1
+
+
+def test_kernels_that_make_no_arrays_are_held_to_it():
+    @kernels.njit(cache=False, allocates=False)
+    def longer(n):
+        return np.zeros(n)
+
+    with pytest.raises(TypingError):
+        longer(3)
+
+
+COMPILED = """
+import sys
+import numpy as np
+from numba.core import event
+from marginrank import Ranker
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        compiled.append((function.__module__, function.__qualname__))
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Listener())
+rng = np.random.default_rng(0)
+X, y = rng.random((60, 3)), rng.integers(0, 3, 60)
+Ranker(sys.argv[1], n_jobs=1).fit(X, np.minimum(y, 1) if sys.argv[1] == "svmmap" else y, group=[20] * 3)
+print(*(".".join(one) for one in compiled if one[0].startswith("marginrank")))
+print(*sorted({one[0] for one in compiled if not one[0].startswith("marginrank")}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["svmmap", "svmndcg"])
+def test_a_first_fit_compiles_each_kernel_for_one_type_and_nothing_of_numba(preset, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED, preset],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours, others = (line.split() for line in done.stdout.split("\n")[:2])
+    assert len(ours) == len(set(ours))
+    assert len(ours) < 20
+    # Sorting in NumPy's way, and the words of errors about shapes, take longer to compile than all the rest.
+    assert [name for name in others if "sort" in name or "unicode" in name] == []
 
 
 def test_a_changed_helper_makes_its_callers_stale(modules):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from marginrank.typing import IntArray
 
+_T = TypeVar("_T")
 # Fixed, so that nothing computed per chunk can depend on the number of threads.
 CHUNKS = 64
 
@@ -65,6 +67,22 @@ def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jo
         raise
     for future in running:
         future.result()
+
+
+class PerThread(Generic[_T]):
+    """A value of its own for each thread that asks, made when it first does: room to work in."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make = make
+        self._local = threading.local()
+
+    def __call__(self) -> _T:
+        """Return the value of this thread."""
+        try:
+            return cast("_T", self._local.value)
+        except AttributeError:
+            self._local.value = self._make()
+            return cast("_T", self._local.value)
 
 
 # A forked child has the pools of its parent, but not their threads.

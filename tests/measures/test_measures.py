@@ -20,6 +20,18 @@ every_measure = pytest.mark.parametrize("measure", MEASURES, ids=str)
 grade_lists = st.lists(st.sampled_from([0, 0, 1, 2, 3]), min_size=1, max_size=30)
 
 
+@given(
+    lists=st.lists(st.lists(st.integers(0, 3), max_size=9).map(lambda one: sorted(one, reverse=True)), min_size=1),
+    depth=st.sampled_from([None, 1, 3]),
+)
+def test_the_ideal_of_pools_that_descend_is_their_beginning(lists, depth):
+    pool, offsets = np.array([grade for one in lists for grade in one], dtype=float), np.cumsum([0, *map(len, lists)])
+    grades, ends = Rankings(pool, offsets, pool, offsets, pool_descends=True).ideal(depth)
+    assert [grades[a:b].tolist() for a, b in pairwise(ends)] == [one[:depth] for one in lists]
+    sought, sought_ends = Rankings(pool, offsets, pool, offsets).ideal(depth)
+    assert (sought.tolist(), sought_ends.tolist()) == (grades.tolist(), ends.tolist())
+
+
 def reference(measure, grades):
     return REFERENCE[measure.name](grades, **asdict(measure))
 

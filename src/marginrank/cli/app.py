@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
 import os
 import pkgutil
 import sys
@@ -88,7 +89,8 @@ class _Commands(_PlainHelp, TyperGroup):
         if not standalone_mode:
             return super().main(words, standalone_mode=False, **extra)
         show_traceback = "--traceback" in words or os.environ.get(TRACEBACK_VARIABLE, "0") not in ("", "0")
-        with _warnings_as_lines(), terminated_as_interrupted(), streams_kept():
+        quiet = "--quiet" in words or "-q" in words or not sys.stderr.isatty()
+        with _warnings_as_lines(), _compilation_as_line(quiet), terminated_as_interrupted(), streams_kept():
             code = guarded(
                 lambda: super(_Commands, self).main(words, standalone_mode=False, **extra),
                 show_traceback=show_traceback,
@@ -112,6 +114,29 @@ def _warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
+
+
+class _Lines(logging.Handler):
+    """Prints what is logged, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        note(record.getMessage())
+
+
+@contextmanager
+def _compilation_as_line(quiet: bool) -> Iterator[None]:
+    """Tell whoever waits at a terminal that kernels are compiled, where they have to be."""
+    log, lines = logging.getLogger("marginrank.kernels"), _Lines(logging.INFO)
+    level = log.level
+    if not quiet:
+        log.addHandler(lines)
+        log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(lines)
+        log.setLevel(level)
 
 
 app = typer.Typer(

@@ -8,9 +8,11 @@ from marginrank.kernels import njit
 
 #: Lists are sorted whole rather than by insertion when more than this many ranks count.
 INSERTION_DEPTH = 64
+#: Length of the runs that the sort of a whole list begins with.
+RUN = 16
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
     """Tell whether document a, which comes later in the input, is ranked before document b."""
     if scores[a] != scores[b]:
@@ -18,7 +20,7 @@ def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
     return len(prefer) > 0 and prefer[a] > prefer[b]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
     """Keep the best documents sorted in ``top``, in one pass over the list."""
     depth = len(top)
@@ -36,22 +38,36 @@ def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def
         top[place] = document
 
 
+@njit(nogil=True, cache=True, allocates=False)
+def _merge_runs(run, width, scores, prefer, out):  # type: ignore[no-untyped-def]
+    """Merge neighbouring sorted runs of a width, from one array of documents into another."""
+    n = len(run)
+    for left in range(0, n, 2 * width):
+        middle, right = min(left + width, n), min(left + 2 * width, n)
+        a, b = left, middle
+        for to in range(left, right):
+            if b < right and (a >= middle or _goes_before(run[b], run[a], scores, prefer)):
+                out[to] = run[b]
+                b += 1
+            else:
+                out[to] = run[a]
+                a += 1
+
+
 @njit(nogil=True, cache=True)
 def _sort_all(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
     """Sort the whole list, equal scores by preference and then in input order, and keep the best."""
-    order = np.argsort(-scores[start:end], kind="mergesort") + start
     n = end - start
-    if len(prefer) > 0:
-        first = 0
-        while first < n:
-            last = first + 1
-            while last < n and scores[order[last]] == scores[order[first]]:
-                last += 1
-            if last - first > 1:
-                tied = order[first:last].copy()
-                order[first:last] = tied[np.argsort(-prefer[tied], kind="mergesort")]
-            first = last
-    top[:] = order[: len(top)]
+    order, other = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    for run in range(0, n, RUN):
+        _insert_top(start + run, min(start + run + RUN, end), scores, prefer, order[run : run + RUN])
+    width = min(RUN, n)
+    while width < n:
+        _merge_runs(order, width, scores, prefer, other)
+        order, other = other, order
+        width *= 2
+    for place in range(len(top)):
+        top[place] = order[place]
 
 
 @njit(nogil=True, cache=True)
@@ -70,7 +86,7 @@ def rank_lists(scores, prefer, offsets, out_offsets, order, first, end):  # type
             _sort_all(offsets[query], offsets[query + 1], scores, prefer, top)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def sum_discounted(gains, offsets, discounts, out):  # type: ignore[no-untyped-def]
     """Sum discount times gain down each list."""
     for query in range(len(out)):

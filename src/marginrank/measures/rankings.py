@@ -32,6 +32,7 @@ class Rankings:
             orders of tied documents; otherwise None.
         depth: How many ranks count at most, where a cut through ties keeps the lists from being cut; otherwise None.
         judged: Whether each ranked document has a judgement; None where all have. The others have grade 0.
+        pool_descends: Whether the pool of each query is known to begin with the highest grade and to descend from it.
     """
 
     grades: FloatArray
@@ -41,6 +42,7 @@ class Rankings:
     tied: BoolArray | None = None
     depth: int | None = None
     judged: BoolArray | None = None
+    pool_descends: bool = False
 
     @classmethod
     def of_list(cls, grades: npt.ArrayLike) -> Rankings:
@@ -84,8 +86,12 @@ class Rankings:
 
     def ideal(self, depth: int | None) -> tuple[FloatArray, IntArray]:
         """Return the grades of the best ranking of each pool down to a depth, and their offsets."""
-        order, offsets = rank_by(self.pool, self.pool_offsets, depth=depth)
-        return self.pool[order], offsets
+        if not self.pool_descends:
+            order, offsets = rank_by(self.pool, self.pool_offsets, depth=depth)
+            return self.pool[order], offsets
+        sizes = np.diff(self.pool_offsets) if depth is None else np.minimum(np.diff(self.pool_offsets), depth)
+        offsets = offsets_from_sizes(sizes)
+        return self.pool[np.arange(offsets[-1]) + np.repeat(self.pool_offsets[:-1] - offsets[:-1], sizes)], offsets
 
     def mean_over_ties(self, values: FloatArray) -> FloatArray:
         """Replace the values of tied documents by their mean."""

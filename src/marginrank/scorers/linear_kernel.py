@@ -10,7 +10,7 @@ from marginrank.kernels import njit
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
 def score_rows(X, w, scores, start, stop):  # type: ignore[no-untyped-def]
     """Write X·w for the rows from ``start`` to ``stop``."""
     for row in range(start, stop):
@@ -20,7 +20,7 @@ def score_rows(X, w, scores, start, stop):  # type: ignore[no-untyped-def]
         scores[row] = total
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
 def add_rows(X, slopes, start, stop, out):  # type: ignore[no-untyped-def]
     """Add Σ slope·row over the rows from ``start`` to ``stop``, four rows at a time."""
     width = X.shape[1]
@@ -41,7 +41,7 @@ def add_rows(X, slopes, start, stop, out):  # type: ignore[no-untyped-def]
             out[column] += slopes[row] * np.float64(X[row, column])
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def score_sparse_rows(data, indices, indptr, w, scores, start, stop):  # type: ignore[no-untyped-def]
     """Write X·w for the rows from ``start`` to ``stop`` of a CSR matrix."""
     for row in range(start, stop):
@@ -51,7 +51,7 @@ def score_sparse_rows(data, indices, indptr, w, scores, start, stop):  # type: i
         scores[row] = total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def add_sparse_rows(data, indices, indptr, slopes, start, stop, out):  # type: ignore[no-untyped-def]
     """Add Σ slope·row over the rows from ``start`` to ``stop`` of a CSR matrix."""
     for row in range(start, stop):

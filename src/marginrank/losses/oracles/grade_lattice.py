@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
 from marginrank.measures import Measure, TwoLevels
+from marginrank.threads import PerThread
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Above this many states, or levels, a query is cheaper to solve as an assignment.
@@ -102,17 +103,38 @@ def _states_of(depth: int, n_levels: int, width: int) -> tuple[AnyArray, AnyArra
 
 def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
     """Prepare sums over the first k ranks, any number of levels: O(C(k + L, L)·L + kn) after sorting."""
-    from marginrank.losses.oracles.lattice_kernel import most_violated_merge  # noqa: PLC0415
+    from marginrank.losses.oracles.lattice_kernel import Room, most_violated_merge  # noqa: PLC0415
 
     levels, profile = problem.levels, problem.profile
     depth = min(problem.measure.depth or len(profile), len(profile))
     states = _states(depth, tuple(np.unique(np.append(levels.counts[problem.active], 1)).tolist()))
     has_tail = bool(np.any(profile[depth:] != 0.0))
-    lists, layout, tables, room = tuple(ordered), tuple(levels.layout), tuple(states), tuple(violations)
-    total = tuple(RankSum(problem.discounts[:depth], levels.gains, profile, problem.scales, has_tail))
+    lists, layout, worst = tuple(ordered), tuple(levels.layout), tuple(violations)
+    n_states, most_levels = states.counts.shape
+    total = RankSum(problem.discounts[:depth], levels.gains, profile, problem.scales, has_tail)
+    lattice = tuple(total), tuple(states)
+
+    def make_room() -> tuple[AnyArray, ...]:
+        room = Room(
+            value=np.empty(n_states),
+            tail=np.zeros(n_states),
+            came=np.empty(n_states, dtype=np.int64),
+            lowest=np.zeros(n_states, dtype=np.int64),
+            seen=np.full(n_states, -1),
+            reached=np.empty(n_states, dtype=np.int64),
+            following=np.empty(n_states, dtype=np.int64),
+            needed=np.zeros((most_levels, depth, most_levels), dtype=np.int64),
+            positions=np.zeros((most_levels, depth), dtype=np.int64),
+            gains=np.empty(most_levels),
+            profile=np.empty(len(profile)),
+            sums=np.empty((len(profile) + 1 if has_tail else 1, depth + 1)),
+        )
+        return tuple(room)
+
+    room = PerThread(make_room)
 
     def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_merge(lists, layout, total, tables, weights, room, first, end)
+        most_violated_merge(lists, layout, lattice, weights, room(), worst, first, end)
 
     return rank
 

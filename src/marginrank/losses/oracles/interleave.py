@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
+from marginrank.threads import PerThread
 from marginrank.typing import FloatArray
 
 
@@ -36,11 +37,12 @@ def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> 
         raise TypeError(f"{problem.measure} declares no credits")
     costs = np.zeros(len(problem.active))
     costs[problem.active] = before - behind
-    scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
-    pairs = tuple(PairCosts(costs, problem.scales))
+    scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
+    pairs, longest = tuple(PairCosts(costs, problem.scales)), problem.levels.longest
+    room = PerThread(lambda: np.empty(longest, dtype=np.int64))
 
     def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_pairs(scores, layout, pairs, weights, room, first, end)
+        most_violated_pairs(scores, layout, pairs, weights, room(), worst, first, end)
 
     return rank
 
@@ -49,11 +51,13 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
     """Prepare credits that are a share times a convex discount: O(n log n)."""
     from marginrank.losses.oracles.interleave_kernel import most_violated_interleaving  # noqa: PLC0415
 
-    scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
+    scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     placement = tuple(Placement(_shares(problem), problem.discounts, problem.scales))
+    longest = problem.levels.longest
+    room = PerThread(lambda: (np.empty(longest, dtype=np.int64), np.empty((64, 4), dtype=np.int64)))
 
     def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_interleaving(scores, layout, placement, weights, room, first, end)
+        most_violated_interleaving(scores, layout, placement, weights, room(), worst, first, end)
 
     return rank
 

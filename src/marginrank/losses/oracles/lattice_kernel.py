@@ -13,18 +13,6 @@ from marginrank.losses.oracles.problem import Sorted, Violations
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
-class SortedLevels(NamedTuple):
-    """The levels of one query: scores by place, where the levels begin, and what ranks and documents count."""
-
-    scores: FloatArray
-    starts: IntArray
-    sizes: IntArray
-    gains: FloatArray
-    profile: FloatArray
-    discounts: FloatArray
-    depth: int
-
-
 class Table(NamedTuple):
     """The states of as many levels as a query has."""
 
@@ -34,37 +22,56 @@ class Table(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Work arrays, by state, and the documents of other levels that each document needs before it."""
+    """Work arrays, which the caller makes: it takes longer to compile that than all the rest.
+
+    Args:
+        value: The best sum over the ranks so far, by state.
+        tail: The sum over the ranks after a state, up to a constant.
+        came: The level of the last document.
+        lowest: The level of the document with the lowest score.
+        seen: The last query for which a state was reached.
+        reached: The states of one rank.
+        following: The states of the next.
+        needed: The documents of other levels that the documents of a level need before them.
+        positions: Ranks by score of the first documents of each level.
+        gains: What the levels of the query are worth to the loss.
+        profile: A over the ranks of the query.
+        sums: Sums over documents in score order.
+    """
 
     value: FloatArray
     tail: FloatArray
-    came: AnyArray
-    lowest: AnyArray
+    came: IntArray
+    lowest: IntArray
     seen: IntArray
     reached: IntArray
     following: IntArray
     needed: IntArray
     positions: IntArray
+    gains: FloatArray
+    profile: FloatArray
+    sums: FloatArray
 
 
-@njit(nogil=True, cache=True)
-def _needed_before(scores, starts, sizes, depth, needed):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, allocates=False)
+def _needed_before(scores, starts, depth, needed):  # type: ignore[no-untyped-def]
     """Count the documents of each worse level that must come before each of the first documents of a level.
 
     A document that gains less and scores at least as much comes first in some best ranking, since neither the profile
     nor the discount rises with the rank.
     """
-    for level in range(len(starts)):
-        for other in range(level + 1, len(starts)):
+    for level in range(len(starts) - 1):
+        for other in range(level + 1, len(starts) - 1):
+            first, most = starts[other], min(depth + 1, starts[other + 1] - starts[other])
             count = 0
-            for i in range(min(depth, sizes[level])):
+            for i in range(min(depth, starts[level + 1] - starts[level])):
                 score = scores[starts[level] + i]
-                while count <= depth and count < sizes[other] and scores[starts[other] + count] >= score:
+                while count < most and scores[first + count] >= score:
                     count += 1
                 needed[level, i, other] = count
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _may_follow(state, level, i, n_levels, counts, needed):  # type: ignore[no-untyped-def]
     """Tell whether all that must come before the i-th document of a level is placed."""
     for other in range(level + 1, n_levels):
@@ -73,19 +80,20 @@ def _may_follow(state, level, i, n_levels, counts, needed):  # type: ignore[no-u
     return True
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _tail_sums(scores, by_score, profile, depth, sums):  # type: ignore[no-untyped-def]
     """Sum the values [m, c] of the first m documents by score, at ranks from ``depth`` on, when c of them are gone."""
     last = len(profile) - 1
-    sums[0] = 0.0
+    for c in range(depth + 1):
+        sums[0, c] = 0.0
     for m in range(sums.shape[0] - 1):
         score = scores[by_score[m]]
         for c in range(depth + 1):
             sums[m + 1, c] = sums[m, c] + profile[min(depth + m - c, last)] * score
 
 
-@njit(nogil=True, cache=True)
-def _best_merge(query, levels, states, room, sums):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, allocates=False)
+def _best_merge(query, scores, starts, discounts, depth, states, room, sums):  # type: ignore[no-untyped-def]
     """Find the state that is best after the last rank that counts; ``room.came`` tells how it was reached.
 
     What comes after a state, in score order, is summed along with it, up to a constant. Taken out in score order, the
@@ -94,18 +102,21 @@ def _best_merge(query, levels, states, room, sums):  # type: ignore[no-untyped-d
     """
     value, tail, came, lowest, positions = room.value, room.tail, room.came, room.lowest, room.positions
     reached, following = room.reached, room.following
-    n_levels, with_tail = len(levels.sizes), sums.shape[0] > 1
+    n_levels, with_tail = len(starts) - 1, sums.shape[0] > 1
     value[0], reached[0], n_reached = 0.0, 0, 1
-    for rank in range(levels.depth):
-        a, d, n_following = levels.profile[rank], levels.discounts[rank], 0
+    for rank in range(depth):
+        a, d, n_following = room.profile[rank], discounts[rank], 0
         for at in range(n_reached):
             state = reached[at]
             for level in range(n_levels):
                 i = states.counts[state, level]
-                if i == levels.sizes[level] or not _may_follow(state, level, i, n_levels, states.counts, room.needed):
+                place = starts[level] + i
+                if place == starts[level + 1]:
+                    continue
+                if not _may_follow(state, level, i, n_levels, states.counts, room.needed):
                     continue
                 to = states.successors[state, level]
-                there = value[state] + a * levels.scores[levels.starts[level] + i] - d * levels.gains[level]
+                there = value[state] + a * scores[place] - d * room.gains[level]
                 if room.seen[to] == query:
                     if there > value[to]:
                         value[to], came[to] = there, level
@@ -130,70 +141,65 @@ def _best_merge(query, levels, states, room, sums):  # type: ignore[no-untyped-d
     return best
 
 
-@njit(nogil=True, cache=True)
-def most_violated_merge(ordered, layout, total, states, weights, violations, first, end):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, allocates=False)
+def most_violated_merge(ordered, layout, lattice, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
     """Sum over the first ranks: merge the sorted levels by dynamic programming, then the rest in score order.
 
     A state says how many documents of each level are placed. Only states that some best ranking can pass through are
-    looked at.
+    looked at. ``lattice`` is what is summed, and the states.
     """
-    ordered, layout, total = Sorted(*ordered), Layout(*layout), RankSum(*total)
-    states, violations = States(*states), Violations(*violations)
-    n_states, most_levels, most = states.counts.shape[0], states.counts.shape[1], len(total.discounts)
-    room = Room(
-        np.empty(n_states), np.zeros(n_states), np.empty(n_states, dtype=np.int16), np.zeros(n_states, dtype=np.int16),
-        np.full(n_states, -1, dtype=np.int64), np.empty(n_states, dtype=np.int64), np.empty(n_states, dtype=np.int64),
-        np.zeros((most_levels, most, most_levels), dtype=np.int64), np.zeros((most_levels, most), dtype=np.int64),
-    )  # fmt: skip
+    ordered, layout, room, violations = Sorted(*ordered), Layout(*layout), Room(*room), Violations(*violations)
+    total, states = RankSum(*lattice[0]), States(*lattice[1])
+    scores, ranks = ordered.scores, violations.ranks
+    for state in range(len(room.seen)):
+        room.seen[state] = -1
     for query in range(first, end):
         if not layout.active[query]:
             continue
         low, high, begin = layout.of_query[query], layout.of_query[query + 1], layout.queries[query]
         n_levels, n = high - low, layout.queries[query + 1] - begin
-        depth = min(most, n)
-        starts = layout.offsets[low:high]
-        sizes = layout.offsets[low + 1 : high + 1] - starts
+        depth = min(len(total.discounts), n)
+        starts, by_score = layout.offsets[low : high + 1], ordered.places[begin : begin + n]
         rows = slice(states.tables[n_levels], states.tables[n_levels + 1])
         table = Table(states.counts[rows], states.successors[rows], states.predecessors[rows])
-        levels = SortedLevels(
-            ordered.scores, starts, sizes, weights[query] * total.gains[low:high],
-            total.scales[query] * total.profile[:n], total.discounts, depth,
-        )  # fmt: skip
-        by_score = ordered.places[begin : begin + n]
-        _needed_before(ordered.scores, starts, sizes, depth, room.needed)
+        for level in range(n_levels):
+            room.gains[level] = weights[query] * total.gains[low + level]
+        for rank in range(n):
+            room.profile[rank] = total.scales[query] * total.profile[rank]
+            ranks[begin + rank] = -1
+        _needed_before(scores, starts, depth, room.needed)
         furthest = -1
         if total.has_tail and depth < n:
             for level in range(n_levels):
-                for i in range(min(depth, sizes[level])):
+                for i in range(min(depth, starts[level + 1] - starts[level])):
                     room.positions[level, i] = ordered.predicted[starts[level] + i]
                     furthest = max(furthest, room.positions[level, i])
         elif total.has_tail:
-            room.tail[:] = 0.0
-        sums = np.empty((furthest + 2, depth + 1))
-        _tail_sums(ordered.scores, by_score, levels.profile, depth, sums)
-        best = _best_merge(query, levels, table, room, sums)
-        ranks = violations.ranks
-        ranks[begin : begin + n] = -1
-        violations.deltas[query] = _read_off(best, levels, table, room.came, by_score, ranks)
+            for state in range(len(room.tail)):
+                room.tail[state] = 0.0
+        sums = room.sums[: furthest + 2]
+        _tail_sums(scores, by_score, room.profile[:n], depth, sums)
+        best = _best_merge(query, scores, starts, total.discounts, depth, table, room, sums)
+        violations.deltas[query] = _read_off(best, starts, total.discounts, depth, table, room, by_score, ranks)
 
 
-@njit(nogil=True, cache=True)
-def _read_off(state, levels, states, came, by_score, ranks):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, allocates=False)
+def _read_off(state, starts, discounts, depth, states, room, by_score, ranks):  # type: ignore[no-untyped-def]
     """Rank the documents of the last state as they were placed and the others by score; return weight·Δ."""
-    delta, rank, depth = 0.0, 0, levels.depth
-    for level in range(len(levels.starts)):
-        for _ in range(min(levels.sizes[level], depth - rank)):
-            delta += levels.discounts[rank] * levels.gains[level]
+    delta, rank = 0.0, 0
+    for level in range(len(starts) - 1):
+        for _ in range(min(starts[level + 1] - starts[level], depth - rank)):
+            delta += discounts[rank] * room.gains[level]
             rank += 1
-    for rank in range(depth - 1, -1, -1):
-        level = came[state]
-        ranks[levels.starts[level] + states.counts[state, level] - 1] = rank
-        delta -= levels.discounts[rank] * levels.gains[level]
+    for back in range(depth):
+        level, rank = room.came[state], depth - 1 - back
+        ranks[starts[level] + states.counts[state, level] - 1] = rank
+        delta -= discounts[rank] * room.gains[level]
         state = states.predecessors[state, level]
     rank = depth
-    for place in by_score:
-        if ranks[place] < 0:
-            ranks[place] = rank
+    for at in range(len(by_score)):
+        if ranks[by_score[at]] < 0:
+            ranks[by_score[at]] = rank
             rank += 1
     return delta
 

@@ -97,13 +97,15 @@ class Levels:
 def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
     """Arrange documents by what they are worth to a measure; gains are normalised where the measure is."""
     check_grades([measure], grades)
-    rankings = Rankings(grades, offsets, grades, offsets)
-    worth, scale = measure.worth(rankings), measure.scales(rankings)
+    worth = measure.worth(Rankings(grades, offsets, grades, offsets))
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     documents = np.lexsort((np.arange(len(grades)), -worth, query))
-    arranged = worth[documents]
+    arranged, pool = worth[documents], grades[documents]
+    same_query = query[1:] == query[:-1]
+    descends = bool((pool[1:] <= pool[:-1])[same_query].all())
+    scale = measure.scales(Rankings(pool, offsets, pool, offsets, pool_descends=descends))
     starts = np.ones(len(grades), dtype=np.bool_)
-    starts[1:] = (arranged[1:] != arranged[:-1]) | (query[1:] != query[:-1])
+    starts[1:] = (arranged[1:] != arranged[:-1]) | ~same_query
     first = np.flatnonzero(starts)
     of_query = offsets_from_sizes(np.bincount(query[first], minlength=len(offsets) - 1))
     return Levels(

@@ -8,6 +8,7 @@ import numpy as np
 
 from marginrank.losses.oracles.levels import Levels
 from marginrank.losses.oracles.problem import Sorted
+from marginrank.threads import PerThread
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -33,6 +34,10 @@ class Sorter:
         self._order = tuple(Order(levels.of_document, np.arange(n)))
         self.sorted = Sorted.empty(n)
         self._out = tuple(self.sorted)
+        longest = levels.longest
+        self._room = PerThread(
+            lambda: (np.empty(longest), np.empty(longest), np.empty(longest, np.int64), np.empty(longest, np.int64))
+        )
 
     @property
     def documents(self) -> IntArray:
@@ -41,5 +46,5 @@ class Sorter:
 
     def sort(self, scores: FloatArray, first: int, end: int) -> Sorted:
         """Sort queries ``first`` to ``end``; threads may sort different queries at the same time."""
-        self._sort(scores, self._layout, self._order, self._out, first, end)
+        self._sort(scores, self._layout, self._order, self._room(), self._out, first, end)
         return self.sorted

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from marginrank.kernels import njit
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Coefficients, Slacks, Sorted, Violations
@@ -15,7 +13,7 @@ MOVES_PER_DOCUMENT = 3
 RUN = 16
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-untyped-def]
     """Order by score; of equal scores the worse level comes first, then the document with the lower number."""
     if key != other_key:
@@ -25,14 +23,14 @@ def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-un
     return document < other
 
 
-@njit(nogil=True, cache=True)
-def _insertion_sort(keys, documents, levels, start, end, most_moves):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, allocates=False)
+def _insertion_sort(keys, documents, levels, most_moves):  # type: ignore[no-untyped-def]
     """Sort in place; give up, and return False, after too many moves."""
     moves = 0
-    for place in range(start + 1, end):
+    for place in range(1, len(keys)):
         key, document = keys[place], documents[place]
         to = place
-        while to > start and _comes_first(key, document, keys[to - 1], documents[to - 1], levels):
+        while to > 0 and _comes_first(key, document, keys[to - 1], documents[to - 1], levels):
             keys[to], documents[to] = keys[to - 1], documents[to - 1]
             to -= 1
         keys[to], documents[to] = key, document
@@ -42,7 +40,7 @@ def _insertion_sort(keys, documents, levels, start, end, most_moves):  # type: i
     return True
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type: ignore[no-untyped-def]
     """Merge neighbouring runs of a width, from one pair of arrays into another.
 
@@ -69,23 +67,24 @@ def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type:
             to += 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: ignore[no-untyped-def]
     """Sort short runs, then merge them, to and fro between two pairs of arrays."""
-    n, width = len(keys), RUN
+    n = len(keys)
     for run in range(0, n, RUN):
-        _insertion_sort(keys, documents, levels, run, min(run + RUN, n), RUN * RUN)
+        _insertion_sort(keys[run : run + RUN], documents[run : run + RUN], levels, RUN * RUN)
+    width, away = min(RUN, n), False
     while width < n:
         _merge_runs(keys, documents, levels, width, other_keys, other_documents)
-        if 2 * width >= n:
-            keys[:] = other_keys
-            documents[:] = other_documents
-            return
-        _merge_runs(other_keys, other_documents, levels, 2 * width, keys, documents)
-        width *= 4
+        keys, other_keys = other_keys, keys
+        documents, other_documents = other_documents, documents
+        width, away = 2 * width, not away
+    if away:
+        for place in range(n):
+            other_keys[place], other_documents[place] = keys[place], documents[place]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
     """Tell whether more than one in eight neighbours are in the wrong order."""
     wrong = 0
@@ -94,31 +93,28 @@ def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
     return 8 * wrong > len(keys)
 
 
-@njit(nogil=True, cache=True)
-def sort_queries(scores, layout, order, out, first, end):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, allocates=False)
+def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[no-untyped-def]
     """Sort the documents of queries ``first`` to ``end`` by score, all together and inside their levels.
 
     Args:
         scores: By document.
         layout: Where queries and levels begin.
         order: Level of each document, and documents by score, in and out: the last order is often nearly right.
+        room: Work arrays for the longest query: two of scores, two of documents.
         out: The sorted documents.
         first: First query.
         end: The query after the last.
     """
     layout, order, out = Layout(*layout), Order(*order), Sorted(*out)
     queries, levels = layout.queries, order.levels
-    longest = 0
-    for query in range(first, end):
-        longest = max(longest, queries[query + 1] - queries[query])
-    buffer, other_keys, other_documents = np.empty(longest), np.empty(longest), np.empty(longest, dtype=np.int64)
-    heads = np.empty(longest, dtype=np.int64)
+    buffer, other_keys, other_documents, heads = room
     for query in range(first, end):
         start, n = queries[query], queries[query + 1] - queries[query]
         keys, documents = buffer[:n], order.documents[start : start + n]
         for rank in range(n):
             keys[rank] = scores[documents[rank]]
-        if _is_far_from_sorted(keys) or not _insertion_sort(keys, documents, levels, 0, n, MOVES_PER_DOCUMENT * n):
+        if _is_far_from_sorted(keys) or not _insertion_sort(keys, documents, levels, MOVES_PER_DOCUMENT * n):
             _merge_sort(keys, documents, levels, other_keys[:n], other_documents[:n])
         low = layout.of_query[query]
         for level in range(layout.of_query[query + 1] - low):
@@ -133,7 +129,7 @@ def sort_queries(scores, layout, order, out, first, end):  # type: ignore[no-unt
             out.places[start + rank] = place
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def finish(ordered, layout, coefficients, violations, tight, slacks, first, end):  # type: ignore[no-untyped-def]
     """Turn rankings into slacks and gradients: ∂ξ/∂s_i = scale·(A(rank) − A(reference rank)), ξ = Δ + ∂ξ/∂s·s.
 
@@ -145,7 +141,8 @@ def finish(ordered, layout, coefficients, violations, tight, slacks, first, end)
     for query in range(first, end):
         start, stop = layout.queries[query], layout.queries[query + 1]
         if not layout.active[query]:
-            slacks.gradient[start:stop] = 0.0
+            for document in range(start, stop):
+                slacks.gradient[document] = 0.0
             slacks.xi[query] = 0.0
             continue
         total, scale = violations.deltas[query], coefficients.scales[query]
