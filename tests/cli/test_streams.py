@@ -31,18 +31,18 @@ def shell(folder):
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
-def test_closed_streams_change_nothing(shell, folder, closed):
+def test_closed_streams_change_nothing(shell, run, folder, closed):
     done = shell(f"marginrank train train.txt -C 1 -o new.safetensors {closed}")
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
     # A file that was opened as number 1 or 2 would have got what was printed.
     assert load(folder / "new.safetensors").coef_.any()
-    shown = shell("marginrank train train.txt -C 1 -o other.safetensors").stdout
+    shown = run("train", "train.txt", "-C", "1", "-o", "other.safetensors").out
     assert (done.stdout == b"") == (">&-" in closed.split())
     assert (folder / "new.safetensors").stat().st_size == pytest.approx(
         (folder / "other.safetensors").stat().st_size, abs=99
     )
-    assert b"wrote" in shown
+    assert "wrote" in shown
 
 
 def test_errors_on_a_closed_stream_go_nowhere(shell):
@@ -64,7 +64,7 @@ def test_help_that_is_no_longer_read_ends_quietly(shell, words):
 
 @pytest.mark.slow
 def test_progress_that_nobody_reads_does_not_stop_training(shell, folder):
-    endless = "--solver subgradient --tol 0 --max-iter 1000000000 --time-limit 7"
+    endless = "--solver subgradient --tol 0 --max-iter 1000000000 --time-limit 6"
     done = shell(f"marginrank train train.txt -C 1 {endless} -o new.safetensors 2> >(true)")
     assert done.returncode == 0
     assert load(folder / "new.safetensors").coef_.any()
@@ -85,7 +85,7 @@ SAVES = {
     "rank": "rank model.safetensors test.txt -o {}.tsv",
     "rank to a table": "rank model.safetensors test.txt -o {}.parquet",
     "report": "report test.txt model.safetensors -o {}.html",
-    "fuse": "fuse bm25.run dense.run --qrels judged.qrels -o {}.run",
+    "fuse": "fuse bm25.run dense.run --qrels judged.qrels --kinds rrf -o {}.run",
     "evaluate": "evaluate train.txt model.safetensors -m ap -m auc -m ndcg@3 --per-query -o {}.tsv",
 }
 
@@ -173,7 +173,7 @@ def test_an_interrupt_during_imports_ends_quietly(folder, module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delay", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("delay", [0.5, 1.0])
 def test_an_interrupt_at_any_moment_leaves_no_traceback(folder, delay):
     words = [PYTHON, "-m", "marginrank", *TRAIN, "--tol", "0", "--max-iter", "100000000"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
@@ -183,4 +183,4 @@ def test_an_interrupt_at_any_moment_leaves_no_traceback(folder, delay):
             child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
     assert child.returncode in (0, 130), err
-    assert "Traceback" not in out + err or delay < 0.2, "the interpreter itself starts for a tenth of a second"
+    assert "Traceback" not in out + err
