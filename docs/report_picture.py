@@ -19,7 +19,7 @@ from marginrank.fusion import rrf
 PICTURE: Final = Path(__file__).parent / "pictures" / "report.png"
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: Size of the window, in pixels.
-WIDTH, HEIGHT = 960, 760
+WIDTH, HEIGHT = 960, 824
 
 
 def write_example(path: Path) -> None:
@@ -27,7 +27,15 @@ def write_example(path: Path) -> None:
     docs = pydocs()
     ranker = tune(Ranker("ndcg@10"), docs.train).ranker
     systems: dict[str, System] = {"rrf": rrf(docs.test), "ngrams": docs.test.feature("ngrams"), "learned": ranker}
-    write_report(path, docs.test, systems, ["ndcg@10", "ap"], baseline="rrf", title="Search in documentation")
+    write_report(
+        path,
+        docs.test,
+        systems,
+        ["ndcg@10", "ap"],
+        baseline="rrf",
+        title="Search in documentation",
+        query_text=docs.texts,
+    )
 
 
 def photograph(page: Path, picture: Path) -> None:
