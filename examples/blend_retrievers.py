@@ -20,7 +20,8 @@ names = ["bm25_body", "ngrams"]
 
 def two_retrievers(queries):
     """Return the queries with the scores of the two retrievers as features."""
-    return queries.with_features(np.column_stack([queries.feature(name) for name in names]), names)
+    columns = [queries.feature(name) for name in names]
+    return queries.with_features(np.column_stack(columns), names)
 
 
 judged, later = two_retrievers(docs.train)[:50], two_retrievers(docs.test)
@@ -34,7 +35,8 @@ for name, weight in fusion.weights().items():
 
 # %%
 # Compare with both retrievers and with RRF, which gives them equal weight.
-systems = {name: later.feature(name) for name in names} | {"rrf": FixedFusion("rrf"), "learned": fusion}
+systems = {name: later.feature(name) for name in names}
+systems |= {"rrf": FixedFusion("rrf"), "learned": fusion}
 for name, system in systems.items():
     print(f"{name:10} NDCG@10 {evaluate(later, system).mean['ndcg@10']:.3f}")
 print(compare(systems, later, measure="ndcg@10", baseline="rrf"))

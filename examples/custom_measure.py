@@ -17,7 +17,7 @@ from marginrank.measures import PositionMeasure
 
 @dataclass(frozen=True, repr=False)
 class Grid(PositionMeasure):
-    """The share of attention that relevant documents get on a page of two columns and ``rows`` rows."""
+    """The share of attention that relevant documents get on the page."""
 
     name = "grid"
     normalizer = "ideal"
@@ -28,7 +28,7 @@ class Grid(PositionMeasure):
         return (grades > 0).astype(float)
 
     def discounts(self, n):
-        """Return the attention of each rank: all in the first row, and half of it in each row further down."""
+        """Return the attention of each rank, which halves with every row."""
         row = np.arange(n) // 2
         return np.where(row < self.rows, 0.5**row, 0.0)
 
@@ -42,5 +42,6 @@ print(Grid().value([1, 0, 0]), Grid().value([0, 1, 0]), Grid().value([0, 0, 1]))
 train, test = digits(n_queries=160, n_documents=40).split(0.5, 0.5)
 systems = {"svmmap": Ranker("svmmap").fit(train), "grid": Ranker("grid").fit(train)}
 for name, system in systems.items():
-    print(name, evaluate(test, system, ["grid", "ap"]).mean)
+    mean = evaluate(test, system, ["grid", "ap"]).mean
+    print(f"{name:7} grid {mean['grid']:.3f}  ap {mean['ap']:.3f}")
 print(compare(systems, test, measure="grid", baseline="svmmap"))

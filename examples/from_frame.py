@@ -35,7 +35,8 @@ ranker = tune(Ranker("ndcg@10"), train).ranker
 
 # %%
 # Evaluate each score and the ranker on queries that were not trained on.
-systems = {name: test.feature(name) for name in test.feature_names} | {"learned": ranker}
+systems = {name: test.feature(name) for name in test.feature_names}
+systems["learned"] = ranker
 for name, system in systems.items():
     print(f"{name:8} {evaluate(test, system).mean['ndcg@10']:.3f}")
 print(compare(systems, test, measure="ndcg@10", baseline="clicks"))

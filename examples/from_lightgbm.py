@@ -17,9 +17,9 @@ from marginrank import Ranker, compare, evaluate, read, tune
 rng = np.random.default_rng(0)
 n_queries, n_documents = 120, 20
 X = rng.standard_normal((n_queries * n_documents, 6))
-y = np.digitize(X @ [1.0, 0.8, 0.5, 0.0, 0.0, 0.0] + rng.standard_normal(len(X)), [1.0, 2.0])
-rows = [f"{grade} " + " ".join(f"{k}:{x:.4f}" for k, x in enumerate(row, 1)) for grade, row in zip(y, X, strict=True)]
-Path("rank.train").write_text("\n".join(rows) + "\n")
+relevance = X @ [1.0, 0.8, 0.5, 0.0, 0.0, 0.0] + rng.standard_normal(len(X))
+lines = np.column_stack([np.digitize(relevance, [1.0, 2.0]), X])
+np.savetxt("rank.train", lines, "%d " + " ".join(f"{k}:%.4f" for k in range(1, 7)))
 Path("rank.train.query").write_text(f"{n_documents}\n" * n_queries)
 
 queries = read("rank.train")
@@ -28,7 +28,8 @@ train, test = queries.split(0.5, 0.5)
 
 # %%
 # `LGBMRanker` takes the arrays of the queries. Its scores are a system like any other.
-systems = {"feature 1": test.X[:, 0], "linear": tune(Ranker("ndcg@10"), train).ranker}
+linear = tune(Ranker("ndcg@10"), train).ranker
+systems = {"feature 1": test.X[:, 0], "linear": linear}
 try:
     from lightgbm import LGBMRanker
 

@@ -29,14 +29,17 @@ X[rng.random(X.shape) < 0.05] = np.nan
 # The query ids are the groups of the splitter, so that no query is on both sides of a split.
 search = GridSearchCV(
     make_pipeline(SimpleImputer(), Ranker("svmmap")),
-    {"ranker__C": [0.1, 1.0, 10.0], "ranker__scorer": ["linear", "additive(bins=16)"]},
+    {
+        "ranker__C": [0.1, 1.0, 10.0],
+        "ranker__scorer": ["linear", "additive(bins=16)"],
+    },
     cv=GroupKFold(3),
 )
 search.fit(X, y, qid=qid, groups=qid)
 
 # %%
 # The additive scorer has a curve for each feature, and wins.
-results = search.cv_results_
-for parameters, score in zip(results["params"], results["mean_test_score"], strict=True):
-    print(f"{parameters['ranker__scorer']:18} C {parameters['ranker__C']:<5} average precision {score:.3f}")
+table = search.cv_results_
+for setting, score in zip(table["params"], table["mean_test_score"], strict=True):
+    print(f"{setting['ranker__scorer']:18} C {setting['ranker__C']:<5} {score:.3f}")
 print("best:", search.best_params_)
