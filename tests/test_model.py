@@ -344,7 +344,7 @@ def test_headers_that_lack_something_are_refused(model, tmp_path):
         ({"scaler.mean_": None}, "scaler.mean_"),
         ({"scaler.scale_": None}, "scaler.scale_"),
         ({"scaler.scale_": np.zeros(3)}, "every feature with a weight has scale 0"),
-        ({"scaler.scale_": np.array([1.0, -1.0, 1.0])}, "the scale of feature 1 is below 0"),
+        ({"scaler.scale_": np.array([1.0, -1.0, 1.0])}, "the scale of column 1 is below 0"),
         ({"trace": np.array([[1.0, 2.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
         ({"trace": np.array([[np.nan, 0.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
         ({"trace": np.array([[1.0, 0.0, -0.1, 1.0]])}, "the trace has times or passes that are no numbers"),

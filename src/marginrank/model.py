@@ -18,6 +18,7 @@ from marginrank.errors import DataError, NumericalError
 from marginrank.model_checks import (
     check_certificate,
     check_counts,
+    check_first_feature,
     check_record,
     check_scale,
     check_selection,
@@ -103,6 +104,7 @@ class Model:
         method: How the model was trained.
         provenance: What it was trained on.
         feature_names: Names of the features, if they had any.
+        first_feature: Number of the first feature, if they had none.
         scaling: Name of the scaling; None if there is none.
         scaler: The fitted scaling.
         health: How well the loss fits the data; None for a baseline.
@@ -115,6 +117,7 @@ class Model:
     method: Method
     provenance: Provenance
     feature_names: tuple[str, ...] | None = None
+    first_feature: int = 0
     scaling: str | None = None
     scaler: FeatureTransformer | None = None
     health: Health | None = None
@@ -137,8 +140,13 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the features; f1, f2, ... if they had none."""
-        return feature_labels(self.feature_names, self.n_features)
+        """What the features are called: their names or, without names, their numbers in the training data."""
+        return feature_labels(self.feature_names, self.n_features, self.first_feature)
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether features may be sparse."""
+        return self.form.takes_sparse and (self.scaler is None or self.scaler.takes_sparse)
 
     @property
     def needs_queries(self) -> bool:
@@ -235,7 +243,7 @@ class Model:
                 f"X has {features.shape[1]} features but the model was trained on {self.n_features}; give the same "
                 "columns to both"
             )
-        check_finite(features, self.form.takes_nan, self.form.nan_advice)
+        check_finite(X, self.form.takes_nan, self.form.nan_advice)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one row per feature: its name, and its weight, spread or number of splits.
@@ -285,6 +293,7 @@ class Model:
             "health": None if self.health is None else asdict(self.health),
             "n_features": self.n_features,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "first_feature": self.first_feature,
             "trained_on": asdict(self.provenance),
             "selection": self.selection,
         }
@@ -312,6 +321,7 @@ class Model:
             check_selection(described["selection"])
         if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise ValueError("feature names are not a list of text")
+        check_first_feature(described["first_feature"])
         form, health = forms[described["form"]].from_arrays(arrays, n_features), described["health"]
         scaler = None if described["scaling"] is None else _scaler(described["scaling"], n_features, arrays)
         model = cls(
@@ -321,6 +331,7 @@ class Model:
             method=Method(**{name: described[name] for name in Method.__dataclass_fields__}),
             provenance=Provenance(**described["trained_on"]),
             feature_names=None if names is None else tuple(names),
+            first_feature=described["first_feature"],
             scaling=described["scaling"],
             scaler=scaler,
             health=None if health is None else Health(**{name: _or(value, np.nan) for name, value in health.items()}),

@@ -72,6 +72,12 @@ def check_counts(**counts: int) -> None:
             raise ValueError(f"{n} {name}")
 
 
+def check_first_feature(number: Any) -> None:
+    """Refuse what no format numbers its first feature with."""
+    if type(number) is not int or number not in (0, 1):
+        raise ValueError(f"{number!r} is no number of the first feature")
+
+
 def check_certificate(solution: Solution) -> None:
     """Refuse a lower bound above the objective, convergence without a bound, and a C that is not above 0."""
     if not (math.isnan(solution.C) or solution.C > 0):
@@ -96,7 +102,7 @@ def _bounded(primal: FloatArray, dual: FloatArray) -> bool:
 def check_scale(scale: FloatArray, weights: AnyArray | None) -> None:
     """Refuse scales below 0, and scales of 0 for every feature that has a weight: the scores would all be equal."""
     if (scale < 0).any():
-        raise ValueError(f"the scale of feature {int(np.argmax(scale < 0))} is below 0")
+        raise ValueError(f"the scale of column {int(np.argmax(scale < 0))} is below 0")
     if weights is not None and weights.any() and not (scale * (weights != 0)).any():
         raise ValueError("every feature with a weight has scale 0")
 

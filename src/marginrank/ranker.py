@@ -215,6 +215,7 @@ class Ranker(BaseRanker):
                 ),
                 provenance=provenance,
                 feature_names=queries.feature_names,
+                first_feature=queries.first_feature,
                 scaling=scaled.scaling,
                 scaler=scaled.scaler,
                 health=fit.health,

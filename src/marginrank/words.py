@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -18,24 +19,42 @@ def count(n: int, singular: str, plural: str | None = None) -> str:
     return f"{n:,} {singular if n == 1 else plural or singular + 's'}"
 
 
-def feature_labels(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
-    """Return what features are called: their names, or f1, f2, ... in the order of the columns.
+def feature_labels(names: Sequence[str] | None, n_features: int, first: int = 0) -> tuple[str, ...]:
+    """Return what features are called: their names or, without names, their numbers in the file they come from.
 
-    In LETOR text these are the numbers of the file, and tables that are written from it have columns of these names.
-
-    >>> feature_labels(["bm25", "clicks"], 2), feature_labels(None, 2)
-    (('bm25', 'clicks'), ('f1', 'f2'))
+    >>> feature_labels(["bm25", "clicks"], 2), feature_labels(None, 2), feature_labels(None, 2, first=1)
+    (('bm25', 'clicks'), ('0', '1'), ('1', '2'))
     """
-    return tuple(f"f{number}" for number in range(1, n_features + 1)) if names is None else tuple(names)
+    return tuple(map(str, range(first, first + n_features))) if names is None else tuple(names)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Find the known name that is most like another, if any is like it.
+def feature_named(label: str) -> str:
+    """Name a feature in a sentence.
+
+    >>> feature_named("12"), feature_named("bm25")
+    ('feature 12', "feature 'bm25'")
+    """
+    return f"feature {label}" if label.isdecimal() else f"feature {label!r}"
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """List names; of many, the first, how many there are, and the last.
+
+    >>> listed(["a", "b"]), listed([str(number) for number in range(1, 47)], most=3)
+    ('a, b', '1, 2, 3, ... 46 (46 in all)')
+    """
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])}, ... {names[-1]} ({len(names):,} in all)"
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Find the known name that is most like another, if any is alike enough; 1 is the same name.
 
     >>> nearest("stadard", ["standard", "trec"]), nearest("x", ["standard", "trec"])
     ('standard', None)
     """
-    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -80,14 +99,24 @@ def _shown(character: str) -> str:
 _HARMLESS: Final = "\u200c\u200d"
 
 
-def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int | None = None) -> str:
     """Align the columns of rows of text, the numbered ones to the right; no cell can leave its place.
+
+    With a width, the last column is wrapped to it.
 
     >>> print(table([["measure", "mean"], ["ap", "0.5"]], right=[1]))
     measure  mean
     ap        0.5
+    >>> print(table([["p", "precision at k"], ["ap", "average precision"]], width=16))
+    p   precision at
+        k
+    ap  average
+        precision
     """
     rows = [[printable(cell) for cell in row] for row in rows]
+    if width is not None:
+        before = sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
+        rows = [line for row in rows for line in _wrapped(row, max(width - before, 10))]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -96,6 +125,12 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def _wrapped(row: Sequence[str], width: int) -> list[list[str]]:
+    """Return the lines of a row whose last cell is wrapped."""
+    first, *others = textwrap.wrap(row[-1], width) or [""]
+    return [[*row[:-1], first], *([*[""] * (len(row) - 1), line] for line in others)]
 
 
 def facts(entries: Sequence[tuple[str, str | Sequence[str]]]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from marginrank import Queries, Ranker
+from marginrank import Queries, Ranker, read
 from marginrank.cli.app import app
 from marginrank.data import write_letor
 
@@ -34,7 +34,7 @@ def prepared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
     for name, n_queries, seed in (("train", 30, 0), ("valid", 20, 1), ("test", 20, 2)):
         write_letor(folder / f"{name}.txt", judged(n_queries, seed))
-    ranker = Ranker("svmmap", C=10.0).fit(judged(30, 0))
+    ranker = Ranker("svmmap", C=10.0).fit(read(folder / "train.txt", dtype="float64"))
     ranker.save(folder / "model.safetensors")
     scores = ranker.predict(judged(20, 2))
     (folder / "scores.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))

@@ -92,8 +92,8 @@ def test_data_is_described(run):
 def test_missing_values_are_counted_not_refused(run, folder):
     (folder / "gaps.txt").write_text("1 qid:1 1:NULL 2:2\n0 qid:1 1:3 2:4\n")
     record = run("inspect", "gaps.txt", "--json").json
-    assert record["missing_values"] == {"0": 1}
-    assert "missing     1: 0: 1" in run("inspect", "gaps.txt").out
+    assert record["missing_values"] == {"1": 1}
+    assert "missing     1 feature: 1 (1 value)" in run("inspect", "gaps.txt").out
 
 
 def test_a_model_is_described(run):
@@ -107,7 +107,7 @@ def test_a_model_is_described(run):
     assert [feature["size"] for feature in record["features"]] == model.coef_.tolist()
     text = run("inspect", "model.safetensors", "--top", "2").out
     largest = np.argsort(-np.abs(model.coef_))[:2]
-    assert [line.split()[0] for line in text.splitlines()[-2:]] == [f"f{number + 1}" for number in largest]
+    assert [line.split()[0] for line in text.splitlines()[-2:]] == [f"{number + 1}" for number in largest]
     assert model.trained_on_["fingerprint"] in text
 
 

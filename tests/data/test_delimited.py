@@ -401,9 +401,9 @@ def test_sparse_features_are_written_in_full(tmp_path: Path) -> None:
 
     q = Queries.from_arrays(sp.csr_array([[0.0, 1.0], [2.0, 0.0]]), [1, 0], qid=["a", "b"])
     write_delimited(tmp_path / "a.csv", q)
-    assert (tmp_path / "a.csv").read_text() == "qid,grade,f1,f2\na,1,0,1\nb,0,2,0\n"
+    assert (tmp_path / "a.csv").read_text() == "qid,grade,0,1\na,1,0,1\nb,0,2,0\n"
     write_json_lines(tmp_path / "a.jsonl", q)
-    assert (tmp_path / "a.jsonl").read_text().startswith('{"qid": "a", "grade": 1, "f1": 0, "f2": 1}\n')
+    assert (tmp_path / "a.jsonl").read_text().startswith('{"qid": "a", "grade": 1, "0": 0, "1": 1}\n')
 
 
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,8 +191,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "qid[2] is missing; every row needs a query id",
     ),
     "y too short": ({"y": [1, 2], "group": [3]}, "y has 2 entries for 3 rows of X; it needs one per row of X"),
-    "y a number": ({"y": 1.0, "group": [3]}, "y has 0 dimensions, not 1 (one grade per document)"),
-    "y a table": ({"y": [[1], [2], [3]], "group": [3]}, "y has 2 dimensions, not 1 (one grade per document)"),
+    "y a number": ({"y": 1.0, "group": [3]}, "y has 0 dimensions, not 1; give one grade per document"),
+    "y a table": ({"y": [[1], [2], [3]], "group": [3]}, "y has 2 dimensions, not 1; give one grade per document"),
     "NaN grade": (
         {"y": [0, np.nan, 1], "group": [3]},
         "y[1] is nan; grades must be finite; drop the rows without a judgement",
@@ -237,7 +237,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "weights of words": (
         {"group": [3], "query_weights": ["a"]},
-        "query_weights holds values that are no numbers: could not convert string to float: 'a'",
+        "query_weights holds 'a', which is no number; give one number per query",
     ),
     "sparse list": (
         {"X": sp.coo_array(np.ones(3)), "group": [3]},
@@ -267,7 +267,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"group": [2, 1], "query_weights": [0, 0]},
         "all query_weights are zero; give at least one query a positive weight",
     ),
-    "too few names": ({"group": [3], "feature_names": ["a"]}, "1 feature names for 2 features"),
+    "too few names": ({"group": [3], "feature_names": ["a"]}, "1 feature_names for 2 features; give one for each"),
 }
 
 
@@ -281,7 +281,7 @@ def test_what_cannot_be_used_is_refused_with_the_way_out(case: str) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("X", [["a"], ["b"], ["c"]]), ("y", ["a", "b", "c"])])
 def test_words_instead_of_numbers_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(DataError, match=f"^{name} holds values that are no numbers: could not convert string"):
+    with pytest.raises(DataError, match=f"^{name} holds '.*', which is no number; "):
         Queries.from_arrays(**{"X": X3, "y": Y3, "group": [3], name: value})
 
 

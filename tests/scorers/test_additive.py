@@ -251,7 +251,7 @@ def test_shapes_add_up_to_the_score(X, n_bins, seed):
     for feature, shape in enumerate(shapes):
         values = shape.values[np.searchsorted(shape.thresholds, np.nan_to_num(X[:, feature]), side="left")]
         total += np.where(np.isnan(X[:, feature]), shape.missing, values).astype(np.float64)
-    assert [shape.name for shape in shapes] == [f"x{number}" for number in range(X.shape[1])]
+    assert [shape.name for shape in shapes] == [f"{number}" for number in range(X.shape[1])]
     assert_array_equal(total, bins.score(theta, X))
 
 
@@ -325,11 +325,11 @@ TWO = Bins((np.array([1.0]), np.array([2.0, 3.0])), np.array([False, False]))
         (lambda: Bins.learn([[1.0]], 256), "n_bins is 256; give a whole number from 2 to 255"),
         (lambda: Bins.learn([[1.0]], 2.5), "n_bins is 2.5; give a whole number"),
         (lambda: Bins.learn([[1.0]], spacing="log"), "unknown spacing 'log'; known: mixed, quantile, even"),
-        (lambda: Bins.learn([[1.0, 1.0], [np.nan, -np.inf]]), "feature 1 holds an infinite value; replace it"),
-        (lambda: Bins.learn([[np.inf], [np.nan]]), "feature 0 holds an infinite value; replace it"),
+        (lambda: Bins.learn([[1.0, 1.0], [np.nan, -np.inf]]), "feature 1 has an infinite value; replace it"),
+        (lambda: Bins.learn([[np.inf], [np.nan]]), "feature 0 has an infinite value; replace it"),
         (lambda: Bins.learn(np.empty((0, 2))), "there is no document to learn from"),
         (lambda: Bins.learn([1.0, 2.0]), "X has 1 dimensions, not 2"),
-        (lambda: Bins.learn([["a"]]), "X holds values that are no numbers"),
+        (lambda: Bins.learn([["a"]]), "X holds 'a', which is no number; encode it as numbers"),
         (lambda: Bins.learn(sp.csr_array(np.eye(2))), r"the additive scorer takes no sparse X; pass X.toarray\(\)"),
         (lambda: TWO.encode(sp.csr_array(np.eye(2))), r"the additive scorer takes no sparse X; pass X.toarray\(\)"),
         (lambda: TWO.encode(np.ones((3, 4))), "X has 4 features, these bins have 2; give the same columns"),
@@ -337,9 +337,9 @@ TWO = Bins((np.array([1.0]), np.array([2.0, 3.0])), np.array([False, False]))
         (lambda: TWO.shapes(np.ones(3), ["a"]), "1 feature names for 2 features"),
         (lambda: TWO.signs("up"), "unknown direction 'up'; known: increasing, decreasing"),
         (lambda: TWO.signs({0: "up"}), "unknown direction 'up'; known: increasing, decreasing"),
-        (lambda: TWO.signs({2: "increasing"}), "there is no feature 2 among 2; numbers start at 0"),
-        (lambda: TWO.signs({-1: "increasing"}), "there is no feature -1 among 2; numbers start at 0"),
-        (lambda: TWO.signs({"a": "increasing"}), "there is no feature 'a'; the features have no names"),
+        (lambda: TWO.signs({2: "increasing"}), "there is no column 2 in X; 2 columns, counted from 0"),
+        (lambda: TWO.signs({-1: "increasing"}), "there is no column -1 in X; 2 columns, counted from 0"),
+        (lambda: TWO.signs({"a": "increasing"}), "there is no feature 'a'; known: 0, 1"),
         (lambda: TWO.signs({"a": "increasing"}, ["b", "c"]), "there is no feature 'a'; known: b, c"),
         (lambda: Bins((np.array([1.0]),), np.array([True, False])), r"missing has shape \(2,\) for 1 features"),
         (

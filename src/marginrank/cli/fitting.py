@@ -15,7 +15,7 @@ from marginrank.cli.describing import data_line, model_facts
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
 from marginrank.cli.method import Method
-from marginrank.cli.reading import Reading
+from marginrank.cli.reading import Reading, dense
 from marginrank.cli.watching import Watch
 from marginrank.errors import DataError
 from marginrank.words import count, facts
@@ -56,6 +56,7 @@ class Choosing:
     criterion: Annotated[
         str | None,
         typer.Option(
+            metavar="MEASURE",
             help="The measure, or mix of measures, to choose by.",
             show_default="the measure trained for",
             autocompletion=measure_names,
@@ -65,6 +66,7 @@ class Choosing:
     policy: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="How to score ties, and queries without relevant documents.",
             autocompletion=policy_names,
             rich_help_panel=_PANEL,
@@ -160,20 +162,20 @@ def fit(
     A method without C is trained once, and validation queries say when to stop.
     """
     check_inputs([*data, *choosing.valid])
-    _check_one_C(C, choosing)
     method.check()
     choosing.check()
+    chosen = _is_chosen(C, choosing, method, grid)
+    _check_usage(C, choosing, method, chosen=chosen)
     watch.say("reading data")
     missing = "nan" if method.takes_nan else None
     queries = reading.read_queries(data, missing)
     valid = reading.read_queries(choosing.valid, missing) if choosing.valid else None
+    if not method.takes_sparse:
+        queries, valid = dense(queries), None if valid is None else dense(valid)
     _check_alike(queries, valid, choosing.valid)
     from marginrank.ranker import Ranker  # noqa: PLC0415
 
-    ranker: BaseRanker = Ranker(**method.parameters(queries.feature_names))
-    chosen = _is_chosen(C, choosing, ranker, grid)
-    if method.patience is not None and (chosen or valid is None):
-        raise Misuse("--patience is for one fit with validation queries: give -C and --valid, or leave it out")
+    ranker: BaseRanker = Ranker(**method.parameters())
     watch.say("training")
     watch.expect(_n_problems(choosing, grid) if chosen else 1, method.gap)
     selection = None
@@ -236,27 +238,30 @@ def _checked(C: float, given: str) -> float:
         raise Misuse(f"{given}: {error}") from None
 
 
-def _check_one_C(C: float | None, choosing: Choosing) -> None:
-    if C is None:
-        return
-    _checked(C, f"-C {C:g}")
-    given = {"--Cs": choosing.Cs, "--folds": choosing.folds, "--criterion": choosing.criterion}
-    given |= {"--policy": choosing.policy != "standard" or None, "--rule": choosing.rule != "best" or None}
-    for option, value in given.items():
-        if value is not None:
-            raise Misuse(f"{option} is for choosing C, and -C fixes it; leave out one of them")
-
-
-def _is_chosen(
-    C: float | None, choosing: Choosing, ranker: BaseRanker, grid: Mapping[str, Sequence[Any]] | None
-) -> bool:
+def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mapping[str, Sequence[Any]] | None) -> bool:
     """Whether there is anything to choose on other queries."""
-    if ranker._path_of_C:
+    if C is not None:
+        _checked(C, f"-C {C:g}")
+    if method.has_C:
         return C is None
     given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None
     if given is not None:
-        raise Misuse(f"{given}: preset {getattr(ranker, 'method', None)!r} has no C; leave it out")
-    return grid is not None or choosing.folds is not None
+        raise Misuse(f"{given}: {method.name} has no C; leave it out")
+    return bool(grid) or choosing.folds is not None
+
+
+def _check_usage(C: float | None, choosing: Choosing, method: Method, *, chosen: bool) -> None:
+    """Refuse options that mean nothing beside the others."""
+    given = {"--Cs": choosing.Cs, "--folds": choosing.folds, "--criterion": choosing.criterion}
+    given |= {"--policy": choosing.policy != "standard" or None, "--rule": choosing.rule != "best" or None}
+    for option, value in given.items():
+        if value is not None and not chosen:
+            why = "-C fixes it; leave out one of them" if C is not None else f"{method.name} has none; leave it out"
+            raise Misuse(f"{option} is for choosing C, and {why}")
+    if method.patience is not None and (chosen or not choosing.valid):
+        raise Misuse("--patience is for one fit with validation queries: give -C and --valid, or leave it out")
+    if method.random_state is not None and not method.draws and not (chosen and not choosing.valid):
+        raise Misuse("--random-state: nothing is random here; leave it out")
 
 
 def _check_alike(queries: Queries, valid: Queries | None, paths: Sequence[Path]) -> None:

@@ -13,7 +13,7 @@ from marginrank.cli.files import check_inputs
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.errors import DataError
-from marginrank.words import facts
+from marginrank.words import count, facts
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -28,10 +28,10 @@ def command(
     reading: Reading,
     output: Output,
     top: Annotated[
-        int | None, typer.Option(min=0, help="Of a model, show this many features, largest first.", show_default="10")
+        int | None, typer.Option(min=0, help="For a model: show this many features, largest first.", show_default="10")
     ] = None,
     fingerprint: Annotated[
-        bool, typer.Option("--fingerprint", help="Of data, show the fingerprint that models trained on it have.")
+        bool, typer.Option("--fingerprint", help="For data: show the fingerprint that models trained on it store.")
     ] = False,
 ) -> None:
     """Describe a model or a data set.
@@ -99,9 +99,9 @@ def _queries(path: Path, queries: Queries, fingerprint: bool) -> tuple[dict[str,
         ("per query", f"{lengths['min']:,} to {lengths['max']:,} documents, median {lengths['median']:g}"),
         ("features", f"{found['features']:,} ({found['feature_type']})"),
         ("grades", _grades(grades).split("\n")),
-        ("constant", _listed(found["constant_features"])),
-        ("duplicated", _listed([" = ".join(group) for group in found["duplicated_features"]])),
-        ("missing", _listed([f"{name}: {n:,}" for name, n in missing.items()])),
+        ("constant", _listed("feature", found["constant_features"])),
+        ("duplicated", _listed("group", [" = ".join(group) for group in found["duplicated_features"]])),
+        ("missing", _listed("feature", [f"{name} ({count(n, 'value')})" for name, n in missing.items()])),
     ]
     record = {"kind": "queries", "path": path, **found}
     if fingerprint:
@@ -124,16 +124,16 @@ def _grades(grades: dict[str, int] | None) -> str:
     )
 
 
-def _listed(names: list[str]) -> str:
-    """Name what there is, shortened.
+def _listed(what: str, names: list[str]) -> str:
+    """Count and name what there is, shortened.
 
-    >>> _listed([]), _listed(["a", "b"])
-    ('none', '2: a, b')
+    >>> _listed("feature", []), _listed("feature", ["a", "b"])
+    ('none', '2 features: a, b')
     """
     if not names:
         return "none"
     more = f", and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return f"{len(names):,}: {', '.join(names[:_MOST_NAMES])}{more}"
+    return f"{count(len(names), what)}: {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _trec(path: Path, found: Qrels | Run) -> tuple[dict[str, Any], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -31,7 +32,8 @@ class Method:
     preset: Annotated[
         str | None,
         typer.Option(
-            help="A method by name; `marginrank presets` lists them.",
+            metavar="NAME",
+            help="The method to train; `marginrank presets` lists them.",
             show_default="svmmap",
             autocompletion=preset_names,
             rich_help_panel=_METHOD,
@@ -40,7 +42,8 @@ class Method:
     measure: Annotated[
         str | None,
         typer.Option(
-            help="Instead, the measure to train for, or a mix such as 'ndcg@10 + 0.5*ap'.",
+            metavar="MEASURE",
+            help="Instead of --preset, the measure to train for, or a mix such as 'ndcg@10 + 0.5*ap'.",
             show_default=False,
             autocompletion=measure_names,
             rich_help_panel=_METHOD,
@@ -49,13 +52,16 @@ class Method:
     feature_map: Annotated[
         str | None,
         typer.Option(
-            help="With --measure, the joint feature map: po, dorm or mrr.", show_default=False, rich_help_panel=_METHOD
+            metavar="po|dorm|mrr",
+            help="With --measure, the joint feature map; dorm takes options: 'dorm(shape=log)'.",
+            show_default="mrr for rr, else po",
+            rich_help_panel=_METHOD,
         ),
     ] = None
     groups: Annotated[
         Literal["auto", "ignore"],
         typer.Option(
-            help="auto: losses with a cutoff and the dorm map train for rankings with one document of each group.",
+            help="Document groups in training; auto: a ranking has one document of each, where the loss can do that.",
             rich_help_panel=_METHOD,
         ),
     ] = "auto"
@@ -69,7 +75,12 @@ class Method:
     ] = None
     weighting: Annotated[
         Literal["grades", "relevant", "pairs", "sqrt-pairs"] | None,
-        typer.Option(help="How queries are weighted.", show_default="equally", rich_help_panel=_METHOD),
+        typer.Option(
+            metavar="NAME",
+            help="Weight queries by: grades, relevant, pairs or sqrt-pairs.",
+            show_default="equal weights",
+            rich_help_panel=_METHOD,
+        ),
     ] = None
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
@@ -81,7 +92,9 @@ class Method:
     ] = None
     start_C: Annotated[  # noqa: N815
         float | None,
-        typer.Option("--start-C", help="C of the start.", show_default="100", rich_help_panel=_METHOD),
+        typer.Option(
+            "--start-C", help="C of the method that --start names.", show_default="100", rich_help_panel=_METHOD
+        ),
     ] = None
     anneal: Annotated[
         int | None,
@@ -94,7 +107,8 @@ class Method:
     scorer: Annotated[
         str,
         typer.Option(
-            help="linear or additive (a curve per feature), with options: 'additive(bins=64)', 'linear(missing=mean)'.",
+            metavar="SCORER",
+            help="linear or additive (a curve per feature); with options, 'linear(missing=mean)'.",
             rich_help_panel=_SCORER,
         ),
     ] = "linear"
@@ -126,18 +140,24 @@ class Method:
         list[str],
         typer.Option(
             metavar="NAME",
-            help="No negative weight for this feature (name, or number from 0); repeat for more.",
+            help="No negative weight for this feature; repeat for more.",
             show_default=False,
             rich_help_panel=_SCORER,
         ),
     ] = field(default_factory=list)
     scaling: Annotated[
         Literal["auto", "none", "standard", "query-minmax", "query-standard", "query-percentile"],
-        typer.Option(help="Scaling of the features; it is part of the model.", rich_help_panel=_SCORER),
+        typer.Option(
+            metavar="NAME",
+            help="Scaling of the features, stored in the model: auto, none, standard, query-minmax, query-standard or "
+            "query-percentile.",
+            rich_help_panel=_SCORER,
+        ),
     ] = "auto"
     solver: Annotated[
         str | None,
         typer.Option(
+            metavar="SOLVER",
             help="auto, bundle, newton, frank-wolfe, n-slack, subgradient or cccp; with options, 'bundle(idle=10)'.",
             show_default="auto",
             rich_help_panel=_SOLVER,
@@ -167,7 +187,12 @@ class Method:
             rich_help_panel=_SOLVER,
         ),
     ] = None
-    random_state: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_SOLVER)] = 0
+    random_state: Annotated[
+        int | None,
+        typer.Option(
+            help="Random seed, of folds and of methods that draw at random.", show_default="0", rich_help_panel=_SOLVER
+        ),
+    ] = None
     n_jobs: Annotated[
         int | None, typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=_SOLVER)
     ] = None
@@ -178,37 +203,50 @@ class Method:
             raise Misuse("give --preset or --measure, not both")
         if self.feature_map is not None and self.measure is None:
             raise Misuse("--feature-map goes with --measure; a preset has its own")
-        if self.scorer != "additive":
+        if self._method().baseline is not None:
+            own = f"is for methods with a loss, and {self.preset} is a baseline; leave it out"
+            self._refuse((*_OF_LOSSES, "scorer", *_OF_ADDITIVE, *_OF_LINEAR), own)
+        kind = self._spelled_scorer().name
+        if kind != "additive":
             self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
-        if self.scorer != "linear":
+        if kind != "linear":
             self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
         if self.nonnegative and self.nonnegative_feature:
             raise Misuse("--nonnegative is for all features; leave out --nonnegative-feature")
         if self.bound in ("hinge", "auto"):
             self._refuse(_OF_TIGHT, "goes with --bound tight")
-        if self._method().baseline is not None:
-            self._refuse(_OF_LOSSES, f"is for methods with a loss, and {self.preset} is a baseline; leave it out")
+        self._refuse_twice("scorer", (*_OF_ADDITIVE, "nonnegative"))
+        self._refuse_twice("solver", ("tol", "max_iter"))
         if self.groups == "ignore" and not _uses_groups(self._method().loss):
             raise Misuse("--groups ignore is for losses with a cutoff and the dorm map; others never use groups")
-        _directions(self.monotone, None)
-        self.parameters(None)
+        self.parameters()
 
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
-            value = getattr(self, name)
-            if value is not None and value is not False and value != []:
+            if self._given(name):
                 raise Misuse(f"--{name.replace('_', '-')} {why}")
 
-    def parameters(self, names: Sequence[str] | None) -> dict[str, Any]:
-        """Return the parameters of the ranker, given the names of the features."""
+    def _given(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not None and value is not False and value != [] and (name != "scorer" or value != "linear")
+
+    def _refuse_twice(self, whole: str, names: Sequence[str]) -> None:
+        """Refuse options that the spelling of the whole has too."""
+        spelled = getattr(self, whole) or ""
+        for name in names:
+            if re.search(rf"\b{name}\s*=", spelled) and self._given(name):
+                raise Misuse(f"--{name.replace('_', '-')} is given twice; leave it out, or in --{whole} '{spelled}'")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the ranker."""
         parameters = {
             "bound": self._bound(),
-            "scorer": self._scorer(names),
+            "scorer": self._scorer(),
             "solver": self._solver(),
             "scaling": None if self.scaling == "none" else self.scaling,
             "weighting": self.weighting,
             "patience": self.patience,
-            "random_state": self.random_state,
+            "random_state": self.random_state or 0,
             "n_jobs": self.n_jobs,
         }
         return {**self._trained(), **parameters}
@@ -218,7 +256,31 @@ class Method:
         """Whether missing values are left to the method."""
         from marginrank.ranker import Ranker  # noqa: PLC0415
 
-        return Ranker(**self.parameters(None))._takes_nan
+        return Ranker(**self.parameters())._takes_nan
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the method takes sparse features."""
+        baseline = self._method().baseline
+        taken: bool = (self._scorer() if baseline is None else baseline).takes_sparse
+        return taken and not self.scaling.startswith("query-")
+
+    @property
+    def draws(self) -> bool:
+        """Whether the method draws at random."""
+        baseline = self._method().baseline
+        return "random_state" in self._solver().get_params() if baseline is None else baseline.draws
+
+    @property
+    def has_C(self) -> bool:
+        """Whether the method has a C to choose."""
+        baseline = self._method().baseline
+        return baseline is None or baseline.takes_C
+
+    @property
+    def name(self) -> str:
+        """What the method is called in errors."""
+        return f"--measure {self.measure}" if self.measure is not None else f"--preset {self.preset or 'svmmap'}"
 
     @property
     def gap(self) -> float:
@@ -252,19 +314,17 @@ class Method:
             return of_preset
         return self.bound
 
-    def _scorer(self, names: Sequence[str] | None) -> Any:
-        from marginrank.scorers.additive import Additive  # noqa: PLC0415
+    def _spelled_scorer(self) -> Any:
         from marginrank.scorers.base import parse_scorer  # noqa: PLC0415
-        from marginrank.scorers.linear import Linear  # noqa: PLC0415
 
-        if self.scorer == "additive":
-            given = {name: getattr(self, name) for name in ("bins", "spacing", "shape")}
-            chosen = {name: value for name, value in given.items() if value is not None}
-            return Additive(**chosen, monotone=_directions(self.monotone, names))
-        if self.scorer != "linear":
-            return parse_scorer(self.scorer)
-        features = tuple(_feature(word, names) for word in self.nonnegative_feature)
-        return Linear(nonnegative=self.nonnegative or features or False)
+        return parse_scorer(self.scorer)
+
+    def _scorer(self) -> Any:
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("bins", "spacing", "shape")}
+        given["monotone"] = _directions(self.monotone)
+        given["nonnegative"] = self.nonnegative or tuple(self.nonnegative_feature) or None
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return self._spelled_scorer().with_params(**chosen)
 
     def _solver(self) -> Any:
         from marginrank.solvers.base import parse_solver  # noqa: PLC0415
@@ -286,11 +346,11 @@ def _uses_groups(loss: Any) -> bool:
     return "measure" not in known or takes_groups(parse_measure(loss.measure), parse_map(loss.feature_map))
 
 
-def _directions(words: Sequence[str], names: Sequence[str] | None) -> str | dict[int | str, str] | None:
+def _directions(words: Sequence[str]) -> str | dict[str, str] | None:
     """Read directions of curves.
 
-    >>> _directions(["bm25=increasing", "1=decreasing"], ["bm25", "age"]), _directions(["increasing"], None)
-    ({'bm25': 'increasing', 1: 'decreasing'}, 'increasing')
+    >>> _directions(["bm25=increasing", "2=decreasing"]), _directions(["increasing"])
+    ({'bm25': 'increasing', '2': 'decreasing'}, 'increasing')
     """
     if not words:
         return None
@@ -303,9 +363,4 @@ def _directions(words: Sequence[str], names: Sequence[str] | None) -> str | dict
         return pairs[0][1]
     if any(not feature for feature, _ in pairs):
         raise Misuse("--monotone without FEATURE= is for all features; give it alone")
-    return {_feature(feature, names): direction for feature, direction in pairs}
-
-
-def _feature(word: str, names: Sequence[str] | None) -> int | str:
-    """Return a feature by its name or, where no feature is called so, by its number from 0."""
-    return word if word in (names or ()) or not word.isdecimal() else int(word)
+    return dict(pairs)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
     from marginrank.estimator import BaseRanker
+    from marginrank.model import Model
 
 _PANEL: Final = "Reading"
 
@@ -29,18 +30,23 @@ class Reading:
         Literal["error", "nan", "zero", "min"] | None,
         typer.Option(
             help="How to treat NULL, NA and NaN; min is the smallest value in the query.",
-            show_default="error",
+            show_default="nan if the model takes missing values, else error",
             rich_help_panel=_PANEL,
         ),
     ] = None
     dtype: Annotated[
         Literal["float32", "float64"] | None,
-        typer.Option(help="Data type of the features.", show_default=False, rich_help_panel=_PANEL),
+        typer.Option(help="Data type of the features.", show_default="by format", rich_help_panel=_PANEL),
     ] = None
     first_index: Annotated[
         int | None,
         typer.Option(
-            min=0, max=1, help="Index of the first feature in text files.", show_default="1", rich_help_panel=_PANEL
+            min=0,
+            max=1,
+            metavar="0|1",
+            help="Number of the first feature in text files.",
+            show_default="1",
+            rich_help_panel=_PANEL,
         ),
     ] = None
     n_features: Annotated[
@@ -116,6 +122,11 @@ class Reading:
             return found
         raise DataError("no features in this file; give documents with features", path=paths[0])
 
+    def read_for(self, model: Model, paths: Sequence[Path]) -> Queries:
+        """Read documents that a model is to score: missing values are left to one that takes them."""
+        queries = self.read_queries(paths, "nan" if model.form.takes_nan else None, judged=False)
+        return queries if model.takes_sparse else dense(queries)
+
     def options_of(self, path: Path, missing: str | None = None) -> dict[str, Any]:
         """Return the options for the reader of a file; refuse those that it does not have."""
         from marginrank.data.formats import recognize  # noqa: PLC0415
@@ -130,6 +141,18 @@ class Reading:
         if missing is not None and "missing" in kind.options:
             given.setdefault("missing", missing)
         return given
+
+
+Content = TypeVar("Content", bound="Queries | Qrels")
+
+
+def dense(content: Content) -> Content:
+    """Return the same with dense features, where they are sparse."""
+    from marginrank.data.queries import Queries  # noqa: PLC0415
+
+    if isinstance(content, Queries) and content.is_sparse:
+        return replace(content, X=content.dense())
+    return content
 
 
 def load_ranker(path: Path) -> BaseRanker:

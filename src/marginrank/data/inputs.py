@@ -45,7 +45,7 @@ def as_queries(
         raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
     if not X.has_grades:
         raise DataError(NOT_JUDGED)
-    check_finite(X.X, allow_nan, nan_advice)
+    check_finite(X, allow_nan, nan_advice)
     if query_weights is None:
         return X
     return replace(X, query_weights=as_weights(query_weights, len(X)))

@@ -81,7 +81,8 @@ def read_letor(
     if rows is not None:
         columns = {name: None if column is None else column[rows] for name, column in columns.items()}
     columns["X"] = fill_missing(columns["X"], offsets, missing)
-    return check_queries(Queries(offsets=offsets, query_ids=ids, rows=rows, **columns), files[0])
+    columns |= {"offsets": offsets, "query_ids": ids, "rows": rows, "first_feature": first_index}
+    return check_queries(Queries(**columns), files[0])
 
 
 @dataclass

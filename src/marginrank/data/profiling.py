@@ -59,7 +59,7 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
     """
     check_memory(_BYTES_PER_FEATURE * queries.n_features, f"counts of {queries.n_features:,} features", max_memory())
     columns = _sparse_columns(queries.X) if sp.issparse(queries.X) else _dense_columns(queries.X, n_jobs)
-    names = queries.feature_names or tuple(map(str, range(queries.n_features)))
+    names = queries.feature_labels
     with_missing = np.flatnonzero(columns.missing)
     return {
         "queries": len(queries),

@@ -18,7 +18,7 @@ from marginrank.errors import DataError
 from marginrank.memory import check_memory, max_memory
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
-from marginrank.words import count
+from marginrank.words import count, did_you_mean, feature_labels, feature_named, listed
 
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
@@ -62,6 +62,8 @@ class Queries:
     query_weights: FloatArray | None = None
     document_groups: AnyArray | None = None
     feature_names: tuple[str, ...] | None = None
+    #: Number of the first feature where features have no names: 1 in LETOR text, 0 in arrays.
+    first_feature: int = 0
     #: Row of the source that each document comes from; None where grouping by query moved nothing, and in selections.
     rows: IntArray | None = None
     #: The same documents with the features that `document_keys` are made of, where X was computed from them.
@@ -115,7 +117,7 @@ class Queries:
             columns = {name: None if column is None else column[rows] for name, column in columns.items()}
         names = None if feature_names is None else tuple(map(str, feature_names))
         if names is not None and len(names) != features.shape[1]:
-            raise DataError(f"{len(names)} feature names for {features.shape[1]} features")
+            raise DataError(f"{len(names)} feature_names for {features.shape[1]} features; give one for each")
         return check_queries(
             cls(
                 X=features,
@@ -161,6 +163,15 @@ class Queries:
     def n_features(self) -> int:
         """Number of features."""
         return int(self.X.shape[1])
+
+    @property
+    def feature_labels(self) -> tuple[str, ...]:
+        """What features are called: their names or, without names, their numbers in the source.
+
+        >>> Queries.from_arrays([[0.3, 0.9]], [1], group=[1]).feature_labels
+        ('0', '1')
+        """
+        return feature_labels(self.feature_names, self.n_features, self.first_feature)
 
     @property
     def lengths(self) -> IntArray:
@@ -307,17 +318,18 @@ class Queries:
             document_groups=_stack_optional("document_groups", [part.document_groups for part in sets]),
             query_weights=weights,
             feature_names=sets[0].feature_names,
+            first_feature=sets[0].first_feature,
             rows=_stack_rows(sets),
         )
 
     def feature(self, feature: str | int) -> FloatArray:
-        """Return one column of ``X`` as float64, by name or number.
+        """Return one column of ``X`` as float64, by the name of the feature or by its column, from 0.
 
         >>> q = Queries.from_arrays([[7.1, 3.0], [3.2, 0.0]], [1, 0], group=[2], feature_names=["bm25", "clicks"])
         >>> q.feature("clicks").tolist(), q.feature(0).tolist()
         ([3.0, 0.0], [7.1, 3.2])
         """
-        column = self.X[:, [feature_number(feature, self.n_features, self.feature_names)]]
+        column = self.X[:, [feature_number(feature, self.feature_labels)]]
         dense = column.toarray() if sp.issparse(column) else column
         return np.asarray(dense, dtype=np.float64).ravel()
 
@@ -371,19 +383,19 @@ class Queries:
         return out
 
 
-def feature_number(feature: int | str, n_features: int, names: Sequence[str] | None) -> int:
-    """Find a feature by its number, from 0, or by its name.
+def feature_number(feature: int | str, labels: Sequence[str]) -> int:
+    """Return the column of a feature, given what it is called or the column itself, from 0.
 
-    >>> feature_number("bm25", 2, ["bm25", "clicks"]), feature_number(1, 2, None)
-    (0, 1)
+    >>> feature_number("bm25", ["bm25", "clicks"]), feature_number("2", ["1", "2"]), feature_number(1, ["1", "2"])
+    (0, 1, 1)
     """
     if isinstance(feature, str):
-        if names is None or feature not in names:
-            known = "the features have no names" if names is None else f"known: {', '.join(names[:20])}"
-            raise DataError(f"there is no feature {feature!r}; {known}")
-        return list(names).index(feature)
-    if not 0 <= feature < n_features:
-        raise DataError(f"there is no feature {feature} among {n_features}; numbers start at 0")
+        if feature not in labels:
+            near = did_you_mean(feature, labels).strip()
+            raise DataError(f"there is no {feature_named(feature)}; {near or f'known: {listed(labels)}'}")
+        return list(labels).index(feature)
+    if not 0 <= feature < len(labels):
+        raise DataError(f"there is no column {feature} in X; {count(len(labels), 'column')}, counted from 0")
     return int(feature)
 
 
@@ -424,32 +436,50 @@ def _as_floats(X: Any) -> Any:
         return X
     try:
         return X.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"X holds values that are no numbers: {error}") from None
+    except (TypeError, ValueError):
+        raise DataError(f"X holds {first_word(X)}, which is no number; encode it as numbers, or leave it out") from None
 
 
 def as_grades(y: npt.ArrayLike) -> FloatArray:
     """Check grades: one finite number per document, none below 0."""
-    grades = _as_numbers("y", y)
+    grades = _as_numbers("y", y, "map labels to grades, for example {'bad': 0, 'good': 1}")
     if grades.ndim != 1:
-        raise DataError(f"y has {grades.ndim} dimensions, not 1 (one grade per document)")
+        raise DataError(f"y has {grades.ndim} dimensions, not 1; give one grade per document")
     _refuse(grades, ~np.isfinite(grades), "y", "grades must be finite; drop the rows without a judgement")
     _refuse(grades, grades < 0, "y", "grades must not be negative; shift them, for example y - y.min()")
     return grades
 
 
-def _as_numbers(name: str, values: npt.ArrayLike) -> FloatArray:
+def _as_numbers(name: str, values: npt.ArrayLike, advice: str) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} holds values that are no numbers: {error}") from None
+    except (TypeError, ValueError):
+        raise DataError(f"{name} holds {first_word(values)}, which is no number; {advice}") from None
+
+
+def first_word(values: Any) -> str:
+    """Quote the first of some values that is no number, or say that they have different lengths.
+
+    >>> first_word([1, "2", "good"]), first_word([[1], [2, 3]])
+    ("'good'", 'lists of different lengths')
+    """
+    try:
+        entries = np.asarray(values).ravel().tolist()
+    except ValueError:
+        return "lists of different lengths"
+    for entry in entries:
+        try:
+            float(entry)
+        except (TypeError, ValueError):
+            return repr(entry)
+    return "what numbers cannot be made of"
 
 
 def as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | None:
     """Check query weights: one finite number per query, none below 0, not all 0."""
     if weights is None:
         return None
-    array = _as_numbers("query_weights", weights)
+    array = _as_numbers("query_weights", weights, "give one number per query")
     _expect_length("query_weights", array, n_queries, "query", "queries")
     if array.ndim != 1:
         raise DataError(f"query_weights has {array.ndim} dimensions, not 1 (one weight per query)")
@@ -465,9 +495,10 @@ def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str)
         raise DataError(f"{name}[{at}] is {array[at]:g}; {rule}")
 
 
-def check_finite(X: Features, allow_nan: bool, advice: str = _KEEP_NAN) -> None:
+def check_finite(X: Queries | Features, allow_nan: bool, advice: str = _KEEP_NAN) -> None:
     """Refuse infinite features and, unless they are allowed, missing ones; name the first and give advice."""
-    values = X.data if sp.issparse(X) else X
+    features = X.X if isinstance(X, Queries) else X
+    values = features.data if sp.issparse(features) else features
     # A block at a time, so that checking a memory-mapped matrix needs no copy of it.
     step = max(1, (1 << 20) // max(1, values.shape[1] if values.ndim == 2 else 1))
     for start in range(0, len(values), step):
@@ -477,10 +508,22 @@ def check_finite(X: Features, allow_nan: bool, advice: str = _KEEP_NAN) -> None:
             continue
         bad = np.isinf(block) if allow_nan else ~finite
         at = np.argwhere(bad)[0]
-        row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_place(X, start + at[0])
+        row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_place(features, start + at[0])
         value = block[tuple(at)]
         shown, way_out = (f"{value:g}", "replace it") if np.isinf(value) else ("NaN", advice)
-        raise DataError(f"X[{row}, {column}] is {shown}; {way_out}")
+        raise DataError(f"{_place(X, int(row), int(column))} is {shown}; {way_out}")
+
+
+def _place(X: Queries | Features, row: int, column: int) -> str:
+    """Name a value of the features.
+
+    >>> _place(Queries.from_arrays([[0.5]], qid=["q7"], feature_names=["bm25"]), 0, 0)
+    "feature 'bm25' of document 0 (query q7)"
+    """
+    if not isinstance(X, Queries):
+        return f"X[{row}, {column}]"
+    query = X.query_ids[np.searchsorted(X.offsets, row, side="right") - 1]
+    return f"{feature_named(X.feature_labels[column])} of document {X.document_names[row]} (query {query})"
 
 
 def _stored_place(X: Any, at: int) -> tuple[int, int]:

@@ -51,6 +51,7 @@ def write_binary(path: str | Path, queries: Queries, *, overwrite: bool = True) 
         "features": queries.n_features,
         "judged": queries.has_grades,
         "feature_names": None if queries.feature_names is None else list(queries.feature_names),
+        "first_feature": queries.first_feature,
     }
     write_container(target, QUERY_SETS, _KIND, header, _arrays_of(queries), overwrite=overwrite)
 
@@ -88,6 +89,8 @@ def _assemble(content: Content) -> Queries:
         raise TypeError("'features' is not a number of features")
     if names is not None and not isinstance(names, list):
         raise TypeError("'feature_names' is not a list of names")
+    if type(header["first_feature"]) is not int or header["first_feature"] not in (0, 1):
+        raise TypeError("'first_feature' is not 0 or 1")
     X: Any = arrays.pop("X") if "X" in arrays else _sparse_from(arrays, n_features)
     columns: dict[str, Any] = {attribute: arrays.pop(name, None) for name, attribute in _NUMBERS.items()}
     columns |= {name: _labels_from(arrays, name) for name in _LABELS}
@@ -97,7 +100,8 @@ def _assemble(content: Content) -> Queries:
         missing.append("grades")
     if unknown or missing:
         raise TypeError(f"unknown array {unknown[0]!r}" if unknown else f"no array {missing[0]!r}")
-    queries = check_queries(Queries(X=X, feature_names=None if names is None else tuple(names), **columns))
+    columns |= {"feature_names": None if names is None else tuple(names), "first_feature": header["first_feature"]}
+    queries = check_queries(Queries(X=X, **columns))
     sizes = {"queries": len(queries), "documents": queries.n_documents, "features": queries.n_features}
     for name, size in sizes.items():
         if header.get(name) != size:

@@ -22,7 +22,7 @@ from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
 from marginrank.sources import open_input
 from marginrank.typing import FloatArray
-from marginrank.words import feature_labels
+from marginrank.words import did_you_mean
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -97,7 +97,8 @@ def choose_columns(
     names = tuple(features) if features is not None else tuple(name for name in columns if name not in taken)
     absent = [name for name in (*names, *taken) if name is not None and name not in columns]
     if absent:
-        raise DataError(f"no column {absent[0]!r}; the columns are {', '.join(map(repr, columns[:8]))}")
+        near = did_you_mean(absent[0], columns)
+        raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
     if not names:
         raise DataError("no feature columns are left; name them with features=")
     return Columns(query, grade, document, document_group, names)
@@ -134,6 +135,11 @@ def from_frame(
         table = nw.from_native(frame)
         rows = table.collect() if isinstance(table, nw.LazyFrame) else table
         names = rows.columns
+    except TypeError:
+        raise TypeError(
+            f"from_frame takes a pandas, polars or Arrow table, not a {type(frame).__name__}; for arrays use "
+            "Queries.from_arrays"
+        ) from None
     except nw.exceptions.DuplicateError:
         raise DataError("two columns have the same name; rename one") from None
     if not all(isinstance(name, str) for name in names):
@@ -377,7 +383,7 @@ def label_columns(queries: Queries) -> list[str]:
 
 def feature_columns(queries: Queries) -> tuple[str, ...]:
     """Name the feature columns of a written table; refuse names that would be read as something else."""
-    names = feature_labels(queries.feature_names, queries.n_features)
+    names = queries.feature_labels
     taken = set(label_columns(queries))
     if queries.judgements is None:
         taken |= set(GRADE_COLUMNS)

@@ -160,12 +160,12 @@ class Fusion(Estimator):
         return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
 
     def weights(self) -> dict[str, float]:
-        """Return the weight of each column, such as ``rrf(bm25)``; runs without a name are f1, f2, ..."""
+        """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have the number of their column."""
         check_is_fitted(self)
         if self.ranker_.form_.kind != "linear":
             raise ValueError("curves have no weights; see ranker_.shapes()")
         kinds = parse_features(self.features_)
-        runs = feature_labels(None, self.ranker_.n_features_in_ // len(kinds))
+        runs = feature_labels(None, self.ranker_.n_features_in_ // len(kinds), self.ranker_.model_.first_feature)
         names = getattr(self.ranker_, "feature_names_in_", column_names(kinds, runs))
         return dict(zip(names, self.ranker_.coef_.tolist(), strict=True))
 

@@ -13,7 +13,7 @@ from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scalings import SCALINGS, choose_scaling
 from marginrank.typing import Features
-from marginrank.words import suggest
+from marginrank.words import feature_named, suggest
 
 #: What happens to features before they are scaled.
 Before: TypeAlias = Callable[[Features], Features]
@@ -64,7 +64,7 @@ def scale(queries: Queries, scaling: str | None, *, matters: bool = True, before
             _check_size(queries)
         return Scaled(queries, None, None, before)
     if name not in SCALINGS:
-        raise ValueError(f"scaling is {scaling!r}; {suggest(str(scaling), {'auto': None, **SCALINGS})}, or None")
+        raise ValueError(f"unknown scaling {scaling!r}; {suggest(str(scaling), ('auto', *SCALINGS, 'None'))}")
     scaler = SCALINGS[name]()
     scaled = Scaled(scaler.fit_transform(queries), name, scaler, before)
     # A model knows the names of its features, and gives its scaling plain arrays.
@@ -81,8 +81,7 @@ def _check_size(queries: Queries) -> None:
         return
     at = int(np.nanargmax(np.abs(values)))
     column = int(X.indices[at]) if queries.is_sparse else at % queries.n_features
-    name = "" if queries.feature_names is None else f" ({queries.feature_names[column]})"
     raise DataError(
-        f"column {column}{name} has the value {np.ravel(values)[at]:g}; without scaling at most {_LARGEST:g} can be "
-        "computed with, use scaling='standard' or divide the column"
+        f"{feature_named(queries.feature_labels[column])} has the value {np.ravel(values)[at]:g}, and without scaling "
+        f"the largest is {_LARGEST:g}; use scaling='standard', or divide the feature"
     )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
+from marginrank.data.naming import features_named
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.sklearn_api import UNUSED, Estimator, check_is_fitted, check_rows
@@ -55,7 +56,8 @@ class FeatureTransformer(Estimator):
         """
         features = self._features(X, reset=True)
         _grouping(X, features.shape[0], qid, group)
-        self._learn(features)
+        with features_named(X):
+            self._learn(features)
         return self
 
     def transform(
@@ -74,7 +76,8 @@ class FeatureTransformer(Estimator):
         """
         check_is_fitted(self)
         features = self._features(X, reset=False)
-        prepared = self._apply(features, _grouping(X, features.shape[0], qid, group))
+        with features_named(X):
+            prepared = self._apply(features, _grouping(X, features.shape[0], qid, group))
         if not isinstance(X, Queries):
             return self._as_configured(prepared, X)
         return X.with_features(prepared, None if X.feature_names is None else self.get_feature_names_out())

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from marginrank.data.naming import FeatureError
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.threads import for_chunks
@@ -125,7 +126,7 @@ def _to_unit_range(X: AnyArray, offsets: IntArray) -> FloatArray:
         spread = high - low
     if np.isinf(spread).any():
         feature = int(np.argwhere(np.isinf(spread))[0, 1])
-        raise DataError(f"the values of feature {feature} lie further apart than float64 holds; scale it down")
+        raise FeatureError("the values of {feature} lie further apart than float64 holds; scale it down", feature)
     unit: FloatArray = X - _per_document(low, offsets)
     unit /= _per_document(_or_one(spread), offsets)
     return unit

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from marginrank.data.naming import FeatureError
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.sparse import sp
@@ -82,7 +83,7 @@ def _unit(low: FloatArray, high: FloatArray) -> FloatArray:
         unit = high.astype(np.float64) - low
     if np.isinf(unit).any():
         column = int(np.argmax(np.isinf(unit)))
-        raise DataError(f"the values of column {column} lie further apart than float64 holds; scale it down")
+        raise FeatureError("the values of {feature} lie further apart than float64 holds; scale it down", column)
     return unit
 
 

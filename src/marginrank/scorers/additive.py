@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from marginrank.data.naming import features_named
 from marginrank.data.queries import Queries
 from marginrank.preparation.thresholds import Spacing
 from marginrank.scorers.base import PreparedScorer, Scorer
@@ -39,14 +40,15 @@ class Additive(Scorer):
 
     def learn(self, queries: Queries, n_jobs: int | None = None) -> Bins:
         """Choose the thresholds on the training data."""
-        return Bins.learn(queries.X, self.bins, self.spacing, shape=self.shape, n_jobs=n_jobs)
+        with features_named(queries):
+            return Bins.learn(queries.X, self.bins, self.spacing, shape=self.shape, n_jobs=n_jobs)
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedAdditive:
         """Choose the thresholds, and prepare for scoring the documents of given queries."""
         bins = self.learn(queries, n_jobs)
         prepared = PreparedAdditive(queries, bins, n_jobs)
         if self.monotone is not None:
-            prepared.signs = bins.signs(self.monotone, queries.feature_names)
+            prepared.signs = bins.signs(self.monotone, queries.feature_labels)
         return prepared
 
 

@@ -12,13 +12,15 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import feature_number
+from marginrank.data.naming import FeatureError
+from marginrank.data.queries import feature_number, first_word
 from marginrank.errors import DataError
 from marginrank.preparation.thresholds import Spacing, check_spacing, place_thresholds
 from marginrank.scorers.forms import Form, stored
 from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
+from marginrank.words import feature_labels
 
 #: Most bins of values; with one for NaN, their numbers fill a byte.
 MOST_BINS: Final = 255
@@ -122,9 +124,9 @@ class Bins(Form):
             )
         for feature, cuts in enumerate(self.thresholds):
             if len(cuts) >= MOST_BINS:
-                raise DataError(f"feature {feature} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most")
+                raise FeatureError(f"{{feature}} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most", feature)
             if not (np.isfinite(cuts).all() and (np.diff(cuts) > 0).all()):
-                raise DataError(f"the thresholds of feature {feature} are not finite and increasing; sort them")
+                raise FeatureError("the thresholds of {feature} are not finite and increasing; sort them", feature)
         if self.starts is not None:
             self._check_starts(self.starts)
 
@@ -389,13 +391,13 @@ class Bins(Form):
         [-1, -1, 0, 0]
 
         Args:
-            monotone: ``increasing`` or ``decreasing`` for all features, or by number or name of a feature.
-            names: Names of the features.
+            monotone: ``increasing`` or ``decreasing`` for all features, or by name or column of a feature.
+            names: What the features are called.
         """
         wanted = np.zeros(self.n_features, dtype=np.int64)
         if isinstance(monotone, Mapping):
             for feature, direction in monotone.items():
-                wanted[feature_number(feature, self.n_features, names)] = _sign(direction)
+                wanted[feature_number(feature, feature_labels(names, self.n_features))] = _sign(direction)
         else:
             wanted[:] = _sign(monotone)
         pairs = zip(wanted, self._features, strict=True)
@@ -411,7 +413,7 @@ class Bins(Form):
         >>> shape.name, shape.values.tolist(), shape.missing
         ('bm25', [0.0, 0.5, 0.75], -1.0)
         """
-        labels = [f"x{feature}" for feature in range(self.n_features)] if names is None else names
+        labels = feature_labels(names, self.n_features)
         if len(labels) != self.n_features:
             raise DataError(f"{len(labels)} feature names for {self.n_features} features")
         values = np.split(self.table(theta), self.first_cells[1:]) if self.n_features else []
@@ -432,7 +434,9 @@ class Bins(Form):
             raise DataError(f"starts has shape {np.shape(starts)} for {self.n_features} features; give one for each")
         for feature, (start, cuts) in enumerate(zip(starts, self.thresholds, strict=True)):
             if not np.isfinite(start) or (len(cuts) and start >= cuts[0]):
-                raise DataError(f"the lines of feature {feature} start at {start}; start below the first threshold")
+                raise FeatureError(
+                    f"the lines of {{feature}} start at {start}; start below the first threshold", feature
+                )
 
     def _check(self, X: npt.ArrayLike | Features) -> AnyArray:
         values = _as_dense(X)
@@ -466,8 +470,8 @@ def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
         return array
     try:
         return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"X holds values that are no numbers: {error}") from None
+    except (TypeError, ValueError):
+        raise DataError(f"X holds {first_word(array)}, which is no number; encode it as numbers") from None
 
 
 def _columns(values: AnyArray) -> AnyArray:
@@ -483,4 +487,4 @@ def _check_finite(column: AnyArray, feature: int) -> None:
     """Refuse infinite values in a sorted column."""
     present = column[: np.searchsorted(column, np.nan)]
     if len(present) and (np.isinf(present[0]) or np.isinf(present[-1])):
-        raise DataError(f"feature {feature} holds an infinite value; replace it")
+        raise FeatureError("{feature} has an infinite value; replace it", feature)

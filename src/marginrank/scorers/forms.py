@@ -26,6 +26,8 @@ class Form(ABC):
     takes_nan: ClassVar[bool] = False
     #: The way out where features may not.
     nan_advice: ClassVar[str] = "fill it, as this model takes no missing values"
+    #: Whether features may be CSR.
+    takes_sparse: ClassVar[bool] = False
     #: What `sizes` counts.
     sized_by: ClassVar[str]
     registry: ClassVar[dict[str, type[Form]]] = {}

@@ -86,7 +86,7 @@ class Linear(Scorer):
         signs = np.zeros(form.n_parameters, dtype=np.int64)
         chosen = range(queries.n_features) if self.nonnegative is True else self.nonnegative
         for feature in chosen:
-            signs[feature_number(feature, queries.n_features, queries.feature_names)] = 1
+            signs[feature_number(feature, queries.feature_labels)] = 1
         return signs
 
 
@@ -106,6 +106,7 @@ class Weights(Form):
 
     kind: ClassVar[str] = "linear"
     sized_by: ClassVar[str] = "weight"
+    takes_sparse: ClassVar[bool] = True
     nan_advice: ClassVar[str] = NAN_ADVICE
     n_features: int
     raw_fill: FloatArray | None = None

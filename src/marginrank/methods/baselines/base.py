@@ -93,6 +93,8 @@ class Baseline(BaseRanker):
     at_once: ClassVar[bool] = False
     #: Whether queries can be weighted.
     takes_weights: ClassVar[bool] = False
+    #: Whether it draws at random.
+    draws: ClassVar[bool] = False
 
     scaling: str | None = field(default="auto", kw_only=True)
     weighting: Weighting | None = field(default=None, kw_only=True)
@@ -161,6 +163,7 @@ class Baseline(BaseRanker):
             "method": method,
             "provenance": provenance,
             "feature_names": queries.feature_names,
+            "first_feature": queries.first_feature,
             "scaling": scaled.scaling,
             "scaler": scaled.scaler,
         }

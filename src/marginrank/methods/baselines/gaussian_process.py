@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -36,6 +36,7 @@ class GaussianProcess(Baseline):
         sample: Most documents that a, ℓ and b are learned from.
     """
 
+    draws: ClassVar[bool] = True
     sample: int = 1000
 
     def check(self, queries: Queries) -> None:

@@ -36,6 +36,7 @@ class LambdaRank(Baseline):
 
     at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
     scale_matters: ClassVar[bool] = False
     rounds: int = 100
     leaves: int = 31

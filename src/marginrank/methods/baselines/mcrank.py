@@ -32,6 +32,7 @@ class McRank(Baseline):
 
     at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
     scale_matters: ClassVar[bool] = False
     rounds: int = 30
     leaves: int = 10

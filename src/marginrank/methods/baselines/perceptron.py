@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class PRank(LinearBaseline):
         epochs: Passes over all documents.
     """
 
+    draws: ClassVar[bool] = True
     epochs: int = 30
 
     def check(self, queries: Queries) -> None:
@@ -81,7 +82,7 @@ PRESETS: Final = (
     Preset("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", PRank, 30, kind="baseline"),
     Preset(
         "jrank",
-        "the same, with weights of each query beside the shared ones",
+        "perceptron with thresholds, and weights for each query",
         "Basilico, Hofmann (ICML 2004)",
         JRank,
         30,

@@ -150,7 +150,7 @@ PRESETS: Final = (
     Preset("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", lambda _: AccuracySVM(), kind="baseline"),
     Preset(
         "svmacc2",
-        "the same, both sides at equal cost",
+        "relevant or not, squared hinge, both classes at equal cost",
         f"{_YUE} §5.2.1",
         lambda _: AccuracySVM(balanced=True),
         kind="baseline",
