@@ -211,7 +211,7 @@ def test_scaling_lives_in_the_model(scaling):
     if scaling != "standard":
         with pytest.raises(DataError, match="goes by query; give qid or group"):
             plain.predict(X)
-    with pytest.raises(ValueError, match="scaling is 'max'; known: auto, standard, query-minmax"):
+    with pytest.raises(ValueError, match="unknown scaling 'max'; known: auto, standard, query-minmax"):
         Ranker("svmmap", scaling="max").fit(X, y, qid=qid)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
-from marginrank.sources import open_input
+from marginrank.sources import no_such_file, open_input
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray
 from marginrank.version import __version__
@@ -152,7 +152,7 @@ def read_container(path: str | Path, family: Family) -> Content:
     if place.is_dir():
         raise DataError("not a file; give the file that marginrank wrote", path=place)
     if not place.exists():
-        raise FileNotFoundError(f"{place}: no such file")
+        raise FileNotFoundError(f"{place}: {no_such_file(place)}")
     with open_input(place) as file:
         start = file.read(256)
         if not start:

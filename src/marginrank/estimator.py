@@ -19,7 +19,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
 from marginrank.evaluation.scoring import ROUTING
-from marginrank.fit_checks import contents, refuse_foreign, warn_of_split, warn_of_ties
+from marginrank.fit_checks import contents, refuse_foreign, refuse_rows, refuse_unknown, warn_of_split, warn_of_ties
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import learn_columns
@@ -114,7 +114,7 @@ class BaseRanker(Estimator):
         self,
         X: Queries | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
-        *,
+        *positional: Any,
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
         query_weights: npt.ArrayLike | None = None,
@@ -136,11 +136,10 @@ class BaseRanker(Estimator):
             validation: Validation queries, or (X, y, qid): the weights of the best iteration on them, or the best
                 round of a baseline, are kept.
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
+            positional: Refused; the queries are given by name.
             foreign: Refused; for arguments of other libraries the error says what to use here.
         """
-        refuse_foreign("fit", foreign)
-        if foreign:
-            raise TypeError(f"fit() got an unexpected keyword argument {next(iter(foreign))!r}")
+        refuse_unknown(foreign, positional, ("qid", "group", "query_weights", "validation", "callback"))
         start = self.coef_ if getattr(self, "warm_start", False) and hasattr(self, "model_") else None
         queries = self._training_queries(X, y, qid, group, query_weights)
         held_out = None
@@ -395,6 +394,7 @@ class BaseRanker(Estimator):
         if isinstance(X, Queries):
             learn_columns(self, X)
             return as_queries(X, y, qid, group, query_weights, **self._nan)
+        refuse_rows(type(self).__name__, X, y, least=2)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
         if qid is None and group is None:
@@ -424,6 +424,7 @@ class BaseRanker(Estimator):
         refuse_other_columns(
             column_names(X), [*map(str, getattr(self, "feature_names_in_", ()))], "the model was trained on"
         )
+        refuse_rows(type(self).__name__, X, expected=self.n_features_in_)
         return cast("Features", check_rows(self, X, reset=False, finite=False, order="C", sparse=True))
 
 

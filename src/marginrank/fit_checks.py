@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from marginrank.data.queries import Queries
-from marginrank.errors import NothingRankedWarning, SplitQueriesWarning
+from marginrank.data.queries import Queries, as_grades
+from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
 from marginrank.model import Model
+from marginrank.words import count, suggest
 
 #: Number of documents and sum of grades of each query: enough to tell whole queries from parts.
 Contents: TypeAlias = Mapping[Any, tuple[int, float]]
@@ -37,11 +39,112 @@ _INSTEAD: Final = {
 }
 
 
+def refuse_unknown(foreign: Mapping[str, Any], positional: Sequence[Any], known: Sequence[str]) -> None:
+    """Refuse what `fit` does not take: arguments of other libraries, misspelled ones, and queries without a name."""
+    if positional:
+        raise TypeError("fit takes X and y, and all else by name: fit(X, y, qid=qid) or fit(X, y, group=group)")
+    refuse_foreign("fit", foreign)
+    for name in foreign:
+        raise TypeError(f"fit has no argument {name!r}; {suggest(name, known)}")
+
+
 def refuse_foreign(where: str, arguments: Mapping[str, Any]) -> None:
     """Refuse what other libraries call otherwise."""
     for name in arguments:
         if name in _INSTEAD:
             raise TypeError(f"{where} has no {name}; use {_INSTEAD[name]}")
+
+
+def refuse_rows(name: str, X: Any, y: Any = None, *, least: int = 1, expected: int | None = None) -> None:
+    """Refuse rows that are no table of numbers, or not one for each grade, before scikit-learn looks at them.
+
+    Args:
+        name: The estimator.
+        X: Rows of features.
+        y: Grades.
+        least: The least number of rows.
+        expected: The number of features that the estimator was fitted on.
+    """
+    if isinstance(X, str | Path):
+        raise TypeError(f"X is {str(X)!r}; read the file first: read({str(X)!r})")
+    shape = _shape(X)
+    if shape is None:
+        return
+    if len(shape) != 2:
+        raise DataError(
+            f"X has {count(len(shape), 'dimension')}, not 2 (documents × features). Reshape your data: "
+            "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one document"
+        )
+    _refuse_columns(X)
+    if y is not None:
+        _refuse_grades(y, shape[0])
+    if shape[0] == 0:
+        raise DataError("X has no rows; give at least one query with documents")
+    if shape[0] < least:
+        raise DataError(f"X has {count(shape[0], 'sample')}; a ranking needs at least two documents to compare")
+    if shape[1] == 0:
+        raise DataError(
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; give at least one column"
+        )
+    if expected is not None and shape[1] != expected:
+        raise DataError(
+            f"X has {shape[1]} features, but {name} is expecting {expected} features as input; give the columns that "
+            "it was trained on"
+        )
+
+
+def _shape(X: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array, a frame or lists; None where it cannot be told."""
+    if hasattr(X, "shape"):
+        return tuple(X.shape)
+    try:
+        shape: tuple[int, ...] = np.shape(X)
+        return shape
+    except ValueError:
+        lengths = sorted({len(row) for row in X if hasattr(row, "__len__")})
+        raise DataError(
+            f"the rows of X have different lengths, {', '.join(map(str, lengths[:5]))}; give each a value per feature"
+        ) from None
+
+
+def _refuse_columns(X: Any) -> None:
+    """Refuse text, dates and complex numbers, and two columns of one name."""
+    names = list(getattr(X, "columns", ()))
+    repeated = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if repeated is not None:
+        raise DataError(f"X has two columns called {repeated!r}; rename one")
+    for where, values in [(f"column {name!r} of X", X[name]) for name in names] or [("X", X)]:
+        array = np.empty(0, X.dtype) if hasattr(X, "tocsr") else np.asarray(values)
+        if array.dtype.kind == "c":
+            raise DataError(f"Complex data not supported: {where} holds {array.dtype}; give real numbers")
+        if array.dtype.kind in "mM":
+            raise DataError(
+                f"{where} holds {array.dtype}, not numbers; leave it out, or convert it, for example to days"
+            )
+        if array.dtype.kind in "OUST":
+            word = next(
+                (value for value in array.ravel().tolist() if isinstance(value, str) and not _reads(value)), None
+            )
+            if word is not None:
+                raise DataError(f"{where} holds {word!r}, which is no number; leave it out, or encode it as numbers")
+
+
+def _reads(word: str) -> bool:
+    """Tell whether a text is a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_grades(y: Any, n: int) -> None:
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:  # scikit-learn warns of it
+        array = array[:, 0]
+    grades = as_grades(array)
+    if len(grades) != n:
+        raise DataError(f"y has {len(grades)} entries for {count(n, 'row')} of X; it needs one per row")
 
 
 def contents(queries: Queries) -> Contents:

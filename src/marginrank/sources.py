@@ -6,15 +6,25 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
 from marginrank.memory import check_memory, max_memory
+from marginrank.words import nearest
 
 _BLOCK: Final = 1 << 20
 _kept: ContextVar[dict[Path, IO[bytes]] | None] = ContextVar("kept", default=None)
+
+
+def no_such_file(path: Path) -> str:
+    """Say that a file is not there, and which one may have been meant."""
+    with suppress(OSError):
+        near = nearest(path.name, [other.name for other in path.parent.iterdir()], likeness=0.8)
+        if near is not None:
+            return f"no such file; did you mean {str(path.with_name(near))!r}?"
+    return "no such file; check the name and the folder"
 
 
 def is_stream(path: Path) -> bool:

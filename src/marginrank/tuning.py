@@ -30,7 +30,7 @@ from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.threads import thread_count
 from marginrank.typing import FloatArray
-from marginrank.words import count, plain
+from marginrank.words import count, plain, suggest
 
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
@@ -221,6 +221,7 @@ def tune(
     if not values:
         raise ValueError("Cs is empty; give at least one C")
     settings = _settings(grid or {})
+    _check_names(grid or {}, ranker.get_params(deep=False))
     queries = as_queries(X, y, qid, group, None, **ranker._nan)
     judge = _Judge(criterion or ranker.criterion, parse_policy(policy))
     held_out = None
@@ -273,6 +274,16 @@ def _settings(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
         if isinstance(values, str) or not len(values):
             raise ValueError(f"the grid has {values!r} for {name}; give a list of values")
     return [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values())]
+
+
+def _check_names(grid: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse parameters that the ranker does not have; those of its parts have two underscores."""
+    for name in grid:
+        if name.partition("__")[0] not in known:
+            raise ValueError(
+                f"the grid has {name!r}, which is no parameter of the ranker; {suggest(name, known)}; parameters of "
+                "its parts are spelled scorer__bins, solver__tol, loss__measure"
+            )
 
 
 class _Stop:

@@ -197,7 +197,7 @@ def test_ranks_that_are_given_are_taken_as_they_are():
 
 
 def test_bad_features_are_refused():
-    with pytest.raises(ValueError, match="unknown features 'rank'; known: score, minmax"):
+    with pytest.raises(ValueError, match="unknown kind of features 'rank'; known: score, minmax"):
         fusion_features(TRAIN, "rrf+rank")
     with pytest.raises(ValueError, match="names a kind twice"):
         fusion_features(TRAIN, "rrf+rrf")
@@ -395,7 +395,7 @@ def test_step_functions_do_not_fall_and_know_what_is_missing():
 def test_ranks_and_scores_of_the_same_runs_give_the_same_fusion():
     ranked = TRAIN.with_features(61 / fusion_features(TRAIN, "rrf", keep_missing=True).X - 60)
     from_scores, from_ranks = Fusion("rrf", Cs=[1.0]).fit(TRAIN), Fusion("rrf", Cs=[1.0], ranks=True).fit(ranked)
-    assert list(from_ranks.weights()) == ["rrf(f1)", "rrf(f2)", "rrf(f3)"]
+    assert list(from_ranks.weights()) == ["rrf(0)", "rrf(1)", "rrf(2)"]
     assert list(from_ranks.weights().values()) == pytest.approx(list(from_scores.weights().values()))
     for name in ("rrf", "borda"):
         assert FIXED[name](ranked, ranks=True) == pytest.approx(FIXED[name](TRAIN))
@@ -404,7 +404,7 @@ def test_ranks_and_scores_of_the_same_runs_give_the_same_fusion():
 def test_bad_fusions_are_refused():
     with pytest.raises(ValueError, match="features is empty"):
         Fusion([]).fit(TRAIN)
-    with pytest.raises(ValueError, match="unknown features 'bm25'"):
+    with pytest.raises(ValueError, match="unknown kind of features 'bm25'"):
         Fusion(["rrf", "bm25"]).fit(TRAIN)
 
 

@@ -158,7 +158,7 @@ def test_ties_may_be_averaged_in_any_number_of_batches(grades, monkeypatch):
 
 def test_grades_are_refused_where_gains_overflow():
     assert np.isfinite(parse_measure("dcg").value([1000, 0]))
-    with pytest.raises(ValueError, match="grade 1001 is too large to sum; use gain=linear"):
+    with pytest.raises(ValueError, match="grade 1001 is too large to sum; use linear gains"):
         parse_measure("dcg").value([1001, 0])
     assert parse_measure("err(max_grade=1000)").value([1000]) == pytest.approx(1.0)
     with pytest.raises(ValueError, match="max_grade is above 0 and at most 1000"):

@@ -82,7 +82,7 @@ def test_words_are_no_numbers(spelling):
 def test_grades_too_large_for_the_measure_are_refused():
     with pytest.raises(ValueError, match=r"grade 5 is above max_grade=4; raise it"):
         parse_measure("err").value([5, 0])
-    with pytest.raises(ValueError, match=r"of grade 2000 is too large to sum; use gain=linear"):
+    with pytest.raises(ValueError, match=r"of grade 2000 is too large to sum; use linear gains"):
         parse_measure("ndcg").value([2000, 0])
     assert parse_measure("ndcg(gain=linear)").value([2000, 0]) == 1.0
 

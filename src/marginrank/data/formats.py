@@ -12,7 +12,7 @@ from marginrank.data.registry import Format, all_formats
 from marginrank.data.trec import Qrels, Run
 from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
-from marginrank.sources import open_input, streams_kept
+from marginrank.sources import no_such_file, open_input, streams_kept
 
 #: Text that matches no other format.
 _DEFAULT = "letor"
@@ -52,6 +52,8 @@ def read_queries(paths: Paths, **options: Any) -> Queries:
 def recognize(path: Path) -> str:
     """Return the name of the format of a file: letor, qrels, run, table, npz, binary, or any other registered one."""
     formats = all_formats().values()
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: {no_such_file(path)}")
     if path.is_dir():
         raise DataError("this is a folder; give the name of a file", path=path)
     by_suffix = next((one for one in formats if one.suffix_of(path) in one.suffixes), None)

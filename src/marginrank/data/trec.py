@@ -287,7 +287,7 @@ def _python_number(block: TextBlock, start: int, end: int) -> float:
     word = block.data[start:end]
     value = float(word) if DECIMAL.fullmatch(word) else np.nan
     if not np.isfinite(value):
-        raise block.error(start, f"{block.word(start)} is not a finite number")
+        raise block.error(start, f"{block.word(start)} is not a finite number; is this the right kind of file?")
     return value
 
 

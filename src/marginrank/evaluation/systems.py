@@ -60,7 +60,7 @@ def score_documents(judged: Queries | Qrels, system: System) -> Scored:
     if isinstance(system, Run):
         return system
     if not isinstance(judged, Queries):
-        raise DataError("TREC judgements have no features and no rows; evaluate a Run, or use Queries")
+        raise DataError("TREC judgements have no features; evaluate a run, or give judged data with features")
     return np.asarray(system.predict(judged) if isinstance(system, Predictor) else system, dtype=np.float64)
 
 

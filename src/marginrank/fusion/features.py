@@ -13,6 +13,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.preparation import QueryMinMax, QueryPercentile
 from marginrank.typing import FloatArray
+from marginrank.words import suggest
 
 #: k of reciprocal rank fusion, as Cormack, Clarke and Büttcher (SIGIR 2009) fixed it.
 RRF_K: Final = 60
@@ -166,7 +167,7 @@ def parse_features(features: str) -> list[str]:
     kinds = [kind.strip().lower() for kind in features.split("+")]
     for kind in kinds:
         if kind not in KINDS:
-            raise ValueError(f"unknown features {kind!r}; known: {', '.join(KINDS)}, or several with '+'")
+            raise ValueError(f"unknown kind of features {kind!r}; {suggest(kind, KINDS)}")
     if len(set(kinds)) < len(kinds):
         raise ValueError(f"{features!r} names a kind twice; once is enough")
     return kinds

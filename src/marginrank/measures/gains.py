@@ -21,7 +21,9 @@ def exp2(grades: FloatArray) -> FloatArray:
     [0.0, 1.0, 7.0]
     """
     if grades.max(initial=0.0) > LARGEST_EXPONENT:
-        raise DataError(f"gain 2^g - 1 of grade {grades.max():g} is too large to sum; use gain=linear")
+        raise DataError(
+            f"gain 2^g - 1 of grade {grades.max():g} is too large to sum; use linear gains: ndcg@10(gain=linear)"
+        )
     return np.exp2(grades) - 1.0
 
 

@@ -65,12 +65,12 @@ def _combo(k: int) -> tuple[Loss, ...]:
 
 
 _LOSSES: Final = (
-    Preset("svmmap", "average precision, φpo", _YUE, lambda _: StructuredLoss("ap")),
-    Preset("svmauc", "ROCArea, φpo", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc")),
-    Preset("svmprec", "precision@k, φpo", "Joachims (ICML 2005)", lambda k: StructuredLoss(f"p@{k}"), 10),
-    Preset("svmndcg", "NDCG@k, φpo", _CHK, lambda k: StructuredLoss(f"ndcg@{k}"), 10),
-    Preset("svmndcg-nc", "NDCG without a cutoff, φpo", _CHK, lambda _: StructuredLoss("ndcg")),
-    Preset("svmmrr", "reciprocal rank@k, φmrr", _CHK, lambda k: StructuredLoss(f"rr@{k}", "mrr"), 10),
+    Preset("svmmap", "average precision, feature map po", _YUE, lambda _: StructuredLoss("ap")),
+    Preset("svmauc", "ROCArea, feature map po", "Joachims (ICML 2005)", lambda _: StructuredLoss("auc")),
+    Preset("svmprec", "precision@k, feature map po", "Joachims (ICML 2005)", lambda k: StructuredLoss(f"p@{k}"), 10),
+    Preset("svmndcg", "NDCG@k, feature map po", _CHK, lambda k: StructuredLoss(f"ndcg@{k}"), 10),
+    Preset("svmndcg-nc", "NDCG without a cutoff, feature map po", _CHK, lambda _: StructuredLoss("ndcg")),
+    Preset("svmmrr", "reciprocal rank@k, feature map mrr", _CHK, lambda k: StructuredLoss(f"rr@{k}", "mrr"), 10),
     Preset(
         "svmcombo",
         "AP, NDCG@k and RR@k, each with its own slack",
@@ -86,14 +86,14 @@ _LOSSES: Final = (
         10,
         "hinge",
     ),
-    Preset("dorm-ndcg", "NDCG@k, φdorm", _DORM, lambda k: StructuredLoss(f"ndcg@{k}", "dorm"), 10),
-    Preset("dorm-mrr", "reciprocal rank, φdorm", _DORM, lambda _: StructuredLoss("rr", "dorm")),
-    Preset("dorm-p", "precision@k, φdorm", _DORM, lambda k: StructuredLoss(f"p@{k}", "dorm"), 10),
-    Preset("dorm-eru", "expected rank utility, φdorm", _DORM, lambda _: StructuredLoss("eru", "dorm")),
-    Preset("mwta", "modified winner takes all, φdorm", _DORM, lambda _: ModifiedWTA()),
+    Preset("dorm-ndcg", "NDCG@k, feature map dorm", _DORM, lambda k: StructuredLoss(f"ndcg@{k}", "dorm"), 10),
+    Preset("dorm-mrr", "reciprocal rank, feature map dorm", _DORM, lambda _: StructuredLoss("rr", "dorm")),
+    Preset("dorm-p", "precision@k, feature map dorm", _DORM, lambda k: StructuredLoss(f"p@{k}", "dorm"), 10),
+    Preset("dorm-eru", "expected rank utility, feature map dorm", _DORM, lambda _: StructuredLoss("eru", "dorm")),
+    Preset("mwta", "modified winner takes all, feature map dorm", _DORM, lambda _: ModifiedWTA()),
     Preset(
         "chapelle-ndcg",
-        "NDCG@k, φdorm, tight bound from a regression",
+        "NDCG@k, feature map dorm, tight bound started from a regression",
         _CLS,
         lambda k: StructuredLoss(f"ndcg@{k}", "dorm"),
         10,
@@ -108,7 +108,7 @@ _LOSSES: Final = (
     ),
     Preset(
         "svm-ir-qp",
-        "the same, weighted by what NDCG loses",
+        "hinge of every pair of grades, weighted by the NDCG it costs",
         "Cao et al. (SIGIR 2006)",
         lambda _: NDCGPairwiseHinge(),
     ),
