@@ -33,7 +33,7 @@ def test_every_measure_is_described(run, name):
     done = run("measures", name, "--json")
     assert done.json["name"] == name
     assert set(done.json["parameters"]) == {field.name for field in fields(kind)}
-    assert (kind.__doc__ or "").splitlines()[0] in run("measures", name).out
+    assert (kind.__doc__ or "").splitlines()[0].replace("``", "") in run("measures", name).out
 
 
 def test_a_spelling_with_a_cutoff_is_its_measure(run):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from marginrank.cli.completion import measure_names
+from marginrank.cli.docstrings import readable, screen_width
 from marginrank.cli.output import Output
 from marginrank.words import table
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from marginrank.measures import Measure
 
 EXAMPLES: Final = ("marginrank measures", "marginrank measures ndcg")
+#: A width that no paragraph has.
+_UNWRAPPED: Final = 1 << 20
 
 
 def command(
@@ -32,12 +34,13 @@ def command(
         kinds = list(all_measures().values())
         rows = [["measure", "parameters", "what it is"]]
         rows += [[spelling(kind), _brief(kind), _summary(kind)] for kind in kinds]
-        output.result({"measures": [_record(kind) for kind in kinds]}, table(rows))
+        output.result({"measures": [_record(kind) for kind in kinds]}, table(rows, width=screen_width()))
         return
     known = all_measures()
     kind = known[name] if name in known else type(parse_measure(name))
-    text = f"{spelling(kind)}\n\n{inspect.getdoc(kind)}\n\n{_parameters(kind)}"
-    output.result({**_record(kind), "description": inspect.getdoc(kind)}, text)
+    use = f"marginrank evaluate DATA MODEL -m {_example(kind)}"
+    text = f"{spelling(kind)}\n\n{readable(kind)}\n\n{_parameters(kind)}\n\nFor example: {use}"
+    output.result({**_record(kind), "description": readable(kind, _UNWRAPPED)}, text)
 
 
 def spelling(kind: type[Measure]) -> str:
@@ -45,12 +48,16 @@ def spelling(kind: type[Measure]) -> str:
     return kind.name + ("@k" if any(field.name == "k" for field in fields(kind)) else "")
 
 
+def _example(kind: type[Measure]) -> str:
+    return spelling(kind).replace("@k", "@10")
+
+
 def _summary(kind: type[Measure]) -> str:
-    return (inspect.getdoc(kind) or "").splitlines()[0]
+    return readable(kind, _UNWRAPPED).partition("\n")[0]
 
 
 def _defaults(kind: type[Measure]) -> dict[str, Any]:
-    return {field.name: "needed" if field.default is MISSING else field.default for field in fields(kind)}
+    return {field.name: "required" if field.default is MISSING else field.default for field in fields(kind)}
 
 
 def _brief(kind: type[Measure]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from marginrank.cli.completion import preset_names
+from marginrank.cli.docstrings import readable, screen_width, terminal_width
 from marginrank.cli.output import Output
 from marginrank.words import facts, table
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from marginrank.methods.presets import Preset
 
 EXAMPLES: Final = ("marginrank presets", "marginrank presets svmmap")
+#: A width that no paragraph has.
+_UNWRAPPED: Final = 1 << 20
 
 
 def command(
@@ -28,9 +31,9 @@ def command(
 
     known = all_presets()
     if name is None:
-        rows = [["preset", "kind", "measure", "what it is", "from"]]
-        rows += [[_spelling(p), p.kind, _measure(p), p.summary, p.paper] for p in known.values()]
-        output.result({"presets": [_record(preset) for preset in known.values()]}, table(rows))
+        rows = [["preset", "kind", "measure", "what it is"]]
+        rows += [[_spelling(preset), preset.kind, _measure(preset), preset.summary] for preset in known.values()]
+        output.result({"presets": [_record(preset) for preset in known.values()]}, table(rows, width=screen_width()))
         return
     method = parse_preset(name)
     preset = known[name.strip().lower().partition("@")[0]]
@@ -39,16 +42,17 @@ def command(
     text = facts(
         [
             ("preset", _spelling(preset)),
-            ("trains", preset.summary),
+            ("what it is", preset.summary),
             ("from", preset.paper),
             ("measure", method.criterion),
             *own,
-            (preset.kind, str(method.trained)),
+            (preset.kind, wrap(str(method.trained), terminal_width() - 12)),
         ]
     )
-    described = inspect.getdoc(type(method.trained)) or ""
+    kind = type(method.trained)
     record = {**_record(preset), "measure": method.criterion, preset.kind: str(method.trained)}
-    output.result({**record, "description": described}, f"{text}\n\n{described}")
+    use = f"For example: marginrank train DATA --preset {name} -o model.safetensors"
+    output.result({**record, "description": readable(kind, _UNWRAPPED)}, f"{text}\n\n{readable(kind)}\n\n{use}")
 
 
 def _spelling(preset: Preset) -> str:
