@@ -166,3 +166,30 @@ def test_a_report_on_training_data_says_so(run, folder):
     assert done.json["trained_on_these"] == ["model"]
     assert done.err.startswith("warning: these are the queries that model was trained on")
     assert "These are the queries that model was trained on" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_unjudged_documents_are_counted(run, folder):
+    lines = (folder / "judged.qrels").read_text().splitlines()
+    (folder / "some.qrels").write_text("\n".join(line for line in lines if not line.endswith("7 0")) + "\n")
+    kept = {tuple(line.split()[::2]) for line in (folder / "some.qrels").read_text().splitlines()}
+    ranked = {}
+    for line in (folder / "bm25.run").read_text().splitlines():
+        topic, _, document, _, score, _ = line.split()
+        ranked.setdefault(topic, []).append((-float(score), document))
+    first = [(topic, document) for topic, own in ranked.items() for _, document in sorted(own)[:10]]
+    missing = sum(pair not in kept for pair in first)
+    assert missing
+    found = run("evaluate", "some.qrels", "bm25.run", "--json").json["systems"]["bm25"]["unjudged"]
+    assert found == {"k": 10, "documents": missing, "out_of": len(first)}
+    share = f"{100 * missing / len(first):.1f} % of the first 10 documents of bm25"
+    assert f"unjudged, and counted as not relevant: {share}" in run("evaluate", "some.qrels", "bm25.run").out
+    assert "unjudged" not in run("evaluate", "judged.qrels", "bm25.run").out
+
+
+def test_options_for_runs_need_one(fails):
+    words = ["test.txt", "model.safetensors", "--missing-topics", "zero"]
+    for command in ("evaluate", "report"):
+        assert "--missing-topics is for TREC runs, and no system is one" in fails(command, *words, code=2)
+    assert "--baseline is for comparing" in fails(
+        "report", "test.txt", "model.safetensors", "--baseline", "model", code=2
+    )

@@ -11,7 +11,8 @@ from marginrank.words import count, printable, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
-    from marginrank.model import Model
+    from marginrank.evaluation.unjudged import Unjudged
+    from marginrank.model import Health, Model
 
 
 #: Why training ended, in words.
@@ -64,18 +65,47 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
         share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0
         gap = f"gap {solution.gap:.2g} ({share:.2g} %)"
     work = f"{count(solution.n_iter, 'iteration')}, {count(round(solution.passes), 'pass', 'passes')}"
-    collapsed = "; the hinge is minimal at w = 0" if health.collapsed else ""
     return [
         ("method", f"{name}: {model.form.kind} scorer, {method.bound} bound, solver {method.solver}{scaled}"),
         ("loss", method.trained),
         ("C", f"{solution.C:g}"),
         ("objective", f"{solution.primal:.6g}, {gap}, {state} after {work}"),
-        (
-            "health",
-            f"average slack {health.average_slack:.4g} of {health.slack_at_zero:.4g} at w = 0, "
-            f"objective {100 * health.objective_ratio:.1f} % of that at 0, ‖w‖ {health.norm:.4g}{collapsed}",
-        ),
+        ("health", _health(health)),
     ]
+
+
+def _health(health: Health) -> str:
+    collapsed = "; the hinge is minimal at w = 0" if health.collapsed else ""
+    return (
+        f"average slack {health.average_slack:.4g} of {health.slack_at_zero:.4g} at w = 0, "
+        f"objective {100 * health.objective_ratio:.1f} % of that at 0, ‖w‖ {health.norm:.4g}{collapsed}"
+    )
+
+
+def health_lines(health: Health, measure: str) -> list[str]:
+    """Say how well the training queries are fitted, and what that means."""
+    before = health.slack_at_zero
+    learned = 100 * (1 - health.average_slack / before) if before else 0.0
+    return [
+        f"health: {_health(health)}",
+        f"  slack is what is minimised instead of 1 - {measure}; training lowered it by {learned:.0f} %",
+        "  (near 0 %: nothing was learned; 100 %: every training query is ranked perfectly)",
+    ]
+
+
+def unjudged_line(unjudged: Mapping[str, Unjudged]) -> str:
+    r"""Name the systems that return documents without a judgement; nothing where there are none.
+
+    >>> from marginrank.evaluation.unjudged import Unjudged
+    >>> unjudged_line({"bm25": Unjudged(10, 3, 24), "dense": Unjudged(10, 0, 24)})
+    '\nunjudged, and counted as not relevant: 12.5 % of the first 10 documents of bm25'
+    """
+    named = [
+        f"{100 * one.share:.1f} % of the first {one.k} documents of {printable(name)}"
+        for name, one in unjudged.items()
+        if one.documents
+    ]
+    return f"\nunjudged, and counted as not relevant: {', '.join(named)}" if named else ""
 
 
 def weights_text(model: Model, most: int) -> str:

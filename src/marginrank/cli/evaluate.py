@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from marginrank.cli.describing import unjudged_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import check_fields
 from marginrank.cli.reading import Reading
-from marginrank.cli.systems import check_order, judge, read_system, system_names
-from marginrank.errors import DataError
+from marginrank.cli.systems import check_data_first, judge, read_all, system_names
 from marginrank.words import table
 
 if TYPE_CHECKING:
     from marginrank.evaluation.comparing import Comparison
     from marginrank.evaluation.evaluating import Evaluation
+    from marginrank.evaluation.unjudged import Unjudged
 
 EXAMPLES: Final = (
     "marginrank evaluate test.txt model.safetensors -m ndcg@10 -m ap",
@@ -68,19 +70,22 @@ def command(
     judging.check(names, baseline)
     _check_usage(names, per_query, comparison, baseline, out)
     check_inputs([judged, *systems])
-    check_order("evaluate", judged, systems)
+    check_data_first("evaluate", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
-    results, trained_on_these = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
+    results, unjudged, trained_on_these = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
     compared = _compare(results, measures, baseline or names[0]) if comparison else {}
     if per_query and out is not None:
         with whole(out, force=force) as place:
             place.write_text(_tsv(results, measures), encoding="utf-8")
     shown = per_query and out is None
     within = _intervals(results, measures) if intervals else {}
-    sections = [_means_within(results, within) if intervals else _means(results, measures)]
+    means = _means_within(results, within) if intervals else _means(results, measures)
+    sections = [means + unjudged_line(unjudged)]
     sections += [_per_query(results, measures)] if shown else []
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
     record = _record(results, within, compared, per_query=shown)
+    for name, one in unjudged.items():
+        record["systems"][name]["unjudged"] = asdict(one)
     output.result({**record, "trained_on_these": trained_on_these, "output": out}, "\n\n".join(sections))
 
 
@@ -100,18 +105,18 @@ def _evaluate(
     systems: Mapping[str, Path],
     judging: Judging,
     reading: Reading,
-) -> tuple[dict[str, Evaluation], list[str]]:
-    """Evaluate the systems; name those that were trained on the judged queries, and warn of them."""
+) -> tuple[dict[str, Evaluation], dict[str, Unjudged], list[str]]:
+    """Evaluate the systems; count what nobody judged, name those that were trained on these queries, warn of them."""
     from marginrank.data.trec import Run  # noqa: PLC0415
     from marginrank.evaluation.systems import warn_if_trained_on  # noqa: PLC0415
+    from marginrank.evaluation.unjudged import count_unjudged  # noqa: PLC0415
 
-    truth = reading.read([judged])
-    if isinstance(truth, Run):
-        raise DataError("this is a run, not judgements; give the judged file first", path=judged)
+    truth, opened = read_all(judged, systems, reading)
+    judging.check_systems(opened)
     options = {"policy": judging.policy, "depth": judging.depth, "missing_topics": judging.missing_topics}
-    opened = {name: read_system(path, truth) for name, path in systems.items()}
     results = {name: judge(truth, one, systems[name], judging.spellings, **options) for name, one in opened.items()}
-    return results, warn_if_trained_on(truth, opened)
+    unjudged = {name: count_unjudged(truth, one) for name, one in opened.items() if isinstance(one, Run)}
+    return results, unjudged, warn_if_trained_on(truth, opened)
 
 
 def _compare(results: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:

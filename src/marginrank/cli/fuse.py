@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.completion import measure_names, policy_names, preset_names
+from marginrank.cli.describing import health_lines, unjudged_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
@@ -18,6 +21,7 @@ from marginrank.words import printable, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
+    from marginrank.evaluation.unjudged import Unjudged
     from marginrank.fusion import Fusion
 
 EXAMPLES: Final = (
@@ -25,6 +29,101 @@ EXAMPLES: Final = (
     "marginrank fuse bm25.run dense.run --qrels judged.qrels --trials 2 --sizes 10,5,10",
 )
 _LEARNED: Final = "learned"
+_PANEL: Final = "Learning"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is learned, and what it is judged by."""
+
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure",
+            "-m",
+            metavar="MEASURE",
+            help="The measure to train for.",
+            autocompletion=measure_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = "ap"
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Train with this method; C is still chosen by the measure.",
+            show_default=False,
+            autocompletion=preset_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    kinds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            help="Features made of the scores: minmax, percentile, rrf, borda, retrieved, score; the best is chosen.",
+            show_default="minmax,percentile,rrf",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    scorer: Annotated[
+        Literal["linear", "additive"],
+        typer.Option(help="One weight, or one curve, per run.", rich_help_panel=_PANEL),
+    ] = "linear"
+    negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.", rich_help_panel=_PANEL)] = (
+        False
+    )
+    ranks: Annotated[
+        bool,
+        typer.Option("--ranks", help="The columns are ranks, 1 is best; without --qrels.", rich_help_panel=_PANEL),
+    ] = False
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="How to score ties, and queries without relevant documents.",
+            autocompletion=policy_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = "standard"
+    n_jobs: Annotated[
+        int | None, typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=_PANEL)
+    ] = None
+
+    @property
+    def given(self) -> list[str]:
+        """The options that are not the default ones."""
+        changed = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        return [f"--{name.replace('_', '-')}" for name in changed]
+
+    def check(self) -> None:
+        """Refuse what is unknown, before any data is read."""
+        from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+        from marginrank.fusion.features import parse_features  # noqa: PLC0415
+        from marginrank.measures.mixes import parse_mix  # noqa: PLC0415
+        from marginrank.methods.presets import parse_preset  # noqa: PLC0415
+
+        parse_mix(self.measure)
+        parse_policy(self.policy)
+        if self.preset is not None:
+            parse_preset(self.preset)
+        for kind in (self.kinds or "rrf").split(","):
+            parse_features(kind)
+
+    def fusion(self) -> Fusion:
+        """Return the fusion to train."""
+        from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
+
+        return Fusion(
+            DEFAULT_FEATURES if self.kinds is None else tuple(self.kinds.split(",")),
+            measure=self.measure,
+            preset=self.preset,
+            scorer=self.scorer,
+            nonnegative=not self.negative,
+            ranks=self.ranks,
+            policy=self.policy,
+            n_jobs=self.n_jobs,
+        )
 
 
 def command(
@@ -32,33 +131,12 @@ def command(
         list[Path],
         typer.Argument(metavar="RUN", help="TREC runs; or, without --qrels, judged data with a column per retriever."),
     ],
+    learning: Learning,
     reading: Reading,
     output: Output,
-    qrels: Annotated[Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.")] = None,
-    measure: Annotated[
-        str, typer.Option("--measure", "-m", help="The measure to train for.", autocompletion=measure_names)
-    ] = "ap",
-    preset: Annotated[
-        str | None, typer.Option(help="Train with this method; C is still chosen by the measure.")
+    qrels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.", show_default=False)
     ] = None,
-    kinds: Annotated[
-        str | None,
-        typer.Option(
-            "--kinds",
-            metavar="KIND,...",
-            help="Features made of the scores: minmax, percentile, rrf, borda, retrieved, score; the best is chosen.",
-            show_default="minmax,percentile,rrf",
-        ),
-    ] = None,
-    scorer: Annotated[
-        Literal["linear", "additive"], typer.Option(help="One weight, or one curve, per run.")
-    ] = "linear",
-    negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False,
-    ranks: Annotated[bool, typer.Option("--ranks", help="The columns are ranks, 1 is best.")] = False,
-    policy: Annotated[
-        str,
-        typer.Option(help="How to score ties, and queries without relevant documents.", autocompletion=policy_names),
-    ] = "standard",
     trials: Annotated[
         int | None,
         typer.Option(min=1, help="Only compare, over this many random splits.", show_default=False),
@@ -66,20 +144,35 @@ def command(
     sizes: Annotated[
         str | None,
         typer.Option(
-            help="With --trials, the number of training, validation and test queries.", show_default="10,5,35"
+            metavar="N,N,N",
+            help="With --trials, the number of training, validation and test queries.",
+            show_default="10,5,35",
         ),
     ] = None,
-    n_jobs: Annotated[int | None, typer.Option(help="Number of threads.", show_default="all cores")] = None,
     apply: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL", help="Apply this model, written by --model, to runs without judgements."),
+        typer.Option(
+            metavar="MODEL",
+            help="Apply this model, written by --model, to runs without judgements.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write the fused run to this file.", rich_help_panel="Output"),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write the fused run to this file.",
+            show_default=False,
+            rich_help_panel="Output",
+        ),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the model to this file.", rich_help_panel="Output")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the model to this file.", show_default=False, rich_help_panel="Output"
+        ),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -88,42 +181,21 @@ def command(
     C and the kind of features are chosen by cross-validation. The learned fusion is compared with RRF, CombSUM,
     CombMNZ, Borda and the best single run on queries that were not used for training.
     """
-    from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
-
-    learns = [model, trials, qrels, preset, kinds, sizes, negative or None, ranks or None]
-    learns += [None if measure == "ap" else measure, None if scorer == "linear" else scorer]
-    if apply is not None and (out is None or any(one is not None for one in learns)):
-        raise Misuse("--apply only applies a model: give -o, and leave out all options for learning and comparing")
-    if sizes is not None and trials is None:
-        raise Misuse("--sizes goes with --trials")
-    if trials is not None and (out is not None or model is not None):
-        raise Misuse("--trials only compares; leave out --out and --model, or --trials")
+    _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
     check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:
-        fusion = Fusion.load(apply)
-        queries = _read_unjudged(sources, reading)
-        try:
-            output.summary({"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip())
-        except DataError as error:
-            raise DataError(error.problem, path=error.path or apply) from error
+        output.summary(*_apply(apply, sources, reading, out, force))
         return
-    queries = _read(sources, qrels, reading)
-    fusion = Fusion(
-        DEFAULT_FEATURES if kinds is None else tuple(kinds.split(",")),
-        measure=measure,
-        preset=preset,
-        scorer=scorer,
-        nonnegative=not negative,
-        ranks=ranks,
-        policy=policy,
-        n_jobs=n_jobs,
-    )
-    contest = _contest(queries, fusion, ranks, measure, policy, trials, sizes or "10,5,35", n_jobs)
+    queries, unjudged = _read(sources, qrels, reading)
+    fusion = learning.fusion()
+    contest = _contest(queries, fusion, trials, sizes)
     record: dict[str, Any] = {"queries": len(queries), "documents": queries.n_documents, **contest.to_dict()}
+    record |= {"unjudged": {name: asdict(one) for name, one in unjudged.items()}}
     comparison = contest.compare(_LEARNED).turned()
     record["comparison"] = comparison.to_dicts()
-    text = f"{contest}\n\nlearned fusion minus the others, {measure} by query:\n{comparison}"
+    text = f"{contest}\n\nlearned fusion minus the others, {learning.measure} by query:\n{comparison}"
+    text += unjudged_line(unjudged)
     if trials is None:
         fusion.fit(queries)
         learned, said = _learned(fusion, len(queries))
@@ -131,10 +203,56 @@ def command(
     output.result(record | {"run": out, "model": model}, text)
 
 
+def _check_usage(
+    learning: Learning,
+    reading: Reading,
+    *,
+    qrels: Path | None,
+    trials: int | None,
+    sizes: str | None,
+    apply: Path | None,
+    out: Path | None,
+    model: Path | None,
+) -> None:
+    """Refuse options that are wrong, or mean nothing beside the others."""
+    learns = {"--model": model, "--trials": trials, "--sizes": sizes, "--qrels": qrels}
+    given = [option for option, value in learns.items() if value is not None] + learning.given
+    if apply is not None and given:
+        raise Misuse(f"--apply only applies a model; leave out {given[0]}")
+    if apply is not None and out is None:
+        raise Misuse("--apply only applies a model; give -o FILE for the fused run")
+    if sizes is not None and trials is None:
+        raise Misuse("--sizes goes with --trials")
+    if trials is not None and (out is not None or model is not None):
+        raise Misuse("--trials only compares; leave out --out and --model, or --trials")
+    if qrels is not None and reading != Reading():
+        raise Misuse("options for reading data do not apply to TREC runs; leave them out, or --qrels")
+    if qrels is not None and learning.ranks:
+        raise Misuse("--ranks is for data with a column of ranks per retriever; TREC runs have scores, leave it out")
+    _sizes(sizes)
+    learning.check()
+
+
+def _apply(
+    apply: Path, sources: list[Path], reading: Reading, out: Path | None, force: bool
+) -> tuple[dict[str, Any], str]:
+    from marginrank.fusion import Fusion  # noqa: PLC0415
+
+    fusion, queries = Fusion.load(apply), _read_unjudged(sources, reading)
+    try:
+        return {"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip()
+    except DataError as error:
+        raise DataError(error.problem, path=error.path or apply) from error
+
+
 def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     """Describe what was chosen and learned on all queries, as values and as text."""
+    health = fusion.ranker_.health_
     record: dict[str, Any] = {"features": fusion.features_, "C": fusion.ranker_.C}
     text = f"\n\ntrained on all {n_queries:,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
+    if health is not None:
+        record["health"] = asdict(health)
+        text += "".join(f"\n{line}" for line in health_lines(health, fusion.ranker_.measure_))
     if fusion.ranker_.form_.kind == "linear":
         # Only the order of scores counts, so that weights may be shown as shares.
         total = sum(map(abs, fusion.weights().values())) or 1.0
@@ -145,20 +263,23 @@ def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     return record, text
 
 
-def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> Queries:
+def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> tuple[Queries, Mapping[str, Unjudged]]:
+    """Read judged data, or runs and judgements, and count what nobody judged."""
     from marginrank.data.formats import recognize  # noqa: PLC0415
     from marginrank.data.queries import Queries  # noqa: PLC0415
     from marginrank.data.trec import read_qrels  # noqa: PLC0415
+    from marginrank.evaluation.unjudged import count_unjudged  # noqa: PLC0415
     from marginrank.fusion import gather, read_runs  # noqa: PLC0415
 
     if qrels is not None:
-        return gather(read_runs(sources), read_qrels(qrels))
+        runs, judged = read_runs(sources), read_qrels(qrels)
+        return gather(runs, judged), {name: count_unjudged(judged, run) for name, run in runs.items()}
     if any(recognize(path) == "run" for path in sources):
         raise Misuse("learning from runs needs judgements: give --qrels FILE")
     data = reading.read(sources, missing=reading.missing or "nan")
     if not isinstance(data, Queries):
         raise Misuse("give TREC runs with --qrels, or judged data with a column per retriever")
-    return data
+    return data, {}
 
 
 def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
@@ -170,23 +291,15 @@ def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
     return reading.read_queries(sources, missing=reading.missing or "nan", judged=False)
 
 
-def _contest(
-    queries: Queries,
-    fusion: Fusion,
-    ranks: bool,
-    measure: str,
-    policy: str,
-    n_trials: int | None,
-    sizes: str,
-    n_jobs: int | None,
-) -> Any:
+def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str | None) -> Any:
+    """Compare the learned fusion with unsupervised ones on queries that were not used for training."""
     import numpy as np  # noqa: PLC0415
 
     from marginrank.fusion import FIXED, BestRun, FixedFusion, contest, trials  # noqa: PLC0415
 
-    methods = {_LEARNED: fusion, **{name: FixedFusion(name, ranks=ranks) for name in FIXED}}
-    methods["best single run"] = BestRun(measure=measure, ranks=ranks)
-    options: dict[str, Any] = {"measure": measure, "policy": policy, "n_jobs": n_jobs}
+    methods = {_LEARNED: fusion, **{name: FixedFusion(name, ranks=fusion.ranks) for name in FIXED}}
+    methods["best single run"] = BestRun(measure=fusion.measure, ranks=fusion.ranks)
+    options: dict[str, Any] = {"measure": fusion.measure, "policy": fusion.policy, "n_jobs": fusion.n_jobs}
     if n_trials is not None:
         return trials(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)
     n_folds = min(5, len(queries))
@@ -196,8 +309,8 @@ def _contest(
     return contest(queries, methods, folds, **options)
 
 
-def _sizes(text: str) -> tuple[int, int, int]:
-    words = text.split(",")
+def _sizes(text: str | None) -> tuple[int, int, int]:
+    words = (text or "10,5,35").split(",")
     if len(words) != 3 or not all(word.strip().isdigit() for word in words):
         raise Misuse(f"--sizes is {text!r}; give three numbers, such as 10,5,35")
     train, valid, test = map(int, words)

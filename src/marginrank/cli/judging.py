@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
@@ -23,14 +23,19 @@ class Judging:
         typer.Option(
             "--measure",
             "-m",
+            metavar="MEASURE",
             help="A measure; repeat for more. The first is used where only one is shown.",
-            show_default=" ".join(DEFAULT_MEASURES),
+            show_default=" and ".join(DEFAULT_MEASURES),
             autocompletion=measure_names,
         ),
     ] = field(default_factory=list)
     policy: Annotated[
         str,
-        typer.Option(help="How to score ties, and queries without relevant documents.", autocompletion=policy_names),
+        typer.Option(
+            metavar="NAME",
+            help="How to score ties, and queries without relevant documents.",
+            autocompletion=policy_names,
+        ),
     ] = "standard"
     depth: Annotated[
         int | None, typer.Option(min=1, help="Evaluate only the first documents of each ranking.", show_default="all")
@@ -56,3 +61,10 @@ class Judging:
             parse_measure(measure, rules.parameters)
         if baseline is not None and baseline not in names:
             raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
+
+    def check_systems(self, systems: Mapping[str, object]) -> None:
+        """Refuse options for runs where no system is one."""
+        from marginrank.data.trec import Run  # noqa: PLC0415
+
+        if self.missing_topics != "error" and not any(isinstance(system, Run) for system in systems.values()):
+            raise Misuse("--missing-topics is for TREC runs, and no system is one; leave it out")

@@ -9,12 +9,12 @@ from typing import Annotated, Final
 
 import typer
 
+from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import Judging
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
-from marginrank.cli.systems import check_order, read_system, system_names
-from marginrank.errors import DataError
+from marginrank.cli.systems import check_data_first, read_all, system_names
 from marginrank.words import count, printable
 
 EXAMPLES: Final = (
@@ -63,26 +63,26 @@ def command(
     shown = shown_paths([judged, *systems])
     names = system_names([Path(path) for path in shown[1:]])
     judging.check(names, baseline)
+    if baseline is not None and len(names) == 1:
+        raise Misuse("--baseline is for comparing systems, and there is one; leave it out")
     check_inputs(inputs)
-    check_order("report", judged, systems)
+    check_data_first("report", judged, systems)
     check_outputs([out], inputs=inputs, force=force)
     from marginrank.data.query_texts import read_query_texts  # noqa: PLC0415
-    from marginrank.data.trec import Run  # noqa: PLC0415
     from marginrank.reporting.commands import Sources  # noqa: PLC0415
     from marginrank.reporting.report import write_report  # noqa: PLC0415
     from marginrank.reporting.verdict import verdict  # noqa: PLC0415
 
     texts = None if query_text is None else read_query_texts(query_text)
-    truth = reading.read([judged])
-    if isinstance(truth, Run):
-        raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     paths = dict(zip(names, systems, strict=True))
+    truth, opened = read_all(judged, paths, reading)
+    judging.check_systems(opened)
     sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading))
     with whole(out, force=force) as place:
         facts = write_report(
             place,
             truth,
-            {name: read_system(path, truth) for name, path in paths.items()},
+            opened,
             judging.spellings,
             policy=judging.policy,
             depth=judging.depth,

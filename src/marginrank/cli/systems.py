@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginrank.cli.failures import Misuse
-from marginrank.cli.reading import load_ranker
+from marginrank.cli.reading import Reading, dense, load_ranker
 from marginrank.errors import DataError
 from marginrank.words import printable
 
@@ -34,7 +34,7 @@ def system_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def check_order(command: str, judged: Path, systems: Sequence[Path]) -> None:
+def check_data_first(command: str, judged: Path, systems: Sequence[Path]) -> None:
     """Refuse a model in the place of the judged data, and show the command in the right order."""
     from marginrank.model_file import is_model  # noqa: PLC0415
 
@@ -43,6 +43,38 @@ def check_order(command: str, judged: Path, systems: Sequence[Path]) -> None:
         others = [path for path in (judged, *systems) if path != data]
         words = ["marginrank", command, "JUDGED" if data is None else str(data), *map(str, others)]
         raise Misuse(f"{judged} is a model, and the judged data comes first: {shlex.join(words)}")
+
+
+def check_model_first(command: str, model: Path, data: Sequence[Path]) -> None:
+    """Refuse a model among the data, and show the command in the right order."""
+    from marginrank.model_file import is_model  # noqa: PLC0415
+
+    models = [path for path in data if is_model(path)]
+    if models and not is_model(model):
+        others = [path for path in (model, *data) if path not in models]
+        words = ["marginrank", command, *map(str, (models[0], *others))]
+        raise Misuse(f"{model} is not a model, and the model comes first: {shlex.join(words)}")
+    if models:
+        raise Misuse(f"{models[0]} is a model; {command} takes one model, then data")
+
+
+def read_all(
+    judged: Path, systems: Mapping[str, Path], reading: Reading
+) -> tuple[Queries | Qrels, dict[str, BaseRanker | FloatArray | Run]]:
+    """Read judged data and the systems to judge on it.
+
+    Only models look at features: missing values are refused where one of the models takes none.
+    """
+    from marginrank.data.trec import Run  # noqa: PLC0415
+    from marginrank.model_file import is_model  # noqa: PLC0415
+
+    models = {name: load_ranker(path) for name, path in systems.items() if is_model(path)}
+    truth = reading.read([judged], missing=None if any(not m.form_.takes_nan for m in models.values()) else "nan")
+    if isinstance(truth, Run):
+        raise DataError("this is a run, not judgements; give the judged file first", path=judged)
+    if any(not model.model_.takes_sparse for model in models.values()):
+        truth = dense(truth)
+    return truth, {name: models.get(name) or _read_system(path, truth) for name, path in systems.items()}
 
 
 def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequence[str], **options: Any) -> Evaluation:
@@ -56,8 +88,8 @@ def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequenc
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
 
 
-def read_system(path: Path, judged: Queries | Qrels) -> BaseRanker | FloatArray | Run:
-    """Read a model, scores or a TREC run, whichever the file holds.
+def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
+    """Read scores or a TREC run, whichever the file holds.
 
     A file of scores has one for each row of the judged file; they come in the order of the queries.
     """
@@ -65,10 +97,6 @@ def read_system(path: Path, judged: Queries | Qrels) -> BaseRanker | FloatArray 
     from marginrank.data.trec import read_run  # noqa: PLC0415
 
     try:
-        from marginrank.model_file import is_model  # noqa: PLC0415
-
-        if is_model(path):
-            return load_ranker(path)
         if _columns(path) == 1:
             from marginrank.data.scores import read_scores  # noqa: PLC0415
 
