@@ -69,7 +69,11 @@ def test_python_m_marginrank_is_the_command_line():
 def test_the_exit_code_leaves_the_process():
     words = [sys.executable, "-m", "marginrank", "inspect", "nowhere.txt"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: nowhere.txt: no such file\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "error: nowhere.txt: no such file; check the name and the folder\n",
+    )
 
 
 def test_without_a_command_the_help_is_shown(run):
@@ -108,7 +112,7 @@ def test_tracebacks_are_shown_on_request(run, fails):
     ):
         assert done.code == 1
         assert "Traceback (most recent call last)" in done.err
-        assert done.err.endswith("error: nowhere.txt: no such file\n")
+        assert done.err.endswith("error: nowhere.txt: no such file; check the name and the folder\n")
     assert "Traceback" not in run("inspect", "nowhere.txt", env={failures.TRACEBACK_VARIABLE: "0"}).err
 
 
@@ -230,7 +234,10 @@ def test_a_new_command_is_one_new_file(folder):
     assert call("count-lines", "train.txt", "--json").stdout.split() == ["{", '"documents":', "240", "}"]
     assert "$ marginrank count-lines train.txt" in call("count-lines", "--help").stdout
     failed = call("count-lines", "nowhere.txt")
-    assert (failed.returncode, failed.stderr) == (1, "error: nowhere.txt: no such file\n")
+    assert (failed.returncode, failed.stderr) == (
+        1,
+        "error: nowhere.txt: no such file; check the name and the folder\n",
+    )
 
 
 def _choices(hint):

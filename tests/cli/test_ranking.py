@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,10 +119,36 @@ def test_ranking_refuses_what_makes_no_sense(fails, words, said, code):
 def test_a_model_is_not_applied_to_other_features(fails):
     write_letor("other.txt", judged(20, 1).with_features(np.ones((160, 3))))
     error = fails("rank", "model.safetensors", "other.txt", "-o", "new.txt", code=1)
-    assert error.startswith("error: other.txt: X has 3 features but the model was trained on 5")
+    assert error.startswith("error: other.txt: the data has 3 features but the model was trained on 5")
 
 
 def test_a_damaged_model_is_refused(fails, folder):
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "cut.safetensors").write_bytes(whole[: len(whole) // 2])
     assert "cut.safetensors: damaged model file" in fails("rank", "cut.safetensors", "test.txt", code=1)
+
+
+def test_the_wrong_order_is_shown_in_the_right_one(fails):
+    right = "test.txt is not a model, and the model comes first: marginrank {} model.safetensors test.txt"
+    assert right.format("rank") in fails("rank", "test.txt", "model.safetensors", code=2)
+    assert right.format("explain") in fails("explain", "test.txt", "model.safetensors", "--query", "2000", code=2)
+    assert "rank takes one model, then data" in fails("rank", "model.safetensors", "model.safetensors", code=2)
+
+
+def test_missing_values_are_left_to_a_model_that_takes_them(run, fails, folder):
+    (folder / "gaps.txt").write_text(re.sub(r" 3:\S+", " 3:NULL", (folder / "test.txt").read_text(), count=1))
+    for scorer in ("additive", "linear(missing=mean)"):
+        assert run("train", "train.txt", "--scorer", scorer, "-C", "1", "-o", "nan.safetensors", "--force").code == 0
+        assert run("rank", "nan.safetensors", "gaps.txt").code == 0
+        assert run("explain", "nan.safetensors", "gaps.txt", "--query", "2000").code == 0
+        assert run("evaluate", "gaps.txt", "nan.safetensors").code == 0
+        assert run("report", "gaps.txt", "nan.safetensors", "--force").code == 0
+    assert run("evaluate", "gaps.txt", "scores.txt").code == 0
+    message = "missing value 'NULL'; choose what it becomes: --missing nan, zero or min"
+    for words in (
+        ["rank", "model.safetensors", "gaps.txt"],
+        ["explain", "model.safetensors", "gaps.txt", "--query", "2000"],
+        ["evaluate", "gaps.txt", "model.safetensors", "nan.safetensors"],
+        ["report", "gaps.txt", "model.safetensors", "--force"],
+    ):
+        assert message in fails(*words, code=1)

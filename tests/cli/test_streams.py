@@ -142,7 +142,7 @@ def test_paths_that_are_not_utf8_are_read_written_and_shown(shell, odd, folder):
 
 def test_errors_and_json_show_paths_that_are_not_utf8(shell, odd):
     missing = shell(r"marginrank inspect $'caf\xe9/absent'")
-    assert missing.stderr == b"error: caf\\xe9/absent: no such file\n"
+    assert missing.stderr == b"error: caf\\xe9/absent: no such file; check the name and the folder\n"
     shown = shell(r"marginrank inspect --json $'caf\xe9/tr\xe9.txt'")
     assert json.loads(shown.stdout)["path"] == "caf\udce9/tr\udce9.txt"
 

@@ -99,9 +99,9 @@ def test_step_functions_rise_where_they_are_told_to(run):
         "--bins",
         "8",
         "--monotone",
-        "0=increasing",
+        "1=increasing",
         "--monotone",
-        "1=decreasing",
+        "2=decreasing",
         "-C",
         "3",
     ]
@@ -123,7 +123,7 @@ def test_weights_are_kept_from_being_negative_by_name_or_number(run):
     assert np.array_equal(load("new.safetensors").coef_, own.coef_)
     assert run("train", "train.txt", "-C", "10", "--nonnegative", "-o", "all.safetensors").code == 0
     assert (load("all.safetensors").coef_ >= 0).all()
-    assert run("train", "train.txt", "-C", "10", "--nonnegative-feature", "1", "-o", "one.safetensors").code == 0
+    assert run("train", "train.txt", "-C", "10", "--nonnegative-feature", "2", "-o", "one.safetensors").code == 0
     assert load("one.safetensors").coef_[1] >= 0
 
 
@@ -188,7 +188,19 @@ def test_missing_values_are_read_as_told(run, fails):
         (["--preset", "rankboost", "--solver", "auto"], "--solver is for methods with a loss"),
         (["--preset", "rankboost", "--tol", "0.1"], "--tol is for methods with a loss"),
         (["--preset", "rankboost", "--max-iter", "3"], "--max-iter is for methods with a loss"),
-        (["--preset", "rankboost", "--scorer", "additive"], "has a form of its own"),
+        (["--preset", "rankboost", "--scorer", "additive"], "--scorer is for methods with a loss"),
+        (["--preset", "rankboost", "--scorer", "additive", "--bins", "8"], "--scorer is for methods with a loss"),
+        (["--preset", "rankboost", "--nonnegative"], "--nonnegative is for methods with a loss"),
+        (["--preset", "rankboost", "-C", "1"], "-C: --preset rankboost has no C; leave it out"),
+        (["--preset", "rankboost", "--Cs", "1,2"], "--Cs: --preset rankboost has no C; leave it out"),
+        (["--preset", "rankboost", "--rule", "one-se"], "--rule is for choosing C, and --preset rankboost has none"),
+        (["--preset", "rankboost", "--criterion", "ap"], "--criterion is for choosing C, and --preset rankboost"),
+        (["--preset", "rankboost", "--random-state", "3"], "--random-state: nothing is random here; leave it out"),
+        (["-C", "1", "--random-state", "0"], "--random-state: nothing is random here; leave it out"),
+        (["--valid", "valid.txt", "--random-state", "3"], "--random-state: nothing is random here; leave it out"),
+        (["--solver", "bundle(tol=0.1)", "--tol", "0.2"], "--tol is given twice; leave it out, or in --solver"),
+        (["--scorer", "additive(bins=8)", "--bins", "9"], "--bins is given twice; leave it out, or in --scorer"),
+        (["--scorer", "linear(missing=mean)", "--bins", "9"], "--bins goes with --scorer additive"),
         (["--solver", "bundel"], "did you mean 'bundle'?"),
         (["--solver", "bundle(toll=1)"], "bundle has no parameter 'toll'"),
         (["--scorer", "additive", "--monotone", "0=up"], "FEATURE=increasing"),
@@ -285,7 +297,7 @@ def test_tune_tries_a_grid_and_says_all(run, folder):
         (["scaling"], "NAME=A,B"),
         (["C=1,2"], "--Cs"),
         (["bins=4", "bins=8"], "twice"),
-        (["scaling=standart"], "scaling is 'standart'"),
+        (["scaling=standart"], "unknown scaling 'standart'; did you mean 'standard'?"),
     ],
 )
 def test_tune_refuses_a_wrong_grid(fails, grid, said):
@@ -374,3 +386,34 @@ def test_the_loss_is_named_with_the_bound_that_was_trained(run):
     done = run("train", "train.txt", "--bound", "tight", "-C", "1", "-o", "new.safetensors", "--json")
     assert done.json["model"]["bound"] == "tight"
     assert "bound='tight'" in done.json["model"]["trained"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--preset", "prank@2", "--random-state", "3"],
+        ["--solver", "frank-wolfe", "-C", "1", "--random-state", "3"],
+        ["--scorer", "additive(bins=8)", "--shape", "steps", "-C", "1"],
+        ["--scorer", "linear(missing=mean)", "--nonnegative", "-C", "1"],
+    ],
+)
+def test_options_that_mean_something_together_are_taken(run, words):
+    assert run("train", "train.txt", *words, "-o", "new.safetensors").code == 0
+
+
+def test_there_is_something_to_choose(fails):
+    assert "--preset best-feature has no C, so there is nothing to choose" in fails(
+        "tune", "train.txt", "--preset", "best-feature", code=2
+    )
+
+
+def test_sparse_text_is_read_for_methods_that_need_dense_features(run, folder):
+    rows = [f"{row % 2} qid:{row // 4} {1 + row % 2}:1 {3 + row}:0.5" for row in range(40)]
+    (folder / "sparse.txt").write_text("\n".join(rows) + "\n")
+    words = [["--preset", "rankboost@3"], ["--scorer", "additive", "-C", "1"], ["--scaling", "query-minmax", "-C", "1"]]
+    for number, options in enumerate(words):
+        model = f"m{number}.safetensors"
+        assert run("train", "sparse.txt", *options, "-o", model).code == 0
+        for reader in (["rank", model, "sparse.txt"], ["evaluate", "sparse.txt", model]):
+            assert run(*reader).code == 0
+        assert run("explain", model, "sparse.txt", "--query", "0").code == 0

@@ -46,7 +46,7 @@ def test_damaged_models_and_text_are_named(run, folder):
     model, text, nowhere = (one["found"] for one in record.json["files"])
     assert model == "damaged model file (an array does not match its digest); copy it again"
     assert text == "bad.txt:2:11: 'x' is not a number"
-    assert nowhere == "no such file"
+    assert nowhere == "no such file; check the name and the folder"
 
 
 def test_features_that_are_infinite_are_found(run, folder):
@@ -56,7 +56,7 @@ def test_features_that_are_infinite_are_found(run, folder):
     queries.X[1, 0] = np.inf
     write_binary("bad.queries", queries)
     done = run("verify", "bad.queries")
-    assert (done.code, done.out) == (1, "bad.queries: FAILED, X[1, 0] is inf; replace it\n")
+    assert (done.code, done.out) == (1, "bad.queries: FAILED, feature 0 of document 1 (query 0) is inf; replace it\n")
 
 
 def test_options_for_reading_are_used_and_refused(run, fails, folder):

@@ -25,12 +25,13 @@ from types import ModuleType
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from marginrank import cli
 from marginrank.cli.failures import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, guarded
 from marginrank.cli.options import flat
 from marginrank.cli.streams import note, prepare_streams
+from marginrank.cli.vocabulary import in_options
 from marginrank.cli.watching import terminated_as_interrupted
 from marginrank.sources import streams_kept
 from marginrank.version import __version__
@@ -66,12 +67,22 @@ class _PlainHelp:
             elif parameter.metavar is None:
                 shown = (parameter.display_type(context) or "").strip("<>")
                 parameter.metavar = _VALUES.get(shown, shown)
+            if isinstance(parameter, TyperOption):
+                _show_defaults_plainly(parameter)
         return parameters
+
+
+def _show_defaults_plainly(option: Any) -> None:
+    """Show the default without parentheses, and no range: errors give it."""
+    option._get_number_range_help_str = lambda: None
+    if isinstance(option.show_default, str):
+        option._get_default_string = lambda **_: option.show_default
 
 
 def _show_plainly(argument: Any) -> None:
     """Show an argument as in ``marginrank train [OPTIONS] DATA...``, without braces and without a type."""
-    name = (argument.metavar or argument.name.upper()) + ("..." if argument.nargs != 1 else "")
+    name = argument.metavar or argument.name.upper()
+    name += "..." if argument.nargs != 1 and "..." not in name else ""
     argument._usage_display_name = lambda: name if argument.required else f"[{name}]"
     argument.display_type_rich = lambda ctx: ""  # noqa: ARG005
 
@@ -104,7 +115,7 @@ def _warnings_as_lines() -> Iterator[None]:
     printed = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = " ".join(str(message).split())
+        line = " ".join(in_options(str(message)).split())
         if line not in printed:
             printed.add(line)
             note(f"warning: {line}")

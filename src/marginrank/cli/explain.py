@@ -11,6 +11,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading, load_ranker
+from marginrank.cli.systems import check_model_first
 from marginrank.errors import DataError
 from marginrank.words import count, printable, table
 
@@ -35,10 +36,10 @@ def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features.")],
     reading: Reading,
     output: Output,
-    query: Annotated[str, typer.Option(metavar="ID", help="The query.", show_default=False)],
+    query: Annotated[str, typer.Option(metavar="ID", help="Id of the query.", show_default=False)],
     document: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Explain the score of this document.", show_default="a table of the first"),
+        typer.Option(metavar="ID", help="Explain the score of this document.", show_default=False),
     ] = None,
     documents: Annotated[
         tuple[str, str] | None,
@@ -65,6 +66,7 @@ def command(
 ) -> None:
     """Show what each feature contributes to the scores of a query.
 
+    Prints a table of the first documents or, with --document or --documents, all about one or two of them.
     Contributions are relative to the mean score of the query or, with --documents, to the score of the second document;
     they sum to the difference. For trees they are Shapley values.
     """
@@ -76,9 +78,10 @@ def command(
     if k is not None and one:
         raise Misuse("--k is for the table of documents; leave it out, or --document and --documents")
     check_inputs([model, *data])
+    check_model_first("explain", model, data)
     check_outputs([plot], inputs=[model, *data], force=force)
     learned = load_ranker(model).model_
-    of_query = _find_query(reading.read_queries(data, judged=False), query, data[0])
+    of_query = _find_query(reading.read_for(learned, data), query, data[0])
     try:
         if not one:
             output.result(*_table(learned, of_query, k or 10, top or _COLUMNS))

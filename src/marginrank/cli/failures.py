@@ -26,10 +26,13 @@ NOT_READ: Final = 141
 TRACEBACK_VARIABLE: Final = "MARGINRANK_TRACEBACK"
 
 
-#: Parameters of the library that have options, as errors spell them; what stands in parentheses is left alone.
-_PARAMETER: Final = re.compile(
-    r"\([^()]*\)|\b(?P<name>features|regroup|missing|missing_topics|first_index|n_features|qid|grade|document_id|"
-    r"document_group|dtype|scorer|bound|scaling)=(?P<value>'[^']*'(?:(?:, | or )'[^']*')*|[\w.]+)?"
+#: What the parser says of values that it does not take, and plain words for it.
+_VALUES: Final = (
+    (re.compile(r"Input should be a valid number.*"), "give a number"),
+    (re.compile(r"Input should be a valid integer.*"), "give a whole number"),
+    (re.compile(r"Input should be greater than or equal to (\S+)"), r"give \1 or more"),
+    (re.compile(r"Input should be less than or equal to (\S+)"), r"give \1 or less"),
+    (re.compile(r"Value error, (.*) is not one of (.*)\."), r"\1 is unknown; choose one of \2"),
 )
 
 
@@ -66,39 +69,47 @@ def describe(error: Exception) -> tuple[str, int]:
     >>> describe(FileNotFoundError(2, "No such file or directory", "train.txt"))
     ('train.txt: No such file or directory', 1)
     >>> describe(ValueError("k is 0; rank at least one document"))
-    ('k is 0; rank at least one document', 2)
+    ('--k is 0; rank at least one document', 2)
     """
     if hasattr(error, "format_message"):  # what the parser of the command line raises
-        return _line(f"{error.format_message()}{_help_hint(error)}"), getattr(error, "exit_code", MISUSED)
+        return _line(f"{_parsed(error.format_message())}{_help_hint(error)}"), getattr(error, "exit_code", MISUSED)
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename is not None else ""
         return _line(f"{place}{error.strerror}"), FAILED
-    if isinstance(error, DataError | OSError | ImportError | FloatingPointError):
-        return _with_options(_line(str(error))), FAILED
     if isinstance(error, MemoryError):
         return "not enough memory; use less data, or convert it to .queries, which is memory-mapped", FAILED
+    if isinstance(error, DataError | OSError | ImportError | FloatingPointError):
+        return _line(_in_options(error)), FAILED
     # Apart from data, the library raises ValueError for parameters that make no sense.
     if isinstance(error, Misuse | ValueError):
-        return _with_options(_line(str(error))), MISUSED
+        return _line(_in_options(error)), MISUSED
     return _line(f"{type(error).__name__}: {error}; --traceback shows where it comes from"), FAILED
 
 
-def _with_options(message: str) -> str:
-    """Name options where the library names parameters.
+def _in_options(error: Exception) -> str:
+    """Put an error of the library into the words of the command line; paths stay as they are."""
+    from marginrank.cli.vocabulary import in_options  # noqa: PLC0415
 
-    >>> _with_options("choose what it becomes: missing='nan', 'zero' or 'min'")
-    'choose what it becomes: --missing nan, zero or min'
-    >>> _with_options("StructuredLoss(measure='ap') has no such bound; use bound='hinge', or pass regroup=True")
-    "StructuredLoss(measure='ap') has no such bound; use --bound hinge, or pass --regroup"
+    if isinstance(error, DataError):
+        return str(error).removesuffix(error.problem) + in_options(error.problem)
+    return in_options(str(error)) if isinstance(error, ValueError) else str(error)
+
+
+def _parsed(message: str) -> str:
+    """Put what the parser says of a value into plain words.
+
+    >>> _parsed("Invalid value for '--k': Input should be greater than or equal to 1")
+    '--k: give 1 or more'
+    >>> _parsed("Invalid value for '--out' / '-o': odd")
+    '--out: odd'
     """
-
-    def option(match: re.Match[str]) -> str:
-        if match["name"] is None:
-            return match[0]
-        name = "--feature" if match["name"] == "features" else f"--{match['name'].replace('_', '-')}"
-        return name if match["value"] in (None, "True") else f"{name} {match['value'].replace(chr(39), '')}"
-
-    return _PARAMETER.sub(option, message)
+    invalid = re.fullmatch(r"Invalid value for '([^']+)'(?: / '[^']+')*: (.*)", message, re.DOTALL)
+    if invalid is None:
+        return message
+    why = invalid[2]
+    for pattern, words in _VALUES:
+        why = pattern.sub(words, why)
+    return f"{invalid[1]}: {why}"
 
 
 def _line(message: str) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from marginrank.errors import DataError
+from marginrank.sources import no_such_file
 
 Force: TypeAlias = Annotated[
     bool, typer.Option("--force", "-f", help="Replace existing files.", rich_help_panel="Output")
@@ -21,7 +22,7 @@ def check_inputs(paths: Sequence[Path]) -> None:
     """Refuse what is not there or may not be read."""
     for path in paths:
         if not path.exists():
-            raise DataError("no such file", path=path)
+            raise DataError(no_such_file(path), path=path)
         if not os.access(path, os.R_OK):
             raise DataError("permission denied; change the permissions of the file", path=path)
 
@@ -38,7 +39,7 @@ def _check_output(path: Path, inputs: Sequence[Path], force: bool) -> None:
     if not folder.is_dir():
         raise DataError("no such folder; create it first", path=folder)
     if not os.access(folder, os.W_OK):
-        raise DataError("cannot write in this folder", path=folder)
+        raise DataError("cannot write in this folder; choose another, or change its permissions", path=folder)
     if not path.exists():
         return
     if any(path.samefile(source) for source in inputs if source.exists()):

@@ -15,6 +15,7 @@ from marginrank.cli.output import Output
 from marginrank.cli.ranked import Format, Ranked, format_of
 from marginrank.cli.reading import Reading, load_ranker
 from marginrank.cli.streams import standard_output
+from marginrank.cli.systems import check_model_first
 from marginrank.errors import DataError
 from marginrank.words import printable
 
@@ -60,6 +61,7 @@ def command(
     kind = form or format_of(out, ranked=k is not None or group)
     _check_format(kind, out, ranked=k is not None or group, tag=tag)
     check_inputs([model, *data])
+    check_model_first("rank", model, data)
     check_outputs([out], inputs=[model, *data], force=force)
     queries, scores = _score(model, data, reading)
     if group and queries.document_groups is None:
@@ -89,7 +91,7 @@ def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | No
 
 def _score(model: Path, data: list[Path], reading: Reading) -> tuple[Queries, FloatArray]:
     ranker = load_ranker(model)
-    queries = reading.read_queries(data, "nan" if ranker.form_.takes_nan else None, judged=False)
+    queries = reading.read_for(ranker.model_, data)
     try:
         return queries, ranker.predict(queries)
     except DataError as error:

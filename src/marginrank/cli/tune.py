@@ -61,6 +61,8 @@ def command(
     """
     check_outputs([out, plot], inputs=[*data, *choosing.valid], force=force)
     values = parse_grid(grid or [])
+    if not method.has_C and not values and choosing.folds is None:
+        raise Misuse(f"{method.name} has no C, so there is nothing to choose; give --grid, or use `marginrank train`")
     if plot is not None:
         check_picture(plot)
     with Watch(quiet=output.quiet) as watch:

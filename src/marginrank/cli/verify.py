@@ -18,15 +18,19 @@ EXAMPLES: Final = ("marginrank verify model.safetensors train.txt",)
 
 
 def command(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models and data.", show_default=False)],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE", help="Models and data.", show_default=False)],
     reading: Reading,
     output: Output,
 ) -> None:
     """Check that models and data files are whole.
 
-    Of a model and of binary data, sizes, types, structure and the digest of every array; of other data, that all of it
+    For models and binary data: sizes, types, structure and the digest of every array. For other data: that all of it
     can be read. Prints a line for each file; the exit code is 1 if one is damaged.
     """
+    from marginrank.model_file import is_model  # noqa: PLC0415
+
+    if reading != Reading() and all(path.exists() and is_model(path) for path in paths):
+        raise Misuse("options for reading data do not apply to models; leave them out")
     checks = [_check(path, reading) for path in paths]
     lines = [printable(f"{one['path']}: {'ok, ' if one['ok'] else 'FAILED, '}{one['found']}") for one in checks]
     output.result({"files": checks}, "\n".join(lines))
@@ -61,7 +65,7 @@ def _found(path: Path, reading: Reading) -> str:
     title = all_formats()[recognize(path)].title
     if recognize(path) == "binary":
         queries = verify_binary(path)
-        check_finite(queries.X, allow_nan=True)
+        check_finite(queries, allow_nan=True)
         return f"{title}, {sizes_line(queries)}; checked header, structure, values and digests"
     content = reading.read([path], missing="nan", judged=False)
     what = sizes_line(content) if isinstance(content, Queries) else f"{len(content):,} topics"
