@@ -37,6 +37,15 @@ def feature_named(label: str) -> str:
     return f"feature {label}" if label.isdecimal() else f"feature {label!r}"
 
 
+def query_named(query: object) -> str:
+    """Name a query in a sentence; ids that begin with the word stand alone.
+
+    >>> query_named(17), query_named("query 03"), query_named("Q7")
+    ('query 17', 'query 03', 'query Q7')
+    """
+    return str(query) if str(query).lower().startswith("query") else f"query {query}"
+
+
 def listed(names: Sequence[str], most: int = 10) -> str:
     """List names; of many, the first, how many there are, and the last.
 

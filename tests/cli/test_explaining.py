@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from marginrank import Ranker, load
-from marginrank.data import read_queries, write_letor
+from marginrank.data import read_queries, write_letor, write_parquet
 
 from .conftest import judged
 
@@ -126,3 +126,13 @@ def test_documents_need_no_grades(run, folder):
     frame.to_parquet(folder / "new.parquet")
     done = run("explain", "model.safetensors", "new.parquet", "--query", "a", "--json")
     assert (done.code, len(done.json["documents"])) == (0, 2)
+
+
+def test_ids_that_say_query_are_not_called_so_twice(run, fails, folder):
+    queries = read_queries("test.txt")[:2]
+    names = ["query 03", "query 04"]
+    write_parquet(folder / "named.parquet", replace(queries, query_ids=np.array(names)))
+    words = ["explain", "model.safetensors", "named.parquet", "--query", "query 03"]
+    assert run(*words).out.startswith("query 03: the first 8 of 8 documents")
+    assert run(*words, "--document", "d2-1").out.startswith("query 03: the score of d2-1")
+    assert "named.parquet: query 03 has no document 'd7'; known: d2-0" in fails(*words, "--document", "d7", code=1)

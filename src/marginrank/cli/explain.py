@@ -13,7 +13,7 @@ from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading, load_ranker
 from marginrank.cli.systems import check_model_first
 from marginrank.errors import DataError
-from marginrank.words import count, printable, table
+from marginrank.words import count, listed, printable, query_named, table
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -101,22 +101,16 @@ def _find_query(queries: Queries, query: str, path: Path) -> Queries:
 
     ids = as_text(queries.query_ids).tolist()
     if query not in ids:
-        raise DataError(f"there is no query {query!r}; {_known(ids)}", path=path)
+        raise DataError(f"there is no query {query!r}; known: {listed(ids, _MOST_IDS)}", path=path)
     return one_query(queries, ids.index(query))
 
 
 def _find_document(of_query: Queries, document: str, path: Path) -> int:
     ids = [str(name) for name in of_query.document_names.tolist()]
     if document not in ids:
-        message = f"query {of_query.query_ids[0]} has no document {document!r}; {_known(ids)}"
+        message = f"{query_named(of_query.query_ids[0])} has no document {document!r}; known: {listed(ids, _MOST_IDS)}"
         raise DataError(message, path=path)
     return ids.index(document)
-
-
-def _known(ids: list[str]) -> str:
-    """Show the first ids."""
-    more = f", ... ({len(ids):,} in all)" if len(ids) > _MOST_IDS else ""
-    return f"known: {', '.join(ids[:_MOST_IDS])}{more}"
 
 
 def _table(model: Model, query: Queries, k: int, top: int) -> tuple[dict[str, Any], str]:
@@ -141,7 +135,7 @@ def _table(model: Model, query: Queries, k: int, top: int) -> tuple[dict[str, An
     shown = slice(None) if n_rest else slice(-1)
     text = table([heads[shown], *(row[shown] for row in rows)], right=[0, *range(2, len(heads))])
     note = (
-        f"query {query.query_ids[0]}: the first {len(order)} of {count(query.n_documents, 'document')}; "
+        f"{query_named(query.query_ids[0])}: the first {len(order)} of {count(query.n_documents, 'document')}; "
         f"score = {scores.mean():.4g} (the mean of the query) + contributions of the features"
     )
     record = {
@@ -175,7 +169,8 @@ def _explain(
 
         parts = [reason.contribution for reason in explained.reasons]
         labels = [_label(reason, explained) for reason in explained.reasons]
-        title = f"Query {explained.query}: {_title(explained)}"
+        named = query_named(explained.query)
+        title = f"{named[:1].upper()}{named[1:]}: {_title(explained)}"
         with whole(plot, force=force) as place:
             plot_waterfall(labels, parts, place, base=explained.base, start=_base(explained), title=title, most=top)
         text += f"\n\nwrote {printable(str(plot))}"
@@ -190,7 +185,7 @@ def explanation_text(explained: Explanation, top: int) -> str:
     rows += [[one.feature, f"{one.value:.4g}", f"{one.other:.4g}", f"{one.contribution:+.4g}"] for one in first]
     rows += [[count(n_rest, "other feature"), "", "", f"{rest:+.4g}"]] if n_rest else []
     ends = [["score", f"{explained.score:.4g}", f"{explained.base:.4g}", f"{explained.score - explained.base:+.4g}"]]
-    return f"query {explained.query}: {_title(explained)}\n\n{table([*rows, *ends], right=[1, 2, 3])}"
+    return f"{query_named(explained.query)}: {_title(explained)}\n\n{table([*rows, *ends], right=[1, 2, 3])}"
 
 
 def _title(explained: Explanation) -> str:

@@ -29,6 +29,7 @@ from marginrank.memory import max_memory as memory_budget
 from marginrank.sparse import sp
 from marginrank.threads import thread_count
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+from marginrank.words import query_named
 
 #: Below this share of stored values, text is read into CSR unless told otherwise.
 SPARSE_BELOW = 0.1
@@ -276,7 +277,8 @@ def _comes_back(starts: Sequence[_Start]) -> DataError:
     if before.file is not start.file:
         between = f"{before.file.path.name}:{before.line}, in a file before this one"
     return DataError(
-        f"query {start.query} comes back; it began at {between}; pass regroup=True to put its documents together",
+        f"{query_named(start.query)} comes back; it began at {between}; pass regroup=True to put its documents "
+        "together",
         path=start.file.path,
         line=start.line,
     )

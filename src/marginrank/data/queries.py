@@ -18,7 +18,7 @@ from marginrank.errors import DataError
 from marginrank.memory import check_memory, max_memory
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
-from marginrank.words import count, did_you_mean, feature_labels, feature_named, listed
+from marginrank.words import count, did_you_mean, feature_labels, feature_named, listed, query_named
 
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
@@ -305,7 +305,7 @@ class Queries:
         unique, first = np.unique(ids, return_index=True)
         if len(unique) < len(ids):
             repeated = ids[np.setdiff1d(np.arange(len(ids)), first)[0]]
-            raise DataError(f"query {repeated} is in more than one part; give queries distinct ids")
+            raise DataError(f"{query_named(repeated)} is in more than one part; give queries distinct ids")
         weights = None
         if any(part.query_weights is not None for part in sets):
             weights = np.concatenate([np.ones(len(p)) if p.query_weights is None else p.query_weights for p in sets])
@@ -523,7 +523,7 @@ def _place(X: Queries | Features, row: int, column: int) -> str:
     if not isinstance(X, Queries):
         return f"X[{row}, {column}]"
     query = X.query_ids[np.searchsorted(X.offsets, row, side="right") - 1]
-    return f"{feature_named(X.feature_labels[column])} of document {X.document_names[row]} (query {query})"
+    return f"{feature_named(X.feature_labels[column])} of document {X.document_names[row]} ({query_named(query)})"
 
 
 def _stored_place(X: Any, at: int) -> tuple[int, int]:

