@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
 
 from marginrank import parse_measure
+from marginrank.cli.completion import POLICY_HELP
+from marginrank.evaluation.policies import POLICIES
 from marginrank.measures import all_measures
 from marginrank.methods import all_presets, parse_preset
 
 PRESETS = all_presets()
+
+
+def test_help_lists_the_policies():
+    names = POLICY_HELP.rpartition(": ")[2].rstrip(".").replace(" or ", ", ").split(", ")
+    assert names == list(POLICIES)
+
+
+@pytest.mark.parametrize(
+    "words", [("presets", name) for name in PRESETS] + [("measures", name) for name in all_measures()]
+)
+def test_descriptions_have_no_markup_and_fit_the_terminal(run, words, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run(*words).out
+    assert not re.search(r"`|>>>|:\w+:`|^Args:", text)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_all_measures_are_listed(run):

@@ -46,7 +46,11 @@ def command(
     comparison: Annotated[bool, typer.Option("--compare", help="Test the differences to the baseline.")] = False,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --compare, the baseline system.", show_default="the first"),
+        typer.Option(
+            metavar="NAME",
+            help="With --compare, the baseline system: its file without suffix.",
+            show_default="the first",
+        ),
     ] = None,
     out: Annotated[
         Path | None,

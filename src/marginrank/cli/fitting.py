@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names
 from marginrank.cli.describing import data_line, model_facts
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
@@ -67,7 +67,7 @@ class Choosing:
         str,
         typer.Option(
             metavar="NAME",
-            help="How to score ties, and queries without relevant documents.",
+            help=POLICY_HELP,
             autocompletion=policy_names,
             rich_help_panel=_PANEL,
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import measure_names, policy_names, preset_names
+from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names, preset_names
 from marginrank.cli.describing import health_lines, unjudged_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
@@ -81,7 +81,7 @@ class Learning:
         str,
         typer.Option(
             metavar="NAME",
-            help="How to score ties, and queries without relevant documents.",
+            help=POLICY_HELP,
             autocompletion=policy_names,
             rich_help_panel=_PANEL,
         ),

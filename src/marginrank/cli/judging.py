@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import measure_names, policy_names
+from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names
 from marginrank.cli.failures import Misuse
 
 DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
@@ -33,7 +33,7 @@ class Judging:
         str,
         typer.Option(
             metavar="NAME",
-            help="How to score ties, and queries without relevant documents.",
+            help=POLICY_HELP,
             autocompletion=policy_names,
         ),
     ] = "standard"

@@ -36,7 +36,7 @@ def command(
     ] = 10,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The baseline system.", show_default="the first"),
+        typer.Option(metavar="NAME", help="The baseline system: its file without suffix.", show_default="the first"),
     ] = None,
     query_text: Annotated[
         Path | None,
