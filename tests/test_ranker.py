@@ -162,7 +162,7 @@ def test_weights_that_are_not_negative():
     assert Ranker("svmmap", scorer=Linear(nonnegative=["age"])).fit(frame, y, qid=qid).coef_[1] == 0
     with pytest.raises(DataError, match="there is no feature 'clicks'; known: bm25, age, noise, one"):
         Ranker("svmmap", scorer=Linear(nonnegative=["clicks"])).fit(frame, y, qid=qid)
-    with pytest.raises(DataError, match="there is no feature 4 among 4"):
+    with pytest.raises(DataError, match="there is no column 4 in X"):
         Ranker("svmmap", scorer=Linear(nonnegative=[4])).fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="solver 'frank-wolfe' does not support signs of weights"):
         Ranker("svmmap", scorer="linear(nonnegative=true)", solver="frank-wolfe").fit(X, y, qid=qid)

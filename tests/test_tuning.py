@@ -109,7 +109,7 @@ def test_bad_requests():
         tune(Ranker(), TRAIN, valid=VALID, Cs=[])
     with pytest.raises(DataError, match="folds is 41 for 40 queries"):
         tune(Ranker(), TRAIN, folds=41)
-    with pytest.raises(ValueError, match="Invalid parameter 'profile'"):
+    with pytest.raises(ValueError, match="the grid has 'profile'"):
         tune(Ranker(), TRAIN, valid=VALID, grid={"profile": [1]})
     with pytest.raises(ValueError, match="Linear has no parameter 'bins'; known: nonnegative"):
         tune(Ranker(), TRAIN, valid=VALID, grid={"scorer__bins": [1]})

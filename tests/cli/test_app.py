@@ -155,7 +155,7 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     assert set(own) - set(ranker) - set(inner) == {"preset", "nonnegative_feature"}
     assert set(ranker) - set(own) == {"method", "loss", "C", "warm_start"}
     different = {name for name in set(own) & set(ranker) if own[name].default != ranker[name]}
-    assert different == {"solver"}  # None, so that it can be refused for baselines
+    assert different == {"solver", "random_state"}  # None, so that they can be refused where they mean nothing
     for name in ("groups", "nonnegative"):
         assert own[name].default == inner[name].default, name
     assert {field.name for field in fields(Choosing)} <= set(signature(tune).parameters)

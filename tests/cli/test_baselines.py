@@ -31,8 +31,8 @@ def test_every_baseline_is_trained_inspected_and_ranks(run, name):
 
 def test_a_baseline_without_C_is_not_asked_for_one(run, fails):
     fails_with = {
-        ("-C", "1"): "-C: preset 'rankboost' has no C; leave it out",
-        ("--Cs", "1,2"): "--Cs: preset 'rankboost' has no C; leave it out",
+        ("-C", "1"): "-C: --preset rankboost has no C; leave it out",
+        ("--Cs", "1,2"): "--Cs: --preset rankboost has no C; leave it out",
     }
     for words, said in fails_with.items():
         assert said in fails("train", "train.txt", "--preset", "rankboost", *words, "-o", "b.safetensors", code=2)

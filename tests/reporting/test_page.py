@@ -175,7 +175,7 @@ def test_many_features_are_in_the_table_and_the_largest_in_the_chart():
     assert len(tables_of(page)["linear: weight of each feature"][1]) == 700
     bars = next(spec for spec in charts_of(page) if "largest weight" in spec["description"])
     largest = np.argsort(-np.abs(linear.coef_), kind="stable")[:40]
-    assert [row["feature"] for row in bars["data"]["values"]] == [f"f{number + 1}" for number in largest]
+    assert [row["feature"] for row in bars["data"]["values"]] == [str(number) for number in largest]
     shapes = [spec["description"] for spec in charts_of(page) if spec["description"].startswith("Score of feature")]
     moving = [one for one in additive.shapes() if np.ptp(one.values) > 0]
     assert len(shapes) == len(moving) > 100

@@ -261,20 +261,20 @@ class Method:
     @property
     def takes_sparse(self) -> bool:
         """Whether the method takes sparse features."""
-        baseline = self._method().baseline
+        baseline: Any = self._method().baseline
         taken: bool = (self._scorer() if baseline is None else baseline).takes_sparse
         return taken and not self.scaling.startswith("query-")
 
     @property
     def draws(self) -> bool:
         """Whether the method draws at random."""
-        baseline = self._method().baseline
+        baseline: Any = self._method().baseline
         return "random_state" in self._solver().get_params() if baseline is None else baseline.draws
 
     @property
     def has_C(self) -> bool:
         """Whether the method has a C to choose."""
-        baseline = self._method().baseline
+        baseline: Any = self._method().baseline
         return baseline is None or baseline.takes_C
 
     @property

@@ -162,7 +162,7 @@ def parse_features(features: str) -> list[str]:
     ['rrf', 'retrieved']
     >>> parse_features("rank")
     Traceback (most recent call last):
-    ValueError: unknown features 'rank'; known: score, minmax, percentile, rrf, borda, retrieved, or several with '+'
+    ValueError: unknown kind of features 'rank'; known: score, minmax, percentile, rrf, borda, retrieved
     """
     kinds = [kind.strip().lower() for kind in features.split("+")]
     for kind in kinds:

@@ -191,10 +191,10 @@ def test_missing_values_are_refused_or_known(judged):
         if ranker._takes_nan:
             assert np.isfinite(ranker.fit(broken).predict(broken)).all()
             continue
-        with pytest.raises(DataError, match=r"X\[5, 0\] is NaN"):
+        with pytest.raises(DataError, match=r"feature 0 of document 5 \(query 0\) is NaN"):
             ranker.fit(broken)
         if name != "lambdarank" or lightgbm_is_there():
-            with pytest.raises(DataError, match=r"X\[5, 0\] is NaN"):
+            with pytest.raises(DataError, match=r"feature 0 of document 5 \(query 0\) is NaN"):
                 ranker.fit(queries).predict(broken)
 
 
