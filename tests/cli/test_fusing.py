@@ -37,6 +37,28 @@ def test_the_text_has_the_table_the_tests_and_the_weights(run):
     assert done.code == 0
     for word in ("combmnz", "best single run", "p Wilcoxon", "weight", "trained on all 30 queries"):
         assert word in done.out
+    assert "health: average slack" in done.out
+    assert "slack is what is minimised instead of 1 - auc; training lowered it by" in done.out
+    assert "unjudged" not in done.out
+
+
+def test_unjudged_documents_of_runs_are_counted(run, folder):
+    lines = (folder / "judged.qrels").read_text().splitlines()
+    (folder / "some.qrels").write_text("\n".join(line for line in lines if not line.endswith("7 0")) + "\n")
+    words = ["fuse", "bm25.run", "dense.run", "--qrels", "some.qrels", "--trials", "1", "--sizes", "10,5,10"]
+    done = run(*words, "--kinds", "rrf", "--json").json["unjudged"]
+    alone = run("evaluate", "some.qrels", "bm25.run", "--json").json["systems"]["bm25"]["unjudged"]
+    assert done["bm25"] == alone
+    assert alone["documents"] > 0
+    said = run(*words, "--kinds", "rrf").out
+    assert f"{100 * alone['documents'] / alone['out_of']:.1f} % of the first 10 documents of bm25" in said
+
+
+def test_options_that_mean_nothing_for_runs_are_refused(fails):
+    assert "--ranks is for data with a column of ranks" in fails(*RUNS, "--ranks", code=2)
+    assert "options for reading data do not apply to TREC runs" in fails(*RUNS, "--missing", "zero", code=2)
+    assert "unknown kind of features 'rfr'; did you mean 'rrf'?" in fails(*RUNS, "--kinds", "rfr", code=2)
+    assert "did you mean 'svmmap'?" in fails(*RUNS, "--preset", "svmmpa", code=2)
 
 
 def test_trials_only_compare(run, fails, folder):

@@ -23,7 +23,10 @@ from marginrank.errors import DataError
 ROOT = Path(marginrank.__file__).parent
 #: Rooms whose errors commands can meet.
 ROOMS = ("data", "preparation", "measures", "evaluation", "losses", "scorers", "solvers", "methods", "fusion")
-MODULES = [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]
+MODULES = [
+    *(path for path in ROOT.glob("*.py") if path.name != "notebooks.py"),
+    *(path for room in ROOMS for path in (ROOT / room).rglob("*.py")),
+]
 #: Parameters that no command passes on, so that their errors cannot come up there.
 PYTHON_ONLY = {
     "group": "files have their sizes beside them",
@@ -44,6 +47,8 @@ PYTHON_ONLY = {
     "cv": "scikit-learn",
     "groups": "scikit-learn",
     "name": "a word for any parameter",
+    "index": "pandas, which wrote the file",
+    "lines": "pandas, which wrote the file",
     "shape": "in the words of scikit-learn, of arrays",
     "max_grade": "a parameter of a measure, which is spelled so",
 }
