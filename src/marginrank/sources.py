@@ -55,7 +55,10 @@ def streams_kept() -> Iterator[None]:
 def open_input(path: Path) -> BinaryIO:
     """Open a file or a pipe at its beginning; the result can seek."""
     if not is_stream(path):
-        return path.open("rb")
+        try:
+            return path.open("rb")
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path}: {no_such_file(path)}") from None
     files = _kept.get()
     if files is None:
         return _copy(path)
