@@ -160,7 +160,7 @@ class Fusion(Estimator):
         return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
 
     def weights(self) -> dict[str, float]:
-        """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have the number of their column."""
+        """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have their column number."""
         check_is_fitted(self)
         if self.ranker_.form_.kind != "linear":
             raise ValueError("curves have no weights; see ranker_.shapes()")
