@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE.parent / "experiments" / "results"
 sys.path.insert(0, str(HERE))
 
-from gallery_page import gallery_page  # noqa: E402
+from gallery_page import EXAMPLES, gallery_page  # noqa: E402
 from registry_pages import measures_page, policies_table, presets_page  # noqa: E402
 
 import marginrank  # noqa: E402
@@ -53,11 +53,14 @@ MARKS = {
 }
 
 
-def fill_marks(app: Any, page: str, source: list[str]) -> None:  # noqa: ARG001
-    """Put what the registries know in place of the marks."""
+def fill_marks(app: Any, page: str, source: list[str]) -> None:
+    """Put what the registries and the examples say in place of the marks."""
     for mark, make in MARKS.items():
         if mark in source[0]:
             source[0] = source[0].replace(mark, make())
+    if page == "gallery":
+        for script in EXAMPLES.iterdir():
+            app.env.note_dependency(str(script), docname=page)
 
 
 def copy_results(app: Any) -> None:  # noqa: ARG001
