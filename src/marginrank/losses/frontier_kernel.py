@@ -180,7 +180,8 @@ def _search_hull(lattice, start_loss, start_margin, ends_loss, ends_margin, ends
         sides[side, 0], sides[side, 1] = start_loss + loss, start_margin + margin
         if sides[side, 0] * sides[side, 1] > best and sides[side, 1] > 0.0:
             best = sides[side, 0] * sides[side, 1]
-            path[:] = corner
+            for rank in range(len(path)):
+                path[rank] = corner[rank]
     weight = scale
     for _ in range(EDGES):
         rise, run = sides[0, 1] - sides[1, 1], sides[1, 0] - sides[0, 0]
@@ -192,7 +193,8 @@ def _search_hull(lattice, start_loss, start_margin, ends_loss, ends_margin, ends
         loss, margin = start_loss + loss, start_margin + margin
         if loss * margin > best and margin > 0.0:
             best = loss * margin
-            path[:] = corner
+            for rank in range(len(path)):
+                path[rank] = corner[rank]
         line = weight * sides[0, 0] + sides[0, 1]
         if weight * loss + margin <= line + 1e-12 * abs(line):
             break
@@ -211,7 +213,8 @@ def _search_hull(lattice, start_loss, start_margin, ends_loss, ends_margin, ends
 @njit(nogil=True, cache=True)
 def _grown(array):  # type: ignore[no-untyped-def]
     larger = np.empty(2 * len(array), dtype=array.dtype)
-    larger[: len(array)] = array
+    for place in range(len(array)):
+        larger[place] = array[place]
     return larger
 
 

@@ -10,7 +10,7 @@ from marginrank.losses.oracles.problem import Slacks, Sorted
 from marginrank.losses.pairwise import Hinges, Runs
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _merge(runs, start, middle, end, spare):  # type: ignore[no-untyped-def]
     """Merge two runs that fall in score, in place."""
     scores, documents = runs.scores, runs.documents
@@ -30,7 +30,7 @@ def _merge(runs, start, middle, end, spare):  # type: ignore[no-untyped-def]
             left += 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _sweep(runs, better_run, worse_run, hinge, weight, gradient):  # type: ignore[no-untyped-def]
     """Add the derivatives of the pairs of two runs that fall in score, one better than the other; return their loss.
 
@@ -83,7 +83,7 @@ def _sweep(runs, better_run, worse_run, hinge, weight, gradient):  # type: ignor
     return weight * total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _curve(runs, better_run, worse_run, margin, weight, direction, product):  # type: ignore[no-untyped-def]
     """Add the second derivatives of the squared hinges of two runs, times a direction v.
 
@@ -117,7 +117,7 @@ def _curve(runs, better_run, worse_run, margin, weight, direction, product):  # 
         product[document] += weight * 2.0 * (violators * (direction[document] - origin) - moves)
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _add_pairs(runs, better, worse, hinge, weight, direction, out):  # type: ignore[no-untyped-def]
     """Add the derivatives of the pairs of two runs and return their loss; or, with a direction, the second ones."""
     if direction is None:
@@ -126,7 +126,7 @@ def _add_pairs(runs, better, worse, hinge, weight, direction, out):  # type: ign
     return 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _all_pairs(runs, offsets, n_runs, hinge, direction, out, spare):  # type: ignore[no-untyped-def]
     """Sweep neighbouring runs and merge them, until one is left: n log L for L levels of n documents, best first."""
     total = 0.0
@@ -144,7 +144,7 @@ def _all_pairs(runs, offsets, n_runs, hinge, direction, out, spare):  # type: ig
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, allocates=False)
 def _weighted_pairs(runs, offsets, kinds, hinge, direction, out):  # type: ignore[no-untyped-def]
     """Sweep every pair of levels with its own weight: n·L for L levels of n documents."""
     total = 0.0
@@ -175,7 +175,8 @@ def pairwise_hinges(ordered, layout, hinge, runs, direction, slacks, first, end)
     offsets = np.empty(most_levels + 1, dtype=np.int64)
     for query in range(first, end):
         start, stop = queries[query], queries[query + 1]
-        out[start:stop] = 0.0
+        for document in range(start, stop):
+            out[document] = 0.0
         slacks.xi[query] = 0.0
         if not layout.active[query]:
             continue
@@ -184,7 +185,7 @@ def pairwise_hinges(ordered, layout, hinge, runs, direction, slacks, first, end)
             offsets[level - low] = layout.offsets[level]
             for place in range(layout.offsets[level], layout.offsets[level + 1]):
                 runs.scores[place] = ordered.scores[place] - hinge.heights[level]
-        runs.documents[start:stop] = ordered.documents[start:stop]
+                runs.documents[place] = ordered.documents[place]
         offsets[high - low] = stop
         if len(hinge.weights) == 0:
             total = _all_pairs(runs, offsets, high - low, hinge, direction, out, spare)

@@ -70,7 +70,8 @@ def take_plane(block, touching, margin, C, spare, planes):  # type: ignore[no-un
         return np.nan, False
     if value - xi <= max(margin, _ROUNDING * terms):
         return gap, False
-    planes.slopes[spare] = slope
+    for column in range(len(theta)):
+        planes.slopes[spare, column] = slope[column]
     planes.offsets[spare] = value - along
     planes.alpha[spare] = 0.0
     planes.places[block, planes.sizes[block]] = spare

@@ -1,0 +1,98 @@
+"""What a new user waits for: the import of `Ranker`, and the first fit, which compiles kernels.
+
+    python benchmarks/first_call.py [--repeats 5] [--kernels]
+
+Every figure is the median of fresh processes; each first fit has an empty folder for compiled kernels, and the second
+fit loads what the first has left there. CPU time is that of all threads, without waiting for other processes.
+``--kernels`` shows what compilation is spent on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from statistics import median
+
+PRESETS = ("svmmap", "svmndcg", "ranksvm", "softmax")
+_CLOCK = "import time\nwall, cpu = time.perf_counter(), time.process_time()\n"
+_STOP = "\nprint(time.perf_counter() - wall, time.process_time() - cpu)"
+_FIT = """
+import numpy as np
+from marginrank import Ranker
+rng = np.random.default_rng(0)
+X, y = rng.standard_normal((300, 10)), rng.integers(0, 3, 300)
+"""
+_LISTEN = """
+from collections import Counter
+from numba.core import event
+class Listener(event.Listener):
+    def __init__(self):
+        self.running, self.spent = [], Counter()
+    def on_start(self, event):
+        self.running.append([time.process_time(), 0.0])
+    def on_end(self, event):
+        began, inside = self.running.pop()
+        whole = time.process_time() - began
+        if self.running:
+            self.running[-1][1] += whole
+        function = event.data["dispatcher"].py_func
+        name = function.__name__ if function.__module__.startswith("marginrank") else "parts of Numba"
+        self.spent[name] += whole - inside
+listener = Listener()
+event.register("numba:compile", listener)
+"""
+
+
+def run(code: str, cache: str | None = None) -> list[str]:
+    """Run code in a fresh process, and return the lines that it prints."""
+    environment = os.environ if cache is None else {**os.environ, "NUMBA_CACHE_DIR": cache}
+    return subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).splitlines()
+
+
+def seconds(code: str, cache: str | None = None) -> tuple[float, float]:
+    """Return wall and CPU time of what comes after the first line ``# begin``."""
+    before, _, timed = code.rpartition("# begin\n")
+    wall, cpu = run(before + _CLOCK + timed + _STOP, cache)[-1].split()
+    return float(wall), float(cpu)
+
+
+def row(name: str, times: list[tuple[float, float]], unit: float) -> str:
+    wall, cpu = (median(column) for column in zip(*times, strict=True))
+    return f"| {name} | {wall:.2f} | {cpu:.2f} | {cpu / unit:.1f} |"
+
+
+def fit(preset: str) -> str:
+    return f"{_FIT}# begin\nRanker({preset!r}).fit(X, y, group=[10] * 30)"
+
+
+def main() -> None:
+    """Print a table of seconds, and the CPU time as a multiple of that of importing NumPy."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5, help="number of fresh processes for each figure")
+    parser.add_argument("--kernels", action="store_true", help="show what compilation is spent on")
+    options = parser.parse_args()
+    imports = {"import numpy": "import numpy", "import Ranker": "from marginrank import Ranker"}
+    times: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(options.repeats):
+        for name, code in imports.items():
+            times.setdefault(name, []).append(seconds(f"# begin\n{code}"))
+        for preset in PRESETS:
+            with tempfile.TemporaryDirectory() as cache:
+                for name in ("first", "second"):
+                    times.setdefault(f"{name} fit, {preset}", []).append(seconds(fit(preset), cache))
+    unit = median(cpu for _, cpu in times["import numpy"])
+    print("| | seconds | CPU seconds | CPU, times `import numpy` |\n| --- | --- | --- | --- |")
+    for name, found in times.items():
+        print(row(name, found, unit))
+    for preset in PRESETS if options.kernels else ():
+        show = "\nfor name, cpu in listener.spent.most_common(): print(f'| {name} | {cpu:.2f} |')"
+        with tempfile.TemporaryDirectory() as cache:
+            print(f"\n| {preset}: compiling | CPU seconds |\n| --- | --- |")
+            print(*run(f"import time\n{_LISTEN}{fit(preset)}{show}", cache), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
