@@ -86,8 +86,9 @@ def test_a_collapsed_hinge_is_a_line_of_warning(run):
             "train", "random.txt", "--preset", "dorm-mrr", "--bound", "hinge", "-C", "1", "-o", "new.safetensors"
         )
     assert done.code == 0
-    assert done.err.startswith("warning: the hinge of StructuredLoss")
-    assert done.err.count("\n") == 1
+    # On a busy machine there are lines of progress as well.
+    (line,) = (line for line in done.err.splitlines() if not line.startswith("objective "))
+    assert line.startswith("warning: the hinge of StructuredLoss")
 
 
 def test_step_functions_rise_where_they_are_told_to(run):
