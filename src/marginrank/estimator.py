@@ -46,7 +46,7 @@ class BaseRanker(Estimator):
         coef_: One weight per feature; for the additive scorer, the parameters of the curves; for trees, the values of
             all leaves; for a Gaussian process, one weight per training document.
         objective_: The objective reached; of a baseline, what it minimises in its own terms.
-        gap_: How far the objective can be from the optimum; inf where there is no certificate.
+        gap_: Upper bound on the distance of the objective from the optimum; inf without a certificate.
         n_iter_: Iterations, or rounds.
         solution_: All that the solver reported, with the trace.
         health_: Average slack, objective over objective at 0, ‖w‖, and whether the hinge collapsed; None for a
@@ -124,8 +124,7 @@ class BaseRanker(Estimator):
     ) -> Self:
         """Train on judged queries.
 
-        Ctrl-C, an exhausted budget or a callback that returns True ends training with the best weights so far and
-        their gap.
+        Ctrl-C, a time limit or a callback that returns True ends training with the best weights so far and their gap.
 
         Args:
             X: Queries, or features with one row per document.
@@ -162,7 +161,7 @@ class BaseRanker(Estimator):
         query_weights: npt.ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> list[Self]:
-        """Train for several C with one set of cutting planes; return one fitted ranker for each, in the order given."""
+        """Train for several C with shared cutting planes; return one fitted ranker for each, in the order given."""
         first = clone(self)
         queries = first._training_queries(X, y, qid, group, query_weights)
         path = first._fit_path(queries, Cs, callback)
@@ -203,7 +202,7 @@ class BaseRanker(Estimator):
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
     ) -> FloatArray:
-        """Score documents, in the order of the queries or rows given; higher is better, and only within a query.
+        """Return the score of each document, in the order given; higher is better. Compare scores within a query only.
 
         Args:
             X: Queries, or features with one row per document.
@@ -221,9 +220,9 @@ class BaseRanker(Estimator):
         group: npt.ArrayLike | None = None,
         reference: int | None = None,
     ) -> FloatArray:
-        """Return what each feature contributes to the score of each document: documents × features.
+        """Return the contribution of each feature to the score of each document, as documents × features.
 
-        Each row sums to the score of its document less the mean score of the query or, with a ``reference``, less the
+        Each row sums to the score of the document minus the mean score of the query or, with a ``reference``, minus the
         score of that row; see `marginrank.Model.explain`.
         """
         check_is_fitted(self)
@@ -239,17 +238,16 @@ class BaseRanker(Estimator):
         document_groups: npt.ArrayLike | None = None,
         ids: bool = False,
     ) -> list[AnyArray] | list[list[Any]]:
-        """Order the documents of each query, best first; queries come by first appearance.
+        """Rank the documents of each query, best first; queries are in order of first appearance.
 
         Args:
             X: Queries, or features with one row per document.
             qid: The query of each row.
             group: Instead of ``qid``, the number of consecutive rows of each query.
             k: Number of documents per query; all by default.
-            document_groups: A label per document; of each label only the best document of a query is ranked. `Queries`
-                may carry their own.
-            ids: Return document ids instead of the positions of documents in the queries or rows; for `Queries` that
-                have them.
+            document_groups: A label per document; a ranking has only the best document of each. By default those of
+                the `Queries`.
+            ids: Return document ids instead of row numbers; for `Queries` that have ids.
         """
         scores = self.predict(X, qid=qid, group=group)
         labels = None if document_groups is None else np.asarray(document_groups)
@@ -276,7 +274,7 @@ class BaseRanker(Estimator):
         group: npt.ArrayLike | None = None,
         sample_weight: None = None,
     ) -> float:
-        """Return the mean of the ranker's own measure, policy ``standard``; of a mix, the weighted mean.
+        """Return the mean of the measure that the ranker was trained for; for a mix, the weighted mean.
 
         Args:
             X: Queries, or features with one row per document.
@@ -318,17 +316,17 @@ class BaseRanker(Estimator):
 
     @property
     def solution_(self) -> Solution:
-        """All that the solver reported."""
+        """The result of the solver."""
         return self._fitted.solution
 
     @property
     def gap_(self) -> float:
-        """How far the objective can be from the optimum; inf where there is no certificate."""
+        """Upper bound on the distance of the objective from the optimum; inf without a certificate."""
         return self.solution_.gap
 
     @property
     def objective_(self) -> float:
-        """The objective reached."""
+        """Value of the objective."""
         return self.solution_.primal
 
     @property
@@ -338,7 +336,7 @@ class BaseRanker(Estimator):
 
     @property
     def health_(self) -> Health | None:
-        """How well loss and data got along."""
+        """How well the loss fits the data."""
         return self._fitted.health
 
     @property
@@ -358,7 +356,7 @@ class BaseRanker(Estimator):
 
     @property
     def bins_(self) -> Bins | None:
-        """Thresholds of the curves; None where there are none."""
+        """Thresholds of the curves; None if there are none."""
         return self.form_ if isinstance(self.form_, Bins) else None
 
     @property

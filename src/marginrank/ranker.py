@@ -46,8 +46,8 @@ class Ranker(BaseRanker):
     >>> [order.tolist() for order in ranker.rank(X, qid=[1, 1, 2, 2])]
     [[0, 1], [2, 3]]
 
-    Parameters of the loss, the scorer and the solver belong to these objects, and are reached by names such as
-    ``scorer__bins``, ``solver__tol`` and ``loss__feature_map`` in `set_params`, `tune` and scikit-learn's searches.
+    The loss, the scorer and the solver have parameters of their own. In `set_params`, `tune` and scikit-learn's
+    searches they have names such as ``scorer__bins``, ``solver__tol`` and ``loss__feature_map``.
 
     Args:
         method: What to train: the name of a preset such as ``svmmap`` or ``ranksvm`` (``marginrank presets`` lists
@@ -56,23 +56,23 @@ class Ranker(BaseRanker):
             which minimise no loss of this package and have no certificate.
         measure: Instead, a measure or a mix of measures.
         loss: Instead, a `Loss`.
-        bound: ``hinge`` is convex; ``tight`` is closer to the measure and not convex, and `Tight` says where it
-            begins; ``auto`` minimises the hinge, and the tight bound where the hinge is minimal at w = 0. By default
-            what the preset says, else ``auto``.
-        C: Weight of the losses against the regulariser.
+        bound: ``hinge`` is convex; ``tight`` is closer to the measure but not convex, and `Tight` has its options;
+            ``auto`` minimises the hinge, or the tight bound if the hinge is minimal at w = 0. By default that of the
+            preset, otherwise ``auto``.
+        C: Weight of the losses against the regulariser: the larger, the closer the fit to the training queries.
         scorer: ``linear``, ``additive`` (one curve per feature), or a `Scorer` such as ``Additive(bins=64)``.
         solver: ``auto``, ``bundle``, ``newton``, ``frank-wolfe``, ``n-slack``, ``subgradient``, ``cccp``, or a `Solver`
             such as ``Bundle(tol=1e-6)``.
         scaling: Scaling of the features inside the model: ``auto``, ``standard``, ``query-minmax``,
-            ``query-standard``, ``query-percentile``, or None. ``auto`` decides by the spread of the features. C, the
-            objective and ``coef_`` refer to scaled features. Scalings by query need the queries for predicting too.
+            ``query-standard``, ``query-percentile``, or None. ``auto`` standardises if the spreads of the features
+            differ. C, the objective and ``coef_`` refer to scaled features. Scalings by query need ``qid`` to predict.
         weighting: How queries are weighted: ``grades`` (the sum of their grades), ``relevant`` (documents above grade
             0), ``pairs`` (pairs of different grade) or ``sqrt-pairs``; equally by default, as in the papers.
         time_limit: Maximum number of seconds.
-        warm_start: Begin at the weights of the last fit.
-        patience: With validation queries, iterations without an improvement after which training stops; 10 by default,
+        warm_start: Start from the weights of the previous fit.
+        patience: With validation queries, iterations without improvement after which training stops; 10 by default,
             50 rounds for baselines.
-        random_state: Seed of baselines, and of solvers that draw at random.
+        random_state: Seed of baselines and of randomised solvers.
         n_jobs: Number of threads; all cores by default. Results do not depend on it.
     """
 
@@ -351,7 +351,7 @@ def _same(name: str, value: Any, default: Any) -> bool:
 
 
 def load(path: str | Path) -> BaseRanker:
-    """Read a ranker that `save` wrote; it predicts what the saved one did, bit for bit, and can be fitted again.
+    """Read a ranker written by `save`; its scores are the same, bit for bit, and it can be fitted again.
 
     Raises:
         FileNotFoundError: There is no such file.
