@@ -181,6 +181,14 @@ def test_sizes_that_make_no_sense_are_refused(options):
         pydocs(**options)
 
 
+def test_a_second_collection_is_a_copy(docs):
+    first = pydocs()
+    before = first.train.X.copy()
+    first.train.X[:] = 0
+    assert np.array_equal(pydocs().train.X, before)
+    assert np.array_equal(docs.train.X, before)
+
+
 def digest(queries):
     whole = hashlib.sha256(queries.X.tobytes())
     whole.update(queries.grades.tobytes())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -60,7 +62,8 @@ def pydocs(*, top: int = 30, test_share: float = 0.5, random_state: int = 0) -> 
     the docstring, and the cosine of character n-grams of name and summary. The candidates of a query are the documents
     among the best of any retriever. Documents that no retriever finds are not among them and do not count in measures.
 
-    Nothing is downloaded, and the same versions of the packages give the same collection.
+    Nothing is downloaded, and the same versions of the packages give the same collection. Building it takes a few
+    seconds; a process that asks for the same collection again gets a copy.
 
     >>> docs = pydocs()
     >>> docs.train.feature_names
@@ -75,6 +78,12 @@ def pydocs(*, top: int = 30, test_share: float = 0.5, random_state: int = 0) -> 
     """
     if top < 1 or not 0 < test_share < 1:
         raise ValueError(f"top is {top} and test_share {test_share}; give at least 1, and a share between 0 and 1")
+    return deepcopy(_build(top, test_share, random_state))
+
+
+@lru_cache(maxsize=1)
+def _build(top: int, test_share: float, random_state: int) -> Collection:
+    """Build the collection, which takes seconds, once."""
     pages = read_pages(PACKAGES)
     judged = described_targets(pages)
     texts = dict(zip(_query_ids(judged), judged, strict=True))
