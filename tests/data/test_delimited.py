@@ -411,5 +411,5 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypa
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for name, text in (("a.csv", "qid,x\n1,2\n"), ("a.jsonl", '{"qid": 1, "x": 2}\n')):
-        with pytest.raises(ImportError, match=r"this needs pyarrow: pip install 'marginrank\[parquet\]'"):
+        with pytest.raises(ImportError, match=r"this needs pyarrow: pip install 'marginrank\[tables\]'"):
             read(write(tmp_path / name, text))

@@ -290,7 +290,7 @@ def check_pyarrow(path: str | Path) -> None:
     try:
         import pyarrow as pa  # noqa: F401, PLC0415
     except ImportError:
-        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[parquet]'") from None
+        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[tables]'") from None
 
 
 def _arrow_table(path: Path, budget: int) -> Any:
