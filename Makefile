@@ -111,6 +111,7 @@ docs: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 bench: $(BENCH_READY)
+	$(BENCH_BIN)/python benchmarks/first_call.py
 	$(BENCH_BIN)/python benchmarks/reading.py
 	$(BENCH_BIN)/python benchmarks/evaluation.py
 	$(BENCH_BIN)/python benchmarks/losses.py

@@ -1,6 +1,6 @@
 """Estimators with scikit-learn's API that do not import scikit-learn until one of its tools asks for it.
 
-A class need not inherit from `sklearn.base.BaseEstimator` to be an estimator, and importing it takes over a second.
+A class need not inherit from `sklearn.base.BaseEstimator` to be an estimator, and importing it takes a second.
 `Estimator` has the parameters, clones and texts of one; what only scikit-learn asks for is looked up there.
 """
 

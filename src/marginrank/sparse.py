@@ -2,7 +2,7 @@
 
     from marginrank.sparse import sp
 
-Then ``sp`` stands for `scipy.sparse`, which takes a quarter of a second to import, and which dense features never need.
+Then ``sp`` stands for `scipy.sparse`, which takes an eighth of a second to import, and which dense features never need.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Table(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Work arrays, which the caller makes: it takes longer to compile that than all the rest.
+    """Work arrays, which the caller makes, since code that makes arrays is slow to compile.
 
     Args:
         value: The best sum over the ranks so far, by state.
