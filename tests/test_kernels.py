@@ -103,6 +103,16 @@ def test_parts_of_kernels_are_not_kept(modules, tmp_path):
     assert kept(tmp_path, "_double") == []
 
 
+def test_parts_of_kernels_are_interpreted_where_python_calls_them(modules):
+    _, load = modules
+    kernel = load()
+    double = kernel.py_func.__globals__["_double"]
+    assert double("ab") == "abab"
+    assert kernel(1) == 4
+    assert len(double.signatures) == 1  # compiled by now, into the kernel
+    assert double(7) == 14
+
+
 def test_compiling_is_logged_once_and_loading_is_not(modules, caplog, monkeypatch):
     _, load = modules
     monkeypatch.setattr(kernels._ANNOUNCEMENT, "made", False)
