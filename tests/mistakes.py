@@ -223,6 +223,35 @@ IN_PYTHON: Sequence[InPython] = (
     # Parameters.
     InPython("C as text", lambda d: mr.Ranker(C="1").fit(d.queries), TYPE, ("C is '1'", "positive number")),
     InPython("C below 0", lambda d: mr.Ranker(C=-1).fit(d.queries), VALUE, ("C is -1", "positive number")),
+    InPython("a parameter in small letters", lambda _: mr.Ranker(c=3), TYPE, ("no parameter 'c'", "did you mean 'C'?")),
+    InPython("two parameters without names", lambda _: mr.Ranker("ap", 10), TYPE, ("give the others by name",)),
+    InPython(
+        "a parameter to set in small letters",
+        lambda d: d.ranker.set_params(c=3),
+        VALUE,
+        ("Ranker has no parameter 'c'", "did you mean 'C'?"),
+    ),
+    InPython(
+        "a seed that is text",
+        lambda d: mr.Ranker(random_state="a").fit(d.queries),
+        TYPE,
+        ("random_state is 'a'", "give a whole number"),
+    ),
+    InPython(
+        "a seed below 0",
+        lambda d: mr.tune(d.ranker, d.queries, random_state=-1),
+        VALUE,
+        ("random_state is -1", "0 and"),
+    ),
+    InPython(
+        "a patience of 0",
+        lambda d: mr.Ranker("ap", patience=0).fit(d.queries),
+        VALUE,
+        ("patience is 0", "at least one"),
+    ),
+    InPython(
+        "a number as measure", lambda d: mr.Ranker(measure=10).fit(d.queries), TYPE, ("a measure is", "'ndcg@10'")
+    ),
     InPython(
         "a misspelled method",
         lambda d: mr.Ranker("svmmpa").fit(d.queries),

@@ -91,7 +91,7 @@ def test_parameters_of_parts_are_read_and_set():
     for name in ("scorer__depth", "solver__depth", "bound__depth", "loss__depth"):
         with pytest.raises(ValueError, match="has no parameter 'depth'"):
             Ranker("svmmap").set_params(**{name: 1})
-    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+    with pytest.raises(ValueError, match="Ranker has no parameter 'depth'; known: C, bound"):
         Ranker("svmmap").set_params(depth=1)
 
 

@@ -17,6 +17,8 @@ _SPELLING: Final = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:\((?P<arguments>.*)
 _KIND: Final = "kind"
 #: Objectives and their squares stay far from overflow up to here.
 _LARGEST_C: Final = 1e100
+#: The largest seed that LightGBM takes.
+_LARGEST_SEED: Final = 2**31 - 1
 
 
 class Component:
@@ -150,6 +152,22 @@ def check_C(C: Any, name: str = "C") -> float:
     if not 1 / _LARGEST_C <= number <= _LARGEST_C:
         raise ValueError(f"{name} is {C:g}; it must lie between {1 / _LARGEST_C:g} and {_LARGEST_C:g}")
     return number
+
+
+def check_seed(random_state: Any) -> int | None:
+    """Return a seed, or None for one that is drawn, unless it is neither.
+
+    >>> check_seed("a")
+    Traceback (most recent call last):
+    TypeError: random_state is 'a'; give a whole number, or None
+    """
+    if random_state is None:
+        return None
+    if isinstance(random_state, bool | np.bool_) or not isinstance(random_state, int | np.integer):
+        raise TypeError(f"random_state is {random_state!r}; give a whole number, or None")
+    if not 0 <= random_state <= _LARGEST_SEED:
+        raise ValueError(f"random_state is {random_state}; it must lie between 0 and {_LARGEST_SEED}")
+    return int(random_state)
 
 
 def seconds(time_limit: Any) -> float:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypedDict, cast
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.components import check_C, to_spec
+from marginrank.components import check_C, check_seed, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import Validation, as_queries, column_names, refuse_other_columns, validation_parts
@@ -19,7 +19,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
 from marginrank.evaluation.scoring import ROUTING
-from marginrank.fit_checks import contents, refuse_foreign, refuse_rows, refuse_unknown, warn_of_split, warn_of_ties
+from marginrank.fit_checks import contents, refuse_parameters, refuse_rows, refuse_unknown, warn_of_split, warn_of_ties
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import learn_columns
@@ -58,9 +58,9 @@ class BaseRanker(Estimator):
         feature_names_in_: Their names, where they had any.
     """
 
-    def __new__(cls, *_: Any, **parameters: Any) -> Self:
-        """Refuse parameters of other libraries with what to use instead."""
-        refuse_foreign(cls.__name__, parameters)
+    def __new__(cls, *positional: Any, **parameters: Any) -> Self:
+        """Refuse unknown parameters with what to use instead."""
+        refuse_parameters(cls, positional, parameters)
         return super().__new__(cls)
 
     model_: Model
@@ -139,6 +139,7 @@ class BaseRanker(Estimator):
             foreign: Refused; for arguments of other libraries the error says what to use here.
         """
         refuse_unknown(foreign, positional, ("qid", "group", "query_weights", "validation", "callback"))
+        check_seed(self.random_state)
         start = self.coef_ if getattr(self, "warm_start", False) and hasattr(self, "model_") else None
         queries = self._training_queries(X, y, qid, group, query_weights)
         held_out = None
@@ -176,6 +177,7 @@ class BaseRanker(Estimator):
         if not values:
             raise ValueError("Cs is empty; give at least one C")
         learn_columns(self, queries)
+        check_seed(self.random_state)
         models = self._train(queries, values, None, callback, None, time_limit)
         return [self._with_model(C, model) for C, model in zip(values, models, strict=True)]
 

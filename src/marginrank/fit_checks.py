@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,27 @@ def refuse_unknown(foreign: Mapping[str, Any], positional: Sequence[Any], known:
     refuse_foreign("fit", foreign)
     for name in foreign:
         raise TypeError(f"fit has no argument {name!r}; {suggest(name, known)}")
+
+
+def refuse_parameters(kind: type, positional: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Refuse what an estimator does not take: parameters of other libraries, misspelled ones, and too many.
+
+    Args:
+        kind: Class of the estimator.
+        positional: Parameters that are given without a name.
+        named: Parameters that are given by name.
+    """
+    refuse_foreign(kind.__name__, named)
+    known = inspect.signature(kind).parameters
+    for name in named:
+        if name not in known:
+            raise TypeError(f"{kind.__name__} has no parameter {name!r}; {suggest(name, sorted(known))}")
+    most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
+    if len(positional) > most:
+        raise TypeError(
+            f"{kind.__name__} takes {count(most, 'parameter')} without a name, not {len(positional)}; give the others "
+            "by name"
+        )
 
 
 def refuse_foreign(where: str, arguments: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
-from marginrank.methods.early_stopping import EarlyStopping
+from marginrank.methods.early_stopping import EarlyStopping, check_patience
 from marginrank.methods.presets import DEFAULT, Method, all_presets, loss_for, parse_method
 from marginrank.methods.scaling import Scaled, scale
 from marginrank.methods.tight import BoundChoice, Tight, parse_bound
@@ -177,6 +177,7 @@ class Ranker(BaseRanker):
         time_limit: float = np.inf,
     ) -> list[Model]:
         method = self._method()
+        patience = _PATIENCE if self.patience is None else check_patience(self.patience)
         if method.baseline is not None:
             return self._train_baseline(method, queries, Cs, validation, callback, time_limit)
         scorer = parse_scorer(self.scorer)
@@ -184,7 +185,7 @@ class Ranker(BaseRanker):
             raise DataError(f"the {scorer.name} scorer takes no sparse X; pass X.toarray()")
         scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
         prepared = scorer.prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
-        stopper = self._stopper(prepared, scaled, validation, callback)
+        stopper = self._stopper(prepared, scaled, validation, patience, callback)
         solver = self._solver(callback if stopper is None else stopper, time_limit)
         training = Training(_loss_of(method), self._bound(method), solver, self.n_jobs)
         fits = training.path(
@@ -224,12 +225,16 @@ class Ranker(BaseRanker):
         ]
 
     def _stopper(
-        self, prepared: PreparedScorer, scaled: Scaled, validation: Queries | None, callback: Callback | None
+        self,
+        prepared: PreparedScorer,
+        scaled: Scaled,
+        validation: Queries | None,
+        patience: int,
+        callback: Callback | None,
     ) -> EarlyStopping | None:
         if validation is None:
             return None
         ready = scaled.apply(validation)
-        patience = _PATIENCE if self.patience is None else self.patience
         return EarlyStopping(
             validation,
             self.criterion,

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.typing import AnyArray
+from marginrank.words import suggest
 
 _T = TypeVar("_T", bound="Estimator")
 #: What is asked for by people and notebooks too, so that scikit-learn may not be loaded yet.
@@ -54,7 +55,7 @@ class Estimator:
         for name, value in parameters.items():
             outer, nested, rest = name.partition("__")
             if outer not in known:
-                raise ValueError(f"Invalid parameter {outer!r} for estimator {self}. Valid parameters are: {known!r}.")
+                raise ValueError(f"{type(self).__name__} has no parameter {outer!r}; {suggest(outer, known)}")
             if nested:
                 inner.setdefault(outer, {})[rest] = value
             else:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from marginrank.components import check_C, seconds
+from marginrank.components import check_C, check_seed, seconds
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -387,7 +387,7 @@ def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Que
         raise DataError(f"folds is {k} for {len(queries)} queries; give 2 or more, and at most one per query")
     # By the order of ids, so that the folds are the same however the rows are sorted.
     part = np.empty(len(queries), dtype=np.int64)
-    part[np.argsort(queries.query_ids, kind="stable")] = np.random.default_rng(random_state).permutation(
+    part[np.argsort(queries.query_ids, kind="stable")] = np.random.default_rng(check_seed(random_state)).permutation(
         np.arange(len(queries)) % k
     )
     return [(queries[np.flatnonzero(part != number)], queries[np.flatnonzero(part == number)]) for number in range(k)]

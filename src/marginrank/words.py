@@ -60,10 +60,13 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """Find the known name that is most like another, if any is alike enough; 1 is the same name.
 
-    >>> nearest("stadard", ["standard", "trec"]), nearest("x", ["standard", "trec"])
-    ('standard', None)
+    >>> nearest("stadard", ["standard", "trec"]), nearest("x", ["standard", "trec"]), nearest("c", ["C"])
+    ('standard', None, 'C')
     """
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)), None)
+    known = list(known)
+    if (same := next((one for one in known if one.lower() == name.lower()), None)) is not None:
+        return same
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=likeness)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

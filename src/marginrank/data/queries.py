@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.components import check_seed
 from marginrank.data.grouping import group_rows, offsets_from_sizes, text_of_objects
 from marginrank.data.keys import row_keys
 from marginrank.data.text import as_text, join_text, label_array
@@ -285,7 +286,7 @@ class Queries:
             raise ValueError(f"shares must be positive and sum to 1, not {shares}")
         order = np.arange(len(self))
         if random_state is not None:
-            order = np.random.default_rng(random_state).permutation(order)
+            order = np.random.default_rng(check_seed(random_state)).permutation(order)
         cuts = np.rint(np.cumsum(shares)[:-1] * len(self)).astype(np.int64)
         return tuple(self[np.sort(part)] for part in np.split(order, cuts))
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from marginrank.components import check_seed
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.comparing import Comparison, compare
@@ -187,7 +188,7 @@ def balanced_splits(
         raise ValueError(f"sizes are {sizes} for {n_trials} trials; give training, validation and test queries")
     if sum(sizes) > n_queries:
         raise DataError(f"sizes {sizes} need {sum(sizes)} queries that count, and there are {n_queries}; ask for fewer")
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(check_seed(random_state))
     window = np.repeat(np.arange(4), [*sizes, n_queries - sum(sizes)])
     starts = np.arange(n_trials) * n_queries // n_trials
     circle = rng.permutation(n_queries)

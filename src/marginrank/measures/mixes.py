@@ -22,6 +22,8 @@ def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
     """
     if isinstance(spec, Measure):
         return [(1.0, parse_trainable(spec))]
+    if not isinstance(spec, str):
+        raise TypeError(f"a measure is a spelling such as 'ndcg@10' or a Measure, not {spec!r}")
     mix = []
     for part in _PLUS.split(spec):
         match = _WEIGHTED.match(part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,15 @@ from marginrank.typing import FloatArray
 
 #: Scores of the validation queries for given parameters.
 Scores: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+def check_patience(patience: Any) -> int:
+    """Return a number of iterations to wait for, unless it is none."""
+    if isinstance(patience, bool | np.bool_) or not isinstance(patience, int | np.integer):
+        raise TypeError(f"patience is {patience!r}; give a number of iterations")
+    if patience < 1:
+        raise ValueError(f"patience is {patience}; wait for at least one iteration")
+    return int(patience)
 
 
 @dataclass
@@ -40,8 +49,7 @@ class EarlyStopping:
     best: tuple[float, FloatArray, Step] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise ValueError(f"patience is {self.patience}; wait for at least one iteration")
+        check_patience(self.patience)
         self._mix = parse_mix(self.criterion)
         self._waited, self._passes = 0, 0.0
         self._last: FloatArray | None = None
