@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,15 @@ from marginrank.measures import Measure
 from marginrank.methods.early_stopping import EarlyStopping, check_patience
 from marginrank.methods.presets import DEFAULT, Method, all_presets, loss_for, parse_method
 from marginrank.methods.scaling import Scaled, scale
+from marginrank.methods.staged import Judge, StagedTraining, in_canonical_order
 from marginrank.methods.tight import BoundChoice, Tight, parse_bound
 from marginrank.methods.training import Fit, Training
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Method as MethodRecord
 from marginrank.model import Model, reading
 from marginrank.scorers.base import NAN_ADVICE, PreparedScorer, Scorer, parse_scorer
+from marginrank.scorers.forms import Form
+from marginrank.scorers.staged import Setting, StagedScorer
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback, Solver, parse_solver
 from marginrank.typing import FloatArray
@@ -33,6 +37,8 @@ from marginrank.typing import FloatArray
 _PATIENCE: Final = 10
 #: Parameters that say how a loss is minimised, and mean nothing to a baseline.
 _OF_LOSSES: Final = ("bound", "solver", "warm_start")
+#: Parameters that mean nothing to scorers that are trained in stages.
+_OF_SOLVERS: Final = ("solver", "warm_start")
 _SET_BELOW: Final = ("method", "measure", "loss", "scaling", "random_state")
 
 
@@ -183,6 +189,8 @@ class Ranker(BaseRanker):
         scorer = parse_scorer(self.scorer)
         if queries.is_sparse and not scorer.takes_sparse:
             raise DataError(f"the {scorer.name} scorer takes no sparse X; pass X.toarray()")
+        if isinstance(scorer, StagedScorer):
+            return self._train_stages(method, scorer, queries, Cs, validation, callback, time_limit)
         scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
         prepared = scorer.prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
         stopper = self._stopper(prepared, scaled, validation, patience, callback)
@@ -193,15 +201,41 @@ class Ranker(BaseRanker):
         )
         if stopper is not None:
             fits = [replace(fit, solution=stopper.best_of(fit.solution, fit.center)) for fit in fits]
-        return self._models(queries, method, prepared, scaled, fits)
+        return self._models(queries, method, scaled, [(prepared.form, fit) for fit in fits])
+
+    def _train_stages(
+        self,
+        method: Method,
+        scorer: StagedScorer,
+        queries: Queries,
+        Cs: Sequence[float],
+        validation: Queries | None,
+        callback: Callback | None,
+        time_limit: float,
+    ) -> list[Model]:
+        for name in _OF_SOLVERS:
+            if not _same(name, getattr(self, name), inspect.signature(Ranker).parameters[name].default):
+                raise ValueError(f"{name} is for scorers that a solver trains, and {scorer.name} is not; leave it out")
+        deadline = time.perf_counter() + min(seconds(self.time_limit), time_limit)
+        # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
+        ordered = in_canonical_order(queries)
+        scaled = scale(ordered, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
+        judge = Judge(callback, lowest=True, n_jobs=self.n_jobs)
+        if validation is not None:
+            patience = scorer.patience if self.patience is None else self.patience
+            judge.watch(validation, scaled.apply(validation), self.criterion, patience)
+        setting = Setting(1.0, deadline, self.random_state, self.n_jobs)
+        training = StagedTraining(scorer, _loss_of(method), self._bound(method), setting)
+        fits = training.path(weighted(scaled.queries, self.weighting), Cs, judge)
+        return self._models(queries, method, scaled, fits)
 
     def _models(
-        self, queries: Queries, method: Method, prepared: PreparedScorer, scaled: Scaled, fits: Sequence[Fit]
+        self, queries: Queries, method: Method, scaled: Scaled, fits: Sequence[tuple[Form, Fit]]
     ) -> list[Model]:
         provenance, specs = self._provenance(queries), self._specs()
         return [
             Model(
-                form=prepared.form,
+                form=form,
                 solution=fit.solution,
                 n_features=queries.n_features,
                 method=MethodRecord(
@@ -221,7 +255,7 @@ class Ranker(BaseRanker):
                 scaler=scaled.scaler,
                 health=fit.health,
             )
-            for fit in fits
+            for form, fit in fits
         ]
 
     def _stopper(
@@ -322,7 +356,10 @@ class Ranker(BaseRanker):
     @property
     def _path_of_C(self) -> bool:
         baseline = self._method().baseline
-        return baseline is None or baseline._path_of_C
+        if baseline is not None:
+            return baseline._path_of_C
+        scorer = parse_scorer(self.scorer)
+        return scorer.takes_C if isinstance(scorer, StagedScorer) else True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.methods.baselines.base import Baseline, Stage
+from marginrank.methods.baselines.base import Baseline
+from marginrank.scorers.staged import Stage
 from marginrank.methods.presets import Preset
 from marginrank.scorers.linear import Weights
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from marginrank import Queries, Ranker, from_frame, load, tune
 from marginrank.cli.app import app
 from marginrank.errors import DataError
-from marginrank.methods.baselines.base import in_canonical_order
+from marginrank.methods.staged import in_canonical_order
 from marginrank.scorers.linear import Linear, Weights
 
 NAN = np.nan

@@ -17,6 +17,7 @@ from .pairwise import PairwiseHinge as PairwiseHinge
 from .pairwise import PositionHinge as PositionHinge
 from .per_query import ModifiedWTA as ModifiedWTA
 from .pointwise import SquaredError as SquaredError
+from .score_risk import ScoreRisk as ScoreRisk
 from .slack import SlackLoss as SlackLoss
 from .smooth import SoftmaxCrossEntropy as SoftmaxCrossEntropy
 from .smoothed import SmoothedHinge as SmoothedHinge

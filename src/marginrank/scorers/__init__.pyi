@@ -7,3 +7,6 @@ from .bins import Shape as Shape
 from .forms import Form as Form
 from .linear import Linear as Linear
 from .linear import Weights as Weights
+from .staged import Setting as Setting
+from .staged import Stage as Stage
+from .staged import StagedScorer as StagedScorer

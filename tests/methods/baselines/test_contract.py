@@ -14,8 +14,10 @@ from sklearn.base import clone
 from marginrank import DataError, Ranker, evaluate, load, tune
 from marginrank.errors import FractionalGradesWarning
 from marginrank.methods import all_presets, parse_preset
-from marginrank.methods.baselines.base import LinearBaseline, Setting, in_canonical_order
+from marginrank.methods.baselines.base import LinearBaseline
+from marginrank.methods.staged import in_canonical_order
 from marginrank.scorers import Additive, Linear
+from marginrank.scorers.staged import Setting
 from marginrank.scorers.trees import Trees
 from marginrank.solvers import Auto
 

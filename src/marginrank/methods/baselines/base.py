@@ -12,10 +12,10 @@ import numpy as np
 
 from marginrank.components import seconds
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError, NumericalError
+from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
-from marginrank.methods.early_stopping import EarlyStopping
 from marginrank.methods.scaling import Scaled, scale
+from marginrank.methods.staged import Judge, in_canonical_order, keep_best
 from marginrank.methods.training import NO_ORDER
 from marginrank.methods.weighting import Weighting, ordered_queries, weighted
 from marginrank.model import Method, Model
@@ -24,46 +24,12 @@ from marginrank.scorers.base import NAN_ADVICE, Scorer, parse_scorer
 from marginrank.scorers.bins import Bins
 from marginrank.scorers.forms import Form
 from marginrank.scorers.linear import Linear, Weights
+from marginrank.scorers.staged import Setting, Stage
 from marginrank.solvers.base import Callback
-from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.typing import Features, FloatArray, IntArray
 
 #: Maximum number of grades that are taken for classes.
 _MOST_CLASSES: Final = 64
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """Where a baseline stands after a round.
-
-    Args:
-        form: How documents are scored.
-        theta: The parameters of the form.
-        objective: What the method itself minimises, in its own terms.
-    """
-
-    form: Form
-    theta: FloatArray
-    objective: float
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the rounds of a baseline are told beside the queries."""
-
-    C: float
-    #: When to end, by the clock of `time.perf_counter`.
-    deadline: float = np.inf
-
-    @property
-    def late(self) -> bool:
-        """Whether time is up."""
-        return time.perf_counter() > self.deadline
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the deadline, at least a little."""
-        return max(self.deadline - time.perf_counter(), 1e-9)
 
 
 @dataclass(eq=False, repr=False)
@@ -174,8 +140,12 @@ class Baseline(BaseRanker):
             if models and not self.takes_C:
                 models.append(replace(models[0], solution=replace(models[0].solution, C=C)))
             else:
-                stopping = self._stopper(scaled, validation, callback)
-                kept, solution = self._by_stages(ready, Setting(C, deadline), stopping, callback)
+                judge = Judge(callback, n_jobs=self.n_jobs)
+                if validation is not None:
+                    judge.watch(validation, scaled.apply(validation), self.criterion, self.patience)
+                setting = Setting(C, deadline, self.random_state, self.n_jobs)
+                stages = self.stages(ready, setting)
+                kept, solution = keep_best(stages, setting, judge, str(self), end="stationary", at_once=self.at_once)
                 models.append(Model(kept.form, solution, **shared))  # type: ignore[arg-type]
         return models
 
@@ -189,78 +159,6 @@ class Baseline(BaseRanker):
         if self.scaling not in ("auto", None, self.own_scaling):
             raise ValueError(f"{type(self).__name__} has a scaling of its own, {self.own_scaling!r}; leave out scaling")
         return scale(queries, self.own_scaling, before=self._before_scaling)
-
-    def _stopper(
-        self, scaled: Scaled, validation: Queries | None, callback: Callback | None
-    ) -> tuple[EarlyStopping, Queries] | None:
-        if validation is None:
-            return None
-        ready = scaled.apply(validation)
-        return EarlyStopping(validation, self.criterion, self.patience, lambda theta: theta, callback), ready
-
-    def _by_stages(
-        self,
-        queries: Queries,
-        setting: Setting,
-        stopping: tuple[EarlyStopping, Queries] | None,
-        callback: Callback | None,
-    ) -> tuple[Stage, Solution]:
-        """Train round by round; with validation queries keep the best stage, otherwise the last."""
-        began = time.perf_counter()
-        trace: list[Step] = []
-        reason: Reason = "stationary"
-        kept: Stage | None = None
-        try:
-            for number, stage in enumerate(self.stages(queries, setting), 1):
-                trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
-                stop, keep = self._judge(trace[-1], stage, stopping, callback)
-                kept = stage if keep or kept is None else kept
-                late = setting.late
-                reason = "callback" if stop else "time_limit" if late else "stationary"
-                if stop or (late and not self.at_once):
-                    break
-        except KeyboardInterrupt:
-            if kept is None:
-                raise
-            reason = "interrupted"
-        if kept is None:
-            raise DataError(f"{self} found nothing to learn in these queries; look at them with `marginrank inspect`")
-        theta = np.asarray(kept.theta, dtype=np.float64)
-        if not (np.isfinite(kept.objective) and np.isfinite(theta).all()):
-            raise NumericalError(f"the objective of {self} is {kept.objective}; rescale the features, or the grades")
-        return kept, Solution(theta, setting.C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
-
-    def _judge(
-        self, step: Step, stage: Stage, stopping: tuple[EarlyStopping, Queries] | None, callback: Callback | None
-    ) -> tuple[bool, bool]:
-        """Return whether to stop, and whether the stage is the one to keep."""
-        if stopping is None:
-            return bool(callback is not None and callback(step, stage.theta)), True
-        stopper, ready = stopping
-        stopper.scores = lambda theta: stage.form.score(theta, ready.X, self.n_jobs)
-        stop = stopper(step, stage.theta)
-        return stop, stopper.best is not None and stopper.best[1] is stage.theta
-
-
-def in_canonical_order(queries: Queries) -> Queries:
-    """Sort queries by id and their documents by content, so that no method depends on the order of rows."""
-    by_id = np.argsort(queries.query_ids, kind="stable")
-    rank = np.argsort(by_id)
-    query = np.repeat(np.arange(len(queries)), queries.lengths)
-    order = np.lexsort((queries.grades, queries.document_keys, rank[query]))
-    offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
-    columns = ("X", "judgements", "document_ids", "document_groups")
-    sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
-    return replace(
-        queries,
-        **sorted_columns,
-        offsets=offsets,
-        query_ids=queries.query_ids[by_id],
-        query_weights=None if queries.query_weights is None else queries.query_weights[by_id],
-        rows=None,
-        keyed_by=None,
-        keys=queries.document_keys[order],
-    )
 
 
 @dataclass(eq=False, repr=False)

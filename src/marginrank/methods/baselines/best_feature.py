@@ -11,9 +11,10 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
-from marginrank.methods.baselines.base import Baseline, Setting, Stage
+from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
 from marginrank.scorers.linear import Weights
+from marginrank.scorers.staged import Setting, Stage
 from marginrank.typing import FloatArray
 
 

@@ -13,9 +13,10 @@ from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NumericalError
-from marginrank.methods.baselines.base import Baseline, Setting, Stage
+from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
 from marginrank.scorers.expansion import Expansion
+from marginrank.scorers.staged import Setting, Stage
 from marginrank.typing import FloatArray
 
 #: Most documents: training takes the cube of their number, and a model keeps them all.

@@ -11,8 +11,9 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.measures.gains import exp2
-from marginrank.methods.baselines.base import Baseline, Setting, Stage, grade_classes
+from marginrank.methods.baselines.base import Baseline, grade_classes
 from marginrank.methods.presets import Preset
+from marginrank.scorers.staged import Setting, Stage
 from marginrank.scorers.trees import Tree, Trees
 from marginrank.threads import thread_count
 

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.methods.baselines.base import Baseline, Setting, Stage, document_weights, grade_classes
+from marginrank.methods.baselines.base import Baseline, document_weights, grade_classes
 from marginrank.methods.presets import Preset
+from marginrank.scorers.staged import Setting, Stage
 from marginrank.scorers.trees import Tree, Trees
 from marginrank.typing import AnyArray, FloatArray
 

@@ -9,8 +9,9 @@ from typing import ClassVar, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.methods.baselines.base import LinearBaseline, Setting, grade_classes
+from marginrank.methods.baselines.base import LinearBaseline, grade_classes
 from marginrank.methods.presets import Preset
+from marginrank.scorers.staged import Setting
 from marginrank.sparse import sp
 from marginrank.typing import Features, FloatArray
 

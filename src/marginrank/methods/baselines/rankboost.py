@@ -9,10 +9,11 @@ from typing import ClassVar, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.methods.baselines.base import Baseline, Setting, Stage, grade_classes
+from marginrank.methods.baselines.base import Baseline, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.scorers.additive import PreparedAdditive
 from marginrank.scorers.bins import MOST_BINS, Bins
+from marginrank.scorers.staged import Setting, Stage
 from marginrank.typing import FloatArray
 
 #: A weak ranker that orders hardly more pairs well than badly ends the rounds; one that errs in none does so too, and

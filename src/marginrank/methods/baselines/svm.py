@@ -11,9 +11,10 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.methods.baselines.base import LinearBaseline, Setting, document_weights, grade_classes
+from marginrank.methods.baselines.base import LinearBaseline, document_weights, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.scorers.bins import Bins
+from marginrank.scorers.staged import Setting
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution

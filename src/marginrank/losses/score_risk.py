@@ -1,0 +1,84 @@
+"""The risk of a loss as a function of the scores themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.losses.base import Loss
+from marginrank.threads import for_each
+from marginrank.typing import FloatArray, IntArray
+
+
+class ScoreRisk:
+    """Mean loss over the queries with an order, as a function of the scores of their documents.
+
+    For scorers that are trained in stages: they need slopes by the scores, of all queries or of some.
+
+    >>> from marginrank.losses import StructuredLoss
+    >>> risk = ScoreRisk(StructuredLoss("auc"), Queries.from_arrays([[0.0]] * 3, [1, 0, 0], group=[2, 1]))
+    >>> value, slopes = risk(np.array([0.25, 0.0, 3.0]))
+    >>> value, slopes.tolist()
+    (0.5, [-2.0, 2.0, 0.0])
+
+    Args:
+        loss: The loss.
+        queries: The judged queries; their weights are taken into account.
+        n_jobs: Number of threads; all cores by default.
+    """
+
+    def __init__(self, loss: Loss, queries: Queries, n_jobs: int | None = None) -> None:
+        self.queries, self.loss = queries, loss.prepare(queries)
+        own = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
+        counted = np.where(self.loss.active, own, 0.0)
+        #: Share of each query in the risk: 0 for those without an order, all together 1.
+        self.weights = counted / counted.sum() if counted.any() else counted
+        self._n_jobs = n_jobs
+        n = queries.n_documents
+        self._scores, self._slopes, self._xi = np.zeros(n), np.zeros(n), np.zeros(len(queries))
+
+    @property
+    def active(self) -> IntArray:
+        """The numbers of the queries that count."""
+        return np.flatnonzero(self.weights)
+
+    @property
+    def at_zero(self) -> float:
+        """The risk where all scores are equal."""
+        return self(np.zeros(self.queries.n_documents))[0]
+
+    def __call__(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk and its slope by each score."""
+        xi, slopes = self.loss(scores, self._n_jobs)
+        return float(self.weights @ xi), slopes * np.repeat(self.weights, self.queries.lengths)
+
+    def rows(self, numbers: IntArray) -> IntArray:
+        """Return the documents of some queries, one query after the other.
+
+        >>> queries = Queries.from_arrays([[0.0]] * 3, [1, 0, 0], group=[2, 1])
+        >>> from marginrank.losses import StructuredLoss
+        >>> ScoreRisk(StructuredLoss("auc"), queries).rows(np.array([1, 0])).tolist()
+        [2, 0, 1]
+        """
+        lengths = self.queries.lengths[numbers]
+        ends = np.cumsum(lengths)
+        return np.asarray(np.arange(lengths.sum()) + np.repeat(self.queries.offsets[numbers] - ends + lengths, lengths))
+
+    def batch(self, numbers: IntArray, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the mean loss of some queries, and its slope by each of their scores.
+
+        Over all batches of a partition into parts of the same size the mean is the risk.
+
+        Args:
+            numbers: The queries.
+            scores: Scores of their documents, in the order of `rows`.
+        """
+        rows = self.rows(numbers)
+        self._scores[rows] = scores
+        for_each(self._evaluate, [(number,) for number in numbers.tolist()], self._n_jobs)
+        shares = self.weights[numbers] * (len(self.active) / max(1, len(numbers)))
+        slopes = self._slopes[rows] * np.repeat(shares, self.queries.lengths[numbers])
+        return float(shares @ self._xi[numbers]), slopes
+
+    def _evaluate(self, number: int) -> None:
+        self.loss.evaluate(self._scores, self._xi, self._slopes, number, number + 1)

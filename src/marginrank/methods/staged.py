@@ -1,0 +1,164 @@
+"""Training in stages: one after the other, until one is as good as it gets; baselines and staged scorers share it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError, NumericalError
+from marginrank.losses.base import Bound, Loss
+from marginrank.losses.score_risk import ScoreRisk
+from marginrank.methods.early_stopping import EarlyStopping
+from marginrank.methods.tight import BoundChoice, Tight
+from marginrank.methods.training import NO_ORDER, Fit
+from marginrank.model import Health
+from marginrank.scorers.forms import Form
+from marginrank.scorers.staged import Setting, Stage, StagedScorer
+from marginrank.solvers.base import Callback
+from marginrank.solvers.solution import Reason, Solution, Step
+
+
+@dataclass
+class Judge:
+    """Says of each stage whether to stop after it, and whether it is the one to keep.
+
+    Args:
+        callback: Called after every stage; True stops.
+        stopping: Validation queries on the scale of the model, and what measures them; the best stage is kept.
+        lowest: Without them, whether the stage of the lowest objective is kept; otherwise the last.
+        n_jobs: Number of threads.
+    """
+
+    callback: Callback | None = None
+    stopping: tuple[EarlyStopping, Queries] | None = None
+    lowest: bool = False
+    n_jobs: int | None = None
+    _least: float = field(default=np.inf, init=False)
+
+    def watch(self, validation: Queries, scaled: Queries, criterion: str, patience: int) -> None:
+        """Keep the stage that is best on validation queries, and stop when none is better for some time."""
+        self.stopping = EarlyStopping(validation, criterion, patience, lambda theta: theta, self.callback), scaled
+
+    def __call__(self, step: Step, stage: Stage) -> tuple[bool, bool]:
+        """Return whether to stop, and whether to keep the stage."""
+        if self.stopping is None:
+            keep = stage.objective < self._least if self.lowest else True
+            self._least = min(self._least, stage.objective)
+            return bool(self.callback is not None and self.callback(step, stage.theta)), keep
+        stopper, ready = self.stopping
+        stopper.scores = lambda theta: stage.form.score(theta, ready.X, self.n_jobs)
+        stop = stopper(step, stage.theta)
+        return stop, stopper.best is not None and stopper.best[1] is stage.theta
+
+
+def keep_best(
+    stages: Iterator[Stage], setting: Setting, judge: Judge, name: str, *, end: Reason, at_once: bool = False
+) -> tuple[Stage, Solution]:
+    """Train stage by stage, and return the stage to keep.
+
+    Args:
+        stages: The stages.
+        setting: What they were told.
+        judge: Says which to keep, and when to stop.
+        name: What is trained, for errors.
+        end: The reason to stop where the stages come to an end.
+        at_once: Whether all stages are there when the first is, so that the rest take no time.
+    """
+    began = time.perf_counter()
+    trace: list[Step] = []
+    reason = end
+    kept: Stage | None = None
+    try:
+        for number, stage in enumerate(stages, 1):
+            trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
+            stop, keep = judge(trace[-1], stage)
+            kept = stage if keep or kept is None else kept
+            late = setting.late
+            reason = "callback" if stop else "time_limit" if late else end
+            if stop or (late and not at_once):
+                break
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        reason = "interrupted"
+    if kept is None:
+        raise DataError(f"{name} found nothing to learn in these queries; look at them with `marginrank inspect`")
+    theta = np.asarray(kept.theta, dtype=np.float64)
+    if not (np.isfinite(kept.objective) and np.isfinite(theta).all()):
+        raise NumericalError(f"the objective of {name} is {kept.objective}; rescale the features, or the grades")
+    return kept, Solution(theta, setting.C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
+
+
+@dataclass(frozen=True)
+class StagedTraining:
+    """How a staged scorer is trained.
+
+    Args:
+        scorer: The scorer.
+        loss: The loss.
+        bound: ``auto`` and ``hinge`` minimise the loss as it is or its hinge, a `Tight` the tight bound.
+        setting: The limits; its C is replaced.
+    """
+
+    scorer: StagedScorer
+    loss: Loss
+    bound: BoundChoice
+    setting: Setting
+
+    def path(self, queries: Queries, Cs: Sequence[float], judge: Judge) -> list[tuple[Form, Fit]]:
+        """Train for each C; once, where the scorer has no use for it."""
+        loss, bound = self._bounded()
+        risk = ScoreRisk(loss, queries, self.setting.n_jobs)
+        if not risk.weights.any():
+            raise DataError(NO_ORDER)
+        fits: list[tuple[Form, Fit]] = []
+        for C in Cs:
+            if fits and not self.scorer.takes_C:
+                form, fit = fits[0]
+                fits.append((form, replace(fit, solution=replace(fit.solution, C=C))))
+                continue
+            setting = replace(self.setting, C=C)
+            stages = self.scorer.stages(risk, setting)
+            stage, solution = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
+            origin = np.zeros(len(solution.theta))
+            fits.append((stage.form, Fit(solution, loss, bound, self.scorer.name, _health(solution, risk), origin)))
+        return fits
+
+    def _bounded(self) -> tuple[Loss, Bound]:
+        if isinstance(self.bound, Tight):
+            if self.bound != Tight():
+                raise ValueError(f"the {self.scorer.name} scorer starts on its own; use bound='tight' without options")
+            return self.loss.bounded("tight") if self.loss.convex else self.loss, "tight"
+        loss = self.loss.bounded("hinge") if self.bound == "hinge" else self.loss
+        return loss, "hinge" if loss.bounded("hinge") == loss else "tight"
+
+
+def _health(solution: Solution, risk: ScoreRisk) -> Health:
+    at_zero = risk.at_zero
+    ratio = solution.risk / at_zero if at_zero > 0 else 1.0
+    return Health(solution.risk, at_zero, ratio, float(np.linalg.norm(solution.theta)), False)
+
+
+def in_canonical_order(queries: Queries) -> Queries:
+    """Sort queries by id and their documents by content, so that no method depends on the order of rows."""
+    by_id = np.argsort(queries.query_ids, kind="stable")
+    rank = np.argsort(by_id)
+    query = np.repeat(np.arange(len(queries)), queries.lengths)
+    order = np.lexsort((queries.grades, queries.document_keys, rank[query]))
+    offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
+    columns = ("X", "judgements", "document_ids", "document_groups")
+    sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
+    return replace(
+        queries,
+        **sorted_columns,
+        offsets=offsets,
+        query_ids=queries.query_ids[by_id],
+        query_weights=None if queries.query_weights is None else queries.query_weights[by_id],
+        rows=None,
+        keyed_by=None,
+        keys=queries.document_keys[order],
+    )
