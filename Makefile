@@ -13,7 +13,7 @@ BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
 
-.PHONY: help setup demo quick test fuzz properties pathological coverage oldest check lint docs bench reproduce kills lock audit clean
+.PHONY: help setup demo quick test fuzz properties pathological coverage oldest torch check lint docs bench reproduce kills lock audit clean
 
 help:
 	@echo "make demo      search NumPy, SciPy and scikit-learn with a learned ranker; writes out/demo.html"
@@ -26,6 +26,7 @@ help:
 	@echo "make pathological  train every preset on odd data with five values of C (half an hour)"
 	@echo "make coverage  run all tests and print the share of lines and branches they reach"
 	@echo "make oldest    run the quick tests with the oldest supported dependencies"
+	@echo "make torch     add PyTorch (several GB where it comes with CUDA), so that its tests run"
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
 	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
 	@echo "make reproduce DATA=folder  run the experiments of the papers (20 minutes on two cores)"
@@ -122,6 +123,12 @@ bench: $(BENCH_READY)
 reproduce: $(TESTS)
 	$(BIN)/python -m experiments run all --data $(DATA)
 
+# PyTorch is several GB where it comes with CUDA, so nothing but this target installs it; tests that need it skip without.
+TORCH := 2.13.0
+
+torch: $(TESTS)
+	@$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
+
 # For every platform and Python from 3.11.5 on, with the hashes of all wheels and sources.
 pin = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11.5 --generate-hashes --no-annotate \
 	--custom-compile-command 'make lock' pyproject.toml requirements/build.in --output-file
@@ -129,9 +136,9 @@ pin = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 
 lock:
 	$(PYTHON) -m venv $(LOCK)
 	$(LOCK)/bin/python -m pip install --quiet --upgrade uv
-	$(pin) requirements/bench.txt --all-extras --group dev --group bench
-	$(pin) requirements/dev.txt --constraint requirements/bench.txt --all-extras --group dev
-	$(pin) requirements/test.txt --constraint requirements/bench.txt --all-extras --group test
+	$(pin) requirements/bench.txt --extra all --group dev --group bench
+	$(pin) requirements/dev.txt --constraint requirements/bench.txt --extra all --group dev
+	$(pin) requirements/test.txt --constraint requirements/bench.txt --extra all --group test
 	$(pin) requirements/run.txt --constraint requirements/bench.txt
 
 audit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from doctest import ELLIPSIS
 from pathlib import Path
@@ -16,6 +17,8 @@ from marginrank.components import Component
 from marginrank.measures import Measure
 from marginrank.scorers.forms import Form
 
+#: Modules of extras that are not installed, whose doctests cannot run.
+collect_ignore = [] if importlib.util.find_spec("torch") else ["src/marginrank/torch.py"]
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
 SLOW_PLACES = (
     "README.md",
