@@ -137,6 +137,17 @@ def test_hessians_are_symmetric_and_not_negative(loss):
         assert np.linalg.eigvalsh(hessian).min() >= -1e-12
 
 
+@every_smooth
+def test_the_diagonal_is_that_of_all_products(loss):
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 4, 4, 13, 14, 25])
+    grades, scores = rng.choice(GRADES, 25), np.round(2 * rng.standard_normal(25)) / 2
+    hessian = np.array([product(loss, grades, scores, axis, offsets) for axis in np.eye(25)])
+    found = loss.prepare(grades, offsets).diagonal(scores)
+    np.testing.assert_allclose(found, np.diag(hessian), rtol=1e-12, atol=1e-15)
+    assert found.max() > 0.01
+
+
 def test_softmax_is_its_formula():
     rng = np.random.default_rng(0)
     scores, direction = rng.standard_normal((2, 5))
@@ -186,6 +197,8 @@ def test_losses_with_kinks_refuse(loss):
     name = type(loss).__name__
     with pytest.raises(TypeError, match=f"^{name} has kinks, and so no Hessian; minimise it with the solver 'bundle'"):
         product(loss, np.array([1.0, 0.0]), np.zeros(2), np.ones(2))
+    with pytest.raises(TypeError, match=f"^{name} has kinks"):
+        loss.prepare([1.0, 0.0]).diagonal(np.zeros(2))
 
 
 def test_a_sum_names_the_part_that_refuses():

@@ -206,6 +206,10 @@ class PreparedLoss(ABC):
             "or take a smooth loss such as PairwiseHinge(power=2)"
         )
 
+    def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the diagonal of the generalised Hessian at the scores, for losses that have one."""
+        raise TypeError(f"{type(self.definition).__name__} has kinks, and so no Hessian; take a smooth loss")
+
     def __call__(self, scores: npt.ArrayLike, n_jobs: int | None = 1) -> tuple[FloatArray, FloatArray]:
         """Slacks and derivatives of all queries, for one score per document in the order they are stored."""
         scores = np.ascontiguousarray(scores, dtype=np.float64)

@@ -195,6 +195,10 @@ class _PreparedSum(_PreparedParts):
             part.curve(scores, direction, self._gradient, first, end)
             product[documents] += weight * self._gradient[documents]
 
+    def diagonal(self, scores: FloatArray) -> FloatArray:
+        parts = [weight * part.diagonal(scores) for part, weight in zip(self.parts, self.weights, strict=True)]
+        return np.asarray(np.sum(parts, axis=0))
+
 
 class _PreparedMax(_PreparedParts):
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:

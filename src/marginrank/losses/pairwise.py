@@ -280,6 +280,20 @@ class _PreparedPairs(PreparedLoss):
             super().curve(scores, direction, product, first, end)
         self._sum(scores, direction, self._xi, product, first, end)
 
+    def diagonal(self, scores: FloatArray) -> FloatArray:
+        # Documents of a level are in no pair together, so the product with its indicator is their part of the diagonal.
+        if not self._squared:
+            super().diagonal(scores)
+        counts, starts = self.levels.counts, np.repeat(self.levels.of_query[:-1], self.levels.counts)
+        rank = np.arange(len(starts)) - starts
+        level = np.empty(len(scores), dtype=np.int64)
+        level[self.levels.documents] = np.repeat(rank, np.diff(self.levels.offsets))
+        diagonal, product = np.zeros(len(scores)), np.empty(len(scores))
+        for number in range(int(counts.max(initial=0))):
+            self.curve(scores, (level == number).astype(np.float64), product, 0, len(counts))
+            np.copyto(diagonal, product, where=level == number)
+        return diagonal
+
     def _sum(
         self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
     ) -> None:

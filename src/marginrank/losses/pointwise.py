@@ -58,3 +58,6 @@ class _PreparedSquares(PreparedLoss):
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
         documents = slice(self.offsets[first], self.offsets[end])
         product[documents] = direction[documents] * self._share[documents]
+
+    def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
+        return self._share

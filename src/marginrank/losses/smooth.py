@@ -88,6 +88,11 @@ class _PreparedSoftmax(PreparedLoss):
         means = np.bincount(query, model * direction[documents], minlength=end - first)
         product[documents] = model * (direction[documents] - means[query])
 
+    def diagonal(self, scores: FloatArray) -> FloatArray:
+        _, query, log_model = self._model(scores, 0, len(self.active))
+        model = np.where(self.active[query], np.exp(log_model), 0.0)
+        return np.asarray(model * (1.0 - model))
+
     def _model(self, scores: FloatArray, first: int, end: int) -> tuple[slice, IntArray, FloatArray]:
         """Documents of queries ``first`` to ``end``, their queries from 0 on, and log P_s."""
         documents = slice(self.offsets[first], self.offsets[end])
