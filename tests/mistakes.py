@@ -371,7 +371,7 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
     OnTheCommandLine(
         "train gaps.txt -C 1 -o new.safetensors",
         INPUT,
-        ("gaps.txt:1:11: missing value 'NULL'", "--missing nan, zero or min"),
+        ("gaps.txt:1:11: missing value 'NULL'", "--missing zero or min, or give --scorer"),
     ),
     OnTheCommandLine("train torn.txt -C 1 -o new.safetensors", INPUT, ("query 1 comes back", "give --regroup")),
     OnTheCommandLine("train negative.txt -C 1 -o new.safetensors", INPUT, ("negative.txt:1:1:", "grade")),
@@ -379,9 +379,7 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
         "train flat.txt -C 1 -o new.safetensors", INPUT, ("nothing to learn", "documents of different grades")
     ),
     OnTheCommandLine("train train.parquet --qid qury -C 1 -o new.safetensors", INPUT, ("no column 'qury'", "'qid'")),
-    OnTheCommandLine(
-        "train titles.parquet -C 1 -o new.safetensors", INPUT, ("column 'title' holds String", "--feature")
-    ),
+    OnTheCommandLine("train titles.parquet -C 1 -o new.safetensors", INPUT, ("column 'title' holds text", "--feature")),
     OnTheCommandLine(
         "train train.txt -o nowhere/new.safetensors", INPUT, ("nowhere: no such folder", "create it first")
     ),

@@ -81,7 +81,9 @@ def test_errors_name_options_and_not_parameters(fails, folder):
     from pyarrow import parquet
 
     parquet.write_table(pa.table({"qid": [1, 1], "grade": [1, 0], "f": [0.5, None], "site": ["x", "y"]}), "t.parquet")
-    assert "name the feature columns with --feature" in fails("convert", "t.parquet", "new.txt", code=1)
+    assert "holds text, not numbers; name the feature columns with --feature f" in fails(
+        "convert", "t.parquet", "new.txt", code=1
+    )
     error = fails("convert", "t.parquet", "new.txt", "--feature", "f", code=1)
     assert "--missing nan, zero or min" in error
     (folder / "back.txt").write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n")
@@ -178,10 +180,12 @@ def test_columns_of_text_are_named_by_options(run, fails, folder):
     )
     words = ["--qid", "who", "--grade", "good", "--document-id", "name"]
     said = fails("convert", "t.csv", "new.queries", *words, code=1)
-    assert said == "error: t.csv:2: column 'title' holds 'Red', not a number; name the feature columns with --feature\n"
+    assert said == (
+        "error: t.csv:2: column 'title' holds 'Red', not a number; name the feature columns with --feature bm25\n"
+    )
     words += ["--feature", "bm25"]
     said = fails("convert", "t.csv", "new.queries", *words, code=1)
-    assert said == "error: t.csv:4: column 'bm25' is nan; choose what it becomes: --missing nan, zero or min\n"
+    assert said == "error: t.csv:4: column 'bm25' has no value; choose what it becomes: --missing nan, zero or min\n"
     assert run("convert", "t.csv", "new.queries", *words, "--missing", "zero").code == 0
     found = read_queries("new.queries")
     assert (found.query_ids.tolist(), found.document_ids.tolist()) == (["b", "a"], ["x", "z", "y"])

@@ -176,7 +176,7 @@ def test_ids_of_json_are_what_they_are(tmp_path: Path) -> None:
 def test_missing_numbers(tmp_path: Path, word: str, missing: str, expected: float) -> None:
     path = write(tmp_path / "a.csv", f"qid,grade,x,y2\n1,0,{word},1\n1,1,2,1\n1,1,3,1\n")
     np.testing.assert_array_equal(read_queries(path, missing=missing).X[:, 0], [expected, 2, 3])
-    assert refusal(path) == ":2: column 'x' is nan; choose what it becomes: missing='nan', 'zero' or 'min'"
+    assert refusal(path) == ":2: column 'x' has no value; choose what it becomes: missing='nan', 'zero' or 'min'"
     assert read_queries(write(path, "qid,x,docid\nNA,1,NULL\n")).query_ids.tolist() == ["NA"]
 
 
@@ -189,7 +189,7 @@ def test_missing_values_of_json(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "a.jsonl", "\n".join(lines))
     np.testing.assert_array_equal(read_queries(path, missing="nan").X, [[1, np.nan], [np.nan, np.nan], [3, np.nan]])
-    assert refusal(path) == ":3: column 'x' is nan; choose what it becomes: missing='nan', 'zero' or 'min'"
+    assert refusal(path) == ":3: column 'x' has no value; choose what it becomes: missing='nan', 'zero' or 'min'"
 
 
 def test_numbers_of_any_form(tmp_path: Path) -> None:
@@ -202,7 +202,8 @@ def test_numbers_of_any_form(tmp_path: Path) -> None:
 
 # --- mistakes
 
-FEATURES = "; name the feature columns with features="
+FEATURES = "; name the feature columns with features=['bm25']"
+NO_FEATURE = "; name the feature columns with features="
 GRADES = "; grades are numbers such as 0, 1 and 2"
 QUOTE = "; put quotes around fields that hold a comma or a line end"
 KNOWN = "; name it with qid= (recognised: qid, query_id, query, topic)"
@@ -233,7 +234,7 @@ OBJECT = "; write one object per line"
         ("qid,label,bm25\n1,2,7\n,1,7\n", ":3: this row has no query id; every row needs one"),
         (
             "qid,label,bm25\n1,2,7\n1,,7\n",
-            ":3: column 'label' is nan; grades must be finite; drop the rows without a judgement",
+            ":3: column 'label' has no value; drop the rows without a judgement",
         ),
         ("qid,label,bm25\n1,2,inf\n", ":2: column 'bm25' is inf; replace it"),
         (
@@ -258,9 +259,9 @@ def test_mistakes_are_named_with_line_column_and_way_out(tmp_path: Path, text: s
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"qid": 1, "x": 1}\n{"qid": 1, "x": "7"}\n', ":2: column 'x' holds '7', not a number" + FEATURES),
+        ('{"qid": 1, "x": 1}\n{"qid": 1, "x": "7"}\n', ":2: column 'x' holds '7', not a number" + NO_FEATURE),
         ('{"qid": 1, "label": "good", "x": 1}\n', ":1: column 'label' holds 'good', not a number" + GRADES),
-        ('{"qid": 1, "x": [1]}\n', ":1: column 'x' holds a list, not a number" + FEATURES),
+        ('{"qid": 1, "x": [1]}\n', ":1: column 'x' holds a list, not a number" + NO_FEATURE),
         ('{"qid": {}, "x": 1}\n', ":1: column 'qid' holds an object, which is no id; give text or a number"),
         ('{"qid": 1, "x": 1}\n\n{"x": 1}\n', ":3: this row has no query id; every row needs one"),
         ('{"qid": 1, "x": 1}\n{"qid": 1, "x": }\n', ':2:17: this is not JSON: \'{"qid": 1, "x": }\'' + OBJECT),

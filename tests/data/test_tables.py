@@ -82,6 +82,13 @@ def test_usual_names_are_recognised(qid: str, grade: str) -> None:
     assert (q.query_ids.tolist(), q.grades.tolist(), q.feature_names) == (["t"], [3.0], ("f",))
 
 
+@pytest.mark.parametrize("document", ["document_id", "docid", "doc_id", "docno", "document", "doc"])
+def test_usual_names_of_documents_are_recognised(document: str) -> None:
+    q = from_frame(pl.DataFrame({"qid": [1, 1], "f": [1.0, 2.0], document: ["a", "b"]}))
+    assert q.document_ids is not None
+    assert (q.document_ids.tolist(), q.feature_names) == (["a", "b"], ("f",))
+
+
 def test_numbers_of_any_kind(frame: Callable[[dict[str, Any]], Any]) -> None:
     q = from_frame(frame({"qid": [1, 1], "y": [0.5, 1e6], "flag": [True, False], "n": [-3, 4]}))
     np.testing.assert_array_equal(q.X, [[1, -3], [0, 4]])
@@ -109,7 +116,7 @@ def test_nulls_become_what_is_chosen(
 
 
 def test_nulls_are_refused_with_a_way_out_that_exists(frame: Callable[[dict[str, Any]], Any]) -> None:
-    with pytest.raises(DataError, match=r"nan; .*missing=") as refused:
+    with pytest.raises(DataError, match=r"^row \d+ of column '\w+' has no value; .*missing=") as refused:
         from_frame(frame(NULLS))
     assert "allow_nan" not in str(refused.value)
 
@@ -128,7 +135,7 @@ def test_a_feature_too_large_for_float32_is_refused(frame: Callable[[dict[str, A
 
 
 def test_a_row_without_a_grade_is_refused(frame: Callable[[dict[str, Any]], Any]) -> None:
-    with pytest.raises(DataError, match=r"^row 1 of column 'y' is nan; grades must be finite; drop the rows without"):
+    with pytest.raises(DataError, match=r"^row 1 of column 'y' has no value; drop the rows without"):
         from_frame(frame({"qid": [1, 2], "y": [0, None], "a": [0.5, 1.0]}))
 
 
@@ -170,7 +177,7 @@ def test_a_document_without_a_group_is_refused(frame: Callable[[dict[str, Any]],
         (
             {"qid": [1], "y": [1], "title": ["x"], "a": [1]},
             {},
-            "column 'title' holds String, not numbers; name the feature columns with features=",
+            "column 'title' holds text, not numbers; name the feature columns with features=['a']",
         ),
         ({"qid": [1], "y": [1]}, {}, "no feature columns are left; name them with features="),
     ],

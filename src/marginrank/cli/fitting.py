@@ -167,9 +167,8 @@ def fit(
     chosen = _is_chosen(C, choosing, method, grid)
     _check_usage(C, choosing, method, chosen=chosen)
     watch.say("reading data")
-    missing = "nan" if method.takes_nan else None
-    queries = reading.read_queries(data, missing)
-    valid = reading.read_queries(choosing.valid, missing) if choosing.valid else None
+    queries = _read(data, method, reading)
+    valid = _read(choosing.valid, method, reading) if choosing.valid else None
     if not method.takes_sparse:
         queries, valid = dense(queries), None if valid is None else dense(valid)
     _check_alike(queries, valid, choosing.valid)
@@ -190,6 +189,19 @@ def fit(
         raise KeyboardInterrupt
     described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
     return Outcome(ranker, selection, *described, len(queries), watch.stopping, watch.seconds)
+
+
+def _read(paths: Sequence[Path], method: Method, reading: Reading) -> Queries:
+    """Read judged data; of missing values, say what the method can do with them."""
+    if method.takes_nan:
+        return reading.read_queries(paths, "nan")
+    try:
+        return reading.read_queries(paths)
+    except DataError as error:
+        from marginrank.data.missing import MISSING_ADVICE  # noqa: PLC0415
+
+        problem = error.problem.replace(MISSING_ADVICE, method.missing_advice)
+        raise DataError(problem, path=error.path, line=error.line, column=error.column) from None
 
 
 def _tune(

@@ -259,6 +259,12 @@ class Method:
         return Ranker(**self.parameters())._takes_nan
 
     @property
+    def missing_advice(self) -> str:
+        """The way out of missing values where they are not left to the method."""
+        other = "" if self._method().baseline is not None else ", or give --scorer 'linear(missing=mean)'"
+        return f"fill it with missing='zero' or 'min'{other}"
+
+    @property
     def takes_sparse(self) -> bool:
         """Whether the method takes sparse features."""
         baseline: Any = self._method().baseline

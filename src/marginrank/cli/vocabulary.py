@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final, get_type_hints
@@ -29,7 +31,7 @@ _PHRASES: Final = (
 )
 #: ``name=value`` with one or several values; what stands in parentheses, such as ``dorm(shape=log)``, is a spelling.
 _ASSIGNED: Final = re.compile(
-    r"\w*\([^()]*\)|\b(?P<name>\w+)=(?P<value>'[^']*'(?:(?:, | or )'[^']*')*|[A-Z]\w*\(\)|[\w.]+)?"
+    r"\w*\([^()]*\)|\b(?P<name>\w+)=(?P<value>\[[^]]*\]|'[^']*'(?:(?:, | or )'[^']*')*|[A-Z]\w*\(\)|[\w.]+)?"
 )
 _IS: Final = re.compile(r"(?:^|(?<=: ))(?P<name>\w+)(?= (?:is|are) (?!missing|not|for))")
 
@@ -60,6 +62,8 @@ def in_options(message: str) -> str:
 
     >>> in_options("choose what it becomes: missing='nan', 'zero' or 'min'")
     'choose what it becomes: --missing nan, zero or min'
+    >>> in_options("name the feature columns with features=['bm25', 'days old']")
+    "name the feature columns with --feature bm25 --feature 'days old'"
     >>> in_options("StructuredLoss(measure='ap') has no tight bound; use bound='hinge', or pass regroup=True")
     "StructuredLoss(measure='ap') has no tight bound; use --bound hinge, or give --regroup"
     >>> in_options("max_iter is 0; at least one iteration is needed"), in_options("X has 3 features; fill it")
@@ -78,5 +82,7 @@ def _assigned(match: re.Match[str]) -> str:
         return _WHOLE.get(match[0], match[0])
     if name not in options():
         return match[0]
+    if value is not None and value.startswith("["):
+        return " ".join(f"{options()[name]} {shlex.quote(word)}" for word in ast.literal_eval(value))
     shown = "" if value is None else " " + value.replace("'", "").removesuffix("()").lower()
     return f"{options()[name]}{shown}"

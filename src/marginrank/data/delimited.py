@@ -7,7 +7,7 @@ import io
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from marginrank.data.tables import (
     RowError,
     check_pyarrow,
     choose_read_columns,
+    feature_advice,
     feature_columns,
     from_frame,
     label_columns,
@@ -299,7 +300,8 @@ def _by_line(sheet: _Sheet, chosen: Columns, budget: int) -> Any:
                 column.append(_number(fields[places[name]]))
             except ValueError:
                 word = fields[places[name]]
-                problem = f"column {name!r} holds {quoted(word.encode())}, not a number; {_way_out(word, name, chosen)}"
+                advice = _way_out(word, name, chosen, dict(zip(sheet.names, fields, strict=True)))
+                problem = f"column {name!r} holds {quoted(word.encode())}, not a number; {advice}"
                 raise sheet.error(line, problem) from None
         for name, words in labels.items():
             words.append(fields[places[name]])
@@ -333,12 +335,20 @@ def _number(word: str) -> float:
     raise ValueError(word)
 
 
-def _way_out(word: str, name: str, chosen: Columns) -> str:
+def _way_out(word: str, name: str, chosen: Columns, row: Mapping[str, str]) -> str:
     if _DECIMAL_COMMA.fullmatch(word.strip()):
         return "write decimal points instead of commas"
-    return (
-        "grades are numbers such as 0, 1 and 2" if name == chosen.grade else "name the feature columns with features="
-    )
+    if name == chosen.grade:
+        return "grades are numbers such as 0, 1 and 2"
+    return feature_advice([feature for feature in chosen.features if _is_number(row[feature])])
+
+
+def _is_number(word: str) -> bool:
+    try:
+        _number(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _with_ids(table: Any, chosen: Columns) -> Any:

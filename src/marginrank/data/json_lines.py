@@ -23,6 +23,7 @@ from marginrank.data.tables import (
     RowError,
     check_pyarrow,
     choose_read_columns,
+    feature_advice,
     feature_columns,
     from_frame,
     label_columns,
@@ -149,9 +150,17 @@ class _Lines:
         for first, column in self.columns[name]:
             for row, value in () if isinstance(column, np.ndarray) else enumerate(column, first):
                 if type(value) not in _NUMBERS:
-                    raise RowError(row, name, f"holds {_shown(value)}, not a number; {_way_out(name, chosen)}")
+                    raise RowError(row, name, f"holds {_shown(value)}, not a number; {self._way_out(name, chosen)}")
             values[first : first + len(column)] = _floats(column)
         return values
+
+    def _way_out(self, name: str, chosen: Columns) -> str:
+        if name == chosen.grade:
+            return "grades are numbers such as 0, 1 and 2"
+        blocks = self.columns
+        return feature_advice(
+            [one for one in chosen.features if all(isinstance(b, np.ndarray) for _, b in blocks[one])]
+        )
 
 
 def _by_name(records: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
@@ -171,12 +180,6 @@ _KINDS: Final[Mapping[type, str]] = {list: "a list", dict: "an object"}
 
 def _shown(value: Any) -> str:
     return quoted(value.encode(errors="backslashreplace")) if isinstance(value, str) else _KINDS[type(value)]
-
-
-def _way_out(name: str, chosen: Columns) -> str:
-    return (
-        "grades are numbers such as 0, 1 and 2" if name == chosen.grade else "name the feature columns with features="
-    )
 
 
 def _floats(column: Iterable[Any]) -> FloatArray:

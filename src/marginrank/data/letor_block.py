@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.missing import Missing, check_missing
+from marginrank.data.missing import MISSING_ADVICE, Missing, check_missing
 from marginrank.data.places import TextBlock
 from marginrank.data.queries import feature_dtype
 from marginrank.data.text import text_bytes
@@ -155,7 +155,7 @@ def _error_at(code: int, block: TextBlock, at: int, options: Options) -> DataErr
         kernel.REPEATED_INDEX: f"feature {feature} twice in one line; keep one",
         kernel.UNSORTED_INDEX: f"feature {feature} after a higher one; sort each line by feature index",
         kernel.BAD_VALUE: f"{word} is not a number",
-        kernel.MISSING_VALUE: f"missing value {word}; choose what it becomes: missing='nan', 'zero' or 'min'",
+        kernel.MISSING_VALUE: f"missing value {word}; {MISSING_ADVICE}",
         kernel.INFINITE_VALUE: f"infinite value {word}; features must be finite, so replace it",
         kernel.TOO_LARGE: _too_large(word, options.dtype),
         kernel.LOST_QID: MISSING_QID,

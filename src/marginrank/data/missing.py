@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from marginrank.typing import Features, IntArray
 
 #: An error, NaN, 0, or the least value of that feature among the query's other documents (0 if it has none).
 Missing: TypeAlias = Literal["error", "nan", "zero", "min"]
+#: The way out where a value is missing.
+MISSING_ADVICE: Final = "choose what it becomes: missing='nan', 'zero' or 'min'"
 
 
 def check_missing(missing: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.files import Paths, list_paths
-from marginrank.data.missing import Missing, check_missing, fill_missing
+from marginrank.data.missing import MISSING_ADVICE, Missing, check_missing, fill_missing
 from marginrank.data.queries import Queries, feature_dtype
 from marginrank.data.registry import Format
 from marginrank.data.text import as_text
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 #: Column names that are recognised where none is given, first match first.
 QUERY_COLUMNS = ("qid", "query_id", "query", "topic")
 GRADE_COLUMNS = ("grade", "label", "relevance", "rel", "y")
-DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno")
+DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno", "document", "doc")
+#: Types of columns of text.
+_TEXT: Final = (nw.String, nw.Categorical)
+#: Feature columns that errors name, at most.
+_MOST_NAMED: Final = 12
 #: Options of everything that is read as a table.
 TABLE_OPTIONS: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
 
@@ -122,8 +126,8 @@ def from_frame(
         qid: Column of the query ids; by default ``qid``, ``query_id``, ``query`` or ``topic``.
         grade: Column of the grades; by default ``grade``, ``label``, ``relevance``, ``rel`` or ``y`` if there is one.
             Without grades, the documents can be ranked.
-        document_id: Column of document names; by default ``document_id``, ``docid``, ``doc_id`` or ``docno`` if
-            there is one.
+        document_id: Column of document names; by default ``document_id``, ``docid``, ``doc_id``, ``docno``,
+            ``document`` or ``doc`` if there is one.
         document_group: Column of group labels, for rankings that take each group at most once.
         features: Feature columns; by default all the others, which must then be numbers.
         dtype: float32 or float64; by default float32 where every feature column is, else float64.
@@ -161,6 +165,16 @@ def from_frame(
     return queries
 
 
+def feature_advice(numbers: Sequence[str]) -> str:
+    """Say how to name the feature columns, given those that hold numbers.
+
+    >>> feature_advice(["bm25", "age"])
+    "name the feature columns with features=['bm25', 'age']"
+    """
+    few = 0 < len(numbers) <= _MOST_NAMED
+    return f"name the feature columns with features={list(numbers) if few else ''}"
+
+
 def choose_read_columns(columns: Sequence[str], options: Mapping[str, Any]) -> Columns:
     """Choose the columns of a text file by the options of its reader; a column is read as text or as numbers."""
     named = {name: value for name, value in options.items() if name not in ("dtype", "missing")}
@@ -185,10 +199,12 @@ def _check_numbers(rows: nw.DataFrame[Any], chosen: Columns) -> None:
     """Refuse text where numbers are needed."""
     words = [name for name in chosen.features if not _is_number(rows.schema[name])]
     if words:
+        numbers = [name for name in chosen.features if name not in words]
+        kind = rows.schema[words[0]]
         raise DataError(
-            f"column {words[0]!r} holds {rows.schema[words[0]]}, not numbers; name the feature columns with features="
+            f"column {words[0]!r} holds {'text' if kind in _TEXT else kind}, not numbers; {feature_advice(numbers)}"
         )
-    if chosen.grade is not None and rows.schema[chosen.grade] in (nw.String, nw.Categorical):
+    if chosen.grade is not None and rows.schema[chosen.grade] in _TEXT:
         raise DataError(f"column {chosen.grade!r} holds text, not grades; grades are numbers such as 0, 1 and 2")
 
 
@@ -221,7 +237,7 @@ def _check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], m
     at = int(np.argmax(bad))
     value = float(values[at])
     if np.isnan(value):
-        raise RowError(at, name, "is nan; choose what it becomes: missing='nan', 'zero' or 'min'")
+        raise RowError(at, name, f"has no value; {MISSING_ADVICE}")
     if np.isinf(value):
         raise RowError(at, name, f"is {value:g}; replace it")
     raise RowError(at, name, f"is {value:g}, too large for {kept.dtype}; pass dtype='float64' or rescale")
@@ -232,8 +248,10 @@ def _grades(column: nw.Series[Any]) -> FloatArray:
         grades = np.asarray(column.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(f"column {column.name!r} holds {column.dtype}; grades are numbers such as 0, 1 and 2") from None
+    if np.isnan(grades).any():
+        raise RowError(int(np.argmax(np.isnan(grades))), column.name, "has no value; drop the rows without a judgement")
     for bad, rule in (
-        (~np.isfinite(grades), "grades must be finite; drop the rows without a judgement"),
+        (~np.isfinite(grades), "grades must be finite"),
         (grades < 0, "grades must not be negative; shift them"),
     ):
         if bad.any():
