@@ -172,6 +172,25 @@ def test_every_command_reads_columns_by_name(run, folder, name):
     assert run("report", test, "by-name.safetensors", "-o", "page.html").code == 0
 
 
+def test_a_model_reads_its_own_columns_of_a_table(run, fails, folder):
+    rows = [(q, f"d{d}", "some text", d % 2, d % 2 + 0.1 * q, d) for q in range(4) for d in range(4)]
+    lines = [",".join(map(str, row)) for row in rows]
+    (folder / "all.csv").write_text("query,doc,title,label,bm25,age\n" + "\n".join(lines) + "\n")
+    words = ["--feature", "bm25", "--feature", "age"]
+    assert run("train", "all.csv", *words, "-C", "1", "-o", "own.safetensors").code == 0
+    # The text is left alone, and the order of the columns does not matter.
+    (folder / "new.csv").write_text(
+        "title,age,bm25,doc,query\n" + "\n".join(f"{t},{a},{b},{d},{q}" for q, d, t, _, b, a in rows) + "\n"
+    )
+    ranked = run("rank", "own.safetensors", "new.csv", "--k", "1").out.split("\n")[1:-1]
+    assert [line.split("\t")[:3] for line in ranked] == [[str(q), "1", "d3"] for q in range(4)]
+    assert run("rank", "own.safetensors", "all.csv").out == run("rank", "own.safetensors", "all.csv", *words).out
+    assert run("evaluate", "all.csv", "own.safetensors", "--json").json["systems"]["own"]["mean"]["ap"] == 1
+    assert run("explain", "own.safetensors", "all.csv", "--query", "2").code == 0
+    (folder / "narrow.csv").write_text("query,doc,bm25\n1,a,2\n")
+    assert "no column 'age'" in fails("rank", "own.safetensors", "narrow.csv", code=1)
+
+
 def test_columns_of_text_are_named_by_options(run, fails, folder):
     (folder / "t.csv").write_text("who,good,name,title,bm25\nb,1,x,Red,0.5\na,0,y,Blue,0.25\nb,0,z,Green,\n")
     said = fails("convert", "t.csv", "new.queries", code=1)

@@ -94,41 +94,65 @@ class Reading:
             "--feature",
             metavar="COLUMN",
             help="Column of a feature in a table; repeat for more.",
-            show_default="all others",
+            show_default="those of the model, or all others",
             rich_help_panel=_PANEL,
         ),
     ] = field(default_factory=list)
 
-    def read(self, paths: Sequence[Path], *, missing: str | None = None, judged: bool = True) -> Queries | Qrels | Run:
-        """Read files of any format; ``missing`` is the default of ``--missing``, ``judged`` asks for grades."""
+    def read(
+        self,
+        paths: Sequence[Path],
+        *,
+        missing: str | None = None,
+        features: Sequence[str] | None = None,
+        judged: bool = True,
+    ) -> Queries | Qrels | Run:
+        """Read files of any format.
+
+        Args:
+            paths: The files.
+            missing: The default of ``--missing``.
+            features: The default of ``--feature``.
+            judged: Whether grades are needed.
+        """
         check_inputs(paths)
         from marginrank.data.formats import read, recognize  # noqa: PLC0415
         from marginrank.data.queries import Queries  # noqa: PLC0415
         from marginrank.data.registry import all_formats  # noqa: PLC0415
 
-        content = read(list(paths), **self.options_of(paths[0], missing))
+        content = read(list(paths), **self.options_of(paths[0], missing, features))
         if judged and isinstance(content, Queries) and not content.has_grades:
             named = "grade" in all_formats()[recognize(paths[0])].options
             way_out = "; name their column with --grade" if named else ""
             raise DataError(f"no grades in this data, and they are needed here{way_out}", path=paths[0])
         return content
 
-    def read_queries(self, paths: Sequence[Path], missing: str | None = None, *, judged: bool = True) -> Queries:
-        """Read documents with features; ``missing`` is the default of ``--missing``, ``judged`` asks for grades."""
+    def read_queries(
+        self,
+        paths: Sequence[Path],
+        missing: str | None = None,
+        features: Sequence[str] | None = None,
+        *,
+        judged: bool = True,
+    ) -> Queries:
+        """Read documents with features; the arguments are those of `read`."""
         from marginrank.data.queries import Queries  # noqa: PLC0415
 
-        found = self.read(paths, missing=missing, judged=judged)
+        found = self.read(paths, missing=missing, features=features, judged=judged)
         if isinstance(found, Queries):
             return found
         raise DataError("no features in this file; give documents with features", path=paths[0])
 
     def read_for(self, model: Model, paths: Sequence[Path]) -> Queries:
-        """Read documents that a model is to score: missing values are left to one that takes them."""
-        queries = self.read_queries(paths, "nan" if model.form.takes_nan else None, judged=False)
+        """Read documents that a model is to score: its own features, and missing values if it takes them."""
+        missing = "nan" if model.form.takes_nan else None
+        queries = self.read_queries(paths, missing, model.feature_names, judged=False)
         return queries if model.takes_sparse else dense(queries)
 
-    def options_of(self, path: Path, missing: str | None = None) -> dict[str, Any]:
-        """Return the options for the reader of a file; refuse those that it does not have."""
+    def options_of(
+        self, path: Path, missing: str | None = None, features: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the options for the reader of a file, with defaults; refuse those that it does not have."""
         from marginrank.data.formats import recognize  # noqa: PLC0415
         from marginrank.data.registry import all_formats  # noqa: PLC0415
 
@@ -140,6 +164,8 @@ class Reading:
                 raise Misuse(f"{option} does not apply: {path.name} is {kind.title}; leave it out")
         if missing is not None and "missing" in kind.options:
             given.setdefault("missing", missing)
+        if features is not None and "features" in kind.options:
+            given.setdefault("features", list(features))
         return given
 
 

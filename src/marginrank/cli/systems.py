@@ -69,12 +69,19 @@ def read_all(
     from marginrank.model_file import is_model  # noqa: PLC0415
 
     models = {name: load_ranker(path) for name, path in systems.items() if is_model(path)}
-    truth = reading.read([judged], missing=None if any(not m.form_.takes_nan for m in models.values()) else "nan")
+    missing = None if any(not model.form_.takes_nan for model in models.values()) else "nan"
+    truth = reading.read([judged], missing=missing, features=_common_features(models))
     if isinstance(truth, Run):
         raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     if any(not model.model_.takes_sparse for model in models.values()):
         truth = dense(truth)
     return truth, {name: models.get(name) or _read_system(path, truth) for name, path in systems.items()}
+
+
+def _common_features(models: Mapping[str, BaseRanker]) -> tuple[str, ...] | None:
+    """Return the names of the features of models if they all have the same."""
+    names = {model.model_.feature_names for model in models.values()}
+    return names.pop() if len(names) == 1 else None
 
 
 def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequence[str], **options: Any) -> Evaluation:
