@@ -140,7 +140,7 @@ def test_evaluation_refuses_what_makes_no_sense(fails, words, said, code):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "this file is empty"),
+        ("", "no data in this file; it is empty"),
         ("0.5\nx\n", "bad.txt:2: 'x' is not a score"),
         ("0.5\n\n0.1\n", "bad.txt:2: '' is not a score"),
         ("0.5\nnan\n", "bad.txt:2: 'nan' is not a score"),

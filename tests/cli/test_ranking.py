@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +80,28 @@ def test_a_table_has_the_same_rows_as_text(run):
     _, *wanted = lines_of(Path("new.tsv").read_text())
     assert [list(map(str, row.values())) for row in rows] == wanted
     assert len(wanted) == 160
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "tsv", "jsonl", "parquet", "run", "txt"])
+def test_every_form_of_a_ranking_is_evaluated(run, suffix):
+    wanted = run("evaluate", "test.txt", "model.safetensors", "--json").json["systems"]["model"]["mean"]
+    assert run("rank", "model.safetensors", "test.txt", "-o", f"new.{suffix}").code == 0
+    found = run("evaluate", "test.txt", f"new.{suffix}", "--json").json["systems"]
+    assert [one["mean"] for one in found.values()] == [wanted]
+
+
+def test_a_ranking_as_csv_and_json_lines_has_names_and_quotes(run):
+    queries = read_queries("test.txt")
+    ids = [f'2" pipe, nr {row}' for row in range(queries.n_documents)]
+    write_binary("odd.queries", replace(queries, document_ids=np.array(ids)))
+    rows = lines_of(run("rank", "model.safetensors", "odd.queries", "--k", "2").out)
+    assert run("rank", "model.safetensors", "odd.queries", "--k", "2", "-o", "new.csv").code == 0
+    with Path("new.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == rows
+    assert run("rank", "model.safetensors", "odd.queries", "--k", "2", "-o", "new.jsonl").code == 0
+    records = [json.loads(line) for line in Path("new.jsonl").read_text().splitlines()]
+    assert [list(map(str, record.values())) for record in records] == rows[1:]
+    assert list(records[0]) == rows[0]
 
 
 def test_of_a_document_group_only_the_best_is_ranked(run, fails):

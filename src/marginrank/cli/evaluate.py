@@ -34,7 +34,11 @@ EXAMPLES: Final = (
 def command(
     judged: Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")],
     systems: Annotated[
-        list[Path], typer.Argument(metavar="SYSTEM", help="Models, files with one score per line, or TREC runs.")
+        list[Path],
+        typer.Argument(
+            metavar="SYSTEM",
+            help="Models, files with one score per line, TREC runs, or rankings written by `marginrank rank`.",
+        ),
     ],
     reading: Reading,
     output: Output,

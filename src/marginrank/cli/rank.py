@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Score or rank documents with a model.
 
-    Writes one score per line, in the order of the file. With --k or --group, or to a .run, .tsv or .parquet file,
-    documents are ranked: query, rank, document, score.
+    Writes one score per line, in the order of the file. With --k or --group, or to a .csv, .tsv, .jsonl, .parquet or
+    .run file, documents are ranked: query, rank, document, score.
     """
     kind = form or format_of(out, ranked=k is not None or group)
     _check_format(kind, out, ranked=k is not None or group, tag=tag)
@@ -82,7 +82,7 @@ def command(
 
 def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | None) -> None:
     if kind == "scores" and ranked:
-        raise Misuse("scores are one per document; use --k and --group with tsv, trec or parquet")
+        raise Misuse("scores are one per document; use --k and --group with another --format")
     if kind == "parquet" and out is None:
         raise Misuse("a Parquet table cannot be printed; give a file with -o")
     if tag is not None and kind != "trec":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +20,18 @@ if TYPE_CHECKING:
     from marginrank.data.trec import Run
     from marginrank.typing import AnyArray, FloatArray
 
-Format: TypeAlias = Literal["scores", "trec", "parquet", "tsv"]
+Format: TypeAlias = Literal["scores", "trec", "csv", "tsv", "jsonl", "parquet"]
 
 _COLUMNS: Final = ("query", "rank", "document", "score")
-_BY_SUFFIX: Final[Mapping[str, Format]] = {".run": "trec", ".trec": "trec", ".parquet": "parquet", ".tsv": "tsv"}
+_BY_SUFFIX: Final[Mapping[str, Format]] = {
+    ".run": "trec",
+    ".trec": "trec",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
 
 
 def format_of(out: Path | None, *, ranked: bool) -> Format:
@@ -129,22 +140,35 @@ def _tsv_lines(ranked: Ranked) -> Iterator[str]:
     yield from (f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*ranked.columns().values(), strict=True))
 
 
-_LINES: Final[Mapping[Format, Callable[[Ranked], Iterator[str]]]] = {"scores": _score_lines, "tsv": _tsv_lines}
+def _csv_lines(ranked: Ranked) -> Iterator[str]:
+    check_fields("CSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
+    yield ",".join(_COLUMNS) + "\n"
+    for row in zip(*ranked.columns().values(), strict=True):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(row)
+        yield line.getvalue()
 
 
-def _write_scores(place: Path, ranked: Ranked) -> None:
-    _write_lines(place, _score_lines(ranked))
+def _json_lines(ranked: Ranked) -> Iterator[str]:
+    return (json.dumps(record) + "\n" for record in ranked.records())
 
 
-def _write_tsv(place: Path, ranked: Ranked) -> None:
-    _write_lines(place, _tsv_lines(ranked))
+_LINES: Final[Mapping[Format, Callable[[Ranked], Iterator[str]]]] = {
+    "scores": _score_lines,
+    "csv": _csv_lines,
+    "tsv": _tsv_lines,
+    "jsonl": _json_lines,
+}
 
 
-def _write_lines(place: Path, lines: Iterator[str]) -> None:
-    from marginrank.data.files import create_text  # noqa: PLC0415
+def _line_writer(lines: Callable[[Ranked], Iterator[str]]) -> Callable[[Path, Ranked], None]:
+    def write(place: Path, ranked: Ranked) -> None:
+        from marginrank.data.files import create_text  # noqa: PLC0415
 
-    with create_text(place) as file:
-        file.writelines(lines)
+        with create_text(place) as file:
+            file.writelines(lines(ranked))
+
+    return write
 
 
 def _write_trec(place: Path, ranked: Ranked) -> None:
@@ -166,8 +190,7 @@ def _write_parquet(place: Path, ranked: Ranked) -> None:
 
 
 _WRITERS: Final[Mapping[Format, Callable[[Path, Ranked], None]]] = {
-    "scores": _write_scores,
-    "tsv": _write_tsv,
+    **{kind: _line_writer(lines) for kind, lines in _LINES.items()},
     "trec": _write_trec,
     "parquet": _write_parquet,
 }

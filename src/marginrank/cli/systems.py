@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from marginrank.cli.failures import Misuse
 from marginrank.cli.reading import Reading, dense, load_ranker
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from marginrank.evaluation.evaluating import Evaluation
     from marginrank.evaluation.systems import System
     from marginrank.typing import FloatArray
+
+_SYSTEMS: Final = "a model, one score per line, a TREC run, or a table with the columns query, document and score"
 
 
 def system_names(paths: Sequence[Path]) -> list[str]:
@@ -96,20 +98,24 @@ def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequenc
 
 
 def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
-    """Read scores or a TREC run, whichever the file holds.
+    """Read scores, a TREC run, or a table that `marginrank rank` wrote, whichever the file holds.
 
     A file of scores has one for each row of the judged file; they come in the order of the queries.
     """
     from marginrank.data.formats import recognize  # noqa: PLC0415
+    from marginrank.data.registry import all_formats  # noqa: PLC0415
     from marginrank.data.trec import read_run  # noqa: PLC0415
 
     try:
-        if _columns(path) == 1:
+        kind = recognize(path)
+        if "features" in all_formats()[kind].options and not (kind == "csv" and _is_number(_first_line(path))):
+            return _read_ranking(path)
+        if len(_first_line(path).split()) == 1:
             from marginrank.data.scores import read_scores  # noqa: PLC0415
 
             return _in_order(read_scores(path), judged)
-        if recognize(path) != "run":
-            raise DataError("this is not a system; give a model, one score per line, or a TREC run")
+        if kind != "run":
+            raise DataError(f"this is not a system; give {_SYSTEMS}")
         return read_run(path)
     except DataError as error:
         raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
@@ -121,12 +127,36 @@ def _in_order(scores: FloatArray, judged: Queries | Qrels) -> FloatArray:
     return judged.from_source_rows(scores, "scores") if isinstance(judged, Queries) else scores
 
 
-def _columns(path: Path) -> int:
-    """Count the words of the first line that has any."""
+def _read_ranking(path: Path) -> Run:
+    """Read the columns query, document and score of a table as a run."""
+    from marginrank.data.formats import read_queries  # noqa: PLC0415
+    from marginrank.data.trec import Run  # noqa: PLC0415
+
+    try:
+        ranking = read_queries(path, features="score")
+    except DataError as error:
+        if error.line is not None:
+            raise
+        raise DataError(f"this is not a system: {error.problem}; give {_SYSTEMS}", path=path) from None
+    if ranking.document_ids is None:
+        raise DataError(f"this is not a system: no column of document ids; give {_SYSTEMS}", path=path)
+    return Run.from_scores(ranking, ranking.dense()[:, 0])
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _first_line(path: Path) -> bytes:
+    """Return the first line that has any words."""
     from marginrank.data.files import line_blocks  # noqa: PLC0415
 
     for block in line_blocks(path, size=1 << 16):
         for line in block.splitlines():
             if line.strip():
-                return len(line.split())
-    raise DataError("this file is empty; give a model, one score per line, or a TREC run")
+                return line
+    raise DataError(f"this file is empty; give {_SYSTEMS}")
