@@ -20,6 +20,7 @@ TEXTS = {"q1": 'convert a "flat" index', "q2": "größe, in cm"}
         ("a.csv", 'q1,"convert a ""flat"" index"\nq2,"größe, in cm"\n'),
         ("a.csv", 'lang,query,qid\nen,"convert a ""flat"" index",q1\n\nde,"größe, in cm",q2\n'),
         ("a.tsv", 'query_id\ttext\nq1\tconvert a "flat" index\nq2\tgröße, in cm\nq2\tgröße, in cm\n'),
+        ("a.csv", 'query,doc,text\nq1,d1,"convert a ""flat"" index"\nq2,d1,"größe, in cm"\nq2,d2,"größe, in cm"\n'),
         ("a.jsonl", '{"_id": "q1", "text": "convert a \\"flat\\" index"}\n\n{"_id": "q2", "text": "größe, in cm"}\n'),
     ],
 )

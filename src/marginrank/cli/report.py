@@ -46,7 +46,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Text of each query: id and text, as TSV, CSV or JSONL.",
+            help="Text of each query: id and text, as TSV, CSV or JSONL; may be JUDGED.",
             show_default="ids only",
         ),
     ] = None,

@@ -11,9 +11,9 @@ from typing import Final
 from marginrank.data.files import COMPRESSIONS, NOT_UTF8, line_blocks
 from marginrank.errors import DataError
 
-#: Names of the columns, first match first.
-ID_COLUMNS: Final = ("_id", "id", "qid", "query_id", "topic")
-TEXT_COLUMNS: Final = ("text", "query", "title")
+#: Names of the columns, first match first; ``query`` is an id beside another column of texts, as in judged data.
+ID_COLUMNS: Final = ("_id", "id", "qid", "query_id", "topic", "query")
+TEXT_COLUMNS: Final = ("query_text", "text", "query", "title")
 _JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
 
 
@@ -21,7 +21,8 @@ def read_query_texts(path: str | Path) -> dict[str, str]:
     """Read the text of each query, by query id.
 
     A file with the suffix ``.jsonl`` has one JSON object per line, with the id as ``_id``, ``id``, ``qid``,
-    ``query_id`` or ``topic`` and the text as ``text``, ``query`` or ``title``. A ``.csv`` file has comma-separated
+    ``query_id``, ``topic`` or ``query`` and the text as ``query_text``, ``text``, ``query`` or ``title``. This may be
+    judged data, where a text is repeated on every row of a query. A ``.csv`` file has comma-separated
     columns, any other file tab-separated ones: the id and the text, or columns with these names in the first line. The
     file may be compressed.
     """
@@ -51,10 +52,10 @@ def _objects(path: Path) -> Iterator[tuple[int, str, str]]:
         except ValueError:
             raise DataError("not JSON; give one object per line", path=path, line=number) from None
         names = list(record) if isinstance(record, dict) else []
-        id_name, text_name = _first(ID_COLUMNS, names), _first(TEXT_COLUMNS, names)
-        if id_name is None or text_name is None:
+        chosen = _id_and_text(names)
+        if chosen is None:
             raise DataError('no id and text; give objects such as {"id": "q1", "text": "..."}', path=path, line=number)
-        yield number, str(record[id_name]), str(record[text_name])
+        yield number, str(record[chosen[0]]), str(record[chosen[1]])
 
 
 def _rows(path: Path, commas: bool) -> Iterator[tuple[int, str, str]]:
@@ -82,9 +83,16 @@ def _named_columns(row: Sequence[str]) -> tuple[int, int] | None:
     ((1, 0), None)
     """
     names = [name.strip().lower() for name in row]
-    id_name, text_name = _first(ID_COLUMNS, names), _first(TEXT_COLUMNS, names)
-    return None if id_name is None or text_name is None else (names.index(id_name), names.index(text_name))
+    chosen = _id_and_text(names)
+    return None if chosen is None else (names.index(chosen[0]), names.index(chosen[1]))
 
 
-def _first(known: Sequence[str], names: Sequence[str]) -> str | None:
-    return next((name for name in known if name in names), None)
+def _id_and_text(names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the names of the columns of ids and texts, if there are two.
+
+    >>> _id_and_text(["query", "qid"]), _id_and_text(["query", "text", "bm25"]), _id_and_text(["query", "bm25"])
+    (('qid', 'query'), ('query', 'text'), None)
+    """
+    id_name = next((name for name in ID_COLUMNS if name in names), None)
+    text_name = next((name for name in TEXT_COLUMNS if name in names and name != id_name), None)
+    return None if id_name is None or text_name is None else (id_name, text_name)
