@@ -16,5 +16,6 @@ from .ranker import load as load
 from .reporting.report import write_report as write_report
 from .scorers.additive import Additive as Additive
 from .scorers.linear import Linear as Linear
+from .scorers.neural import Neural as Neural
 from .tuning import tune as tune
 from .version import __version__ as __version__

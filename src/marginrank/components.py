@@ -126,7 +126,7 @@ def _spell(value: object) -> str:
 
 
 def _differs(value: object, default: object) -> bool:
-    return bool(np.any(np.asarray(value, dtype=object) != np.asarray(default, dtype=object)))
+    return not np.array_equal(np.asarray(value, dtype=object), np.asarray(default, dtype=object))
 
 
 def check_C(C: Any, name: str = "C") -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
-from marginrank.threads import for_each
+from marginrank.threads import for_each, thread_count
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -75,10 +75,12 @@ class ScoreRisk:
         """
         rows = self.rows(numbers)
         self._scores[rows] = scores
-        for_each(self._evaluate, [(number,) for number in numbers.tolist()], self._n_jobs)
+        parts = np.array_split(numbers, max(1, min(thread_count(self._n_jobs), len(numbers))))
+        for_each(self._evaluate, [(part,) for part in parts], self._n_jobs)
         shares = self.weights[numbers] * (len(self.active) / max(1, len(numbers)))
         slopes = self._slopes[rows] * np.repeat(shares, self.queries.lengths[numbers])
         return float(shares @ self._xi[numbers]), slopes
 
-    def _evaluate(self, number: int) -> None:
-        self.loss.evaluate(self._scores, self._xi, self._slopes, number, number + 1)
+    def _evaluate(self, numbers: IntArray) -> None:
+        for number in numbers.tolist():
+            self.loss.evaluate(self._scores, self._xi, self._slopes, number, number + 1)

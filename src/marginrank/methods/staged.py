@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NumericalError
@@ -123,7 +124,9 @@ class StagedTraining:
                 continue
             setting = replace(self.setting, C=C)
             stages = self.scorer.stages(risk, setting)
-            stage, solution = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
+            # Two threads of BLAS for matrices as small as those of a batch cost more than they bring.
+            with threadpool_limits(1, "blas"):
+                stage, solution = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
             origin = np.zeros(len(solution.theta))
             fits.append((stage.form, Fit(solution, loss, bound, self.scorer.name, _health(solution, risk), origin)))
         return fits

@@ -5,8 +5,10 @@ from .base import parse_scorer as parse_scorer
 from .bins import Bins as Bins
 from .bins import Shape as Shape
 from .forms import Form as Form
+from .layers import Layers as Layers
 from .linear import Linear as Linear
 from .linear import Weights as Weights
+from .neural import Neural as Neural
 from .staged import Setting as Setting
 from .staged import Stage as Stage
 from .staged import StagedScorer as StagedScorer

@@ -1,0 +1,117 @@
+"""A feed-forward network in training, on a device of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from marginrank.errors import NumericalError
+from marginrank.scorers.layers import Layers
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+#: Rows that are scored together, so that layers of many units need no more room than features.
+_ROWS: Final = 1 << 16
+
+
+def import_torch(what: str) -> Any:
+    """Import PyTorch, or say which extra brings it."""
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(f"{what} needs PyTorch: pip install 'marginrank[neural]'") from None
+    return torch
+
+
+class Network:
+    """Weights and biases on a device, and steps along the slopes of a loss.
+
+    Nothing is drawn from PyTorch's own generator, so that whatever else uses it sees no difference.
+
+    Args:
+        torch: The module.
+        form: The layers.
+        device: Device of PyTorch, or ``auto``.
+        dropout: Share of the units that are left out at random in training.
+        seed: Seed of the first weights and of dropout.
+    """
+
+    def __init__(self, torch: Any, form: Layers, device: str, dropout: float, seed: int | None) -> None:
+        self.form, self._torch, self._dropout = form, torch, dropout
+        self._device = _device(torch, device)
+        rng = np.random.default_rng(seed)
+        self._generator = torch.Generator(self._device).manual_seed(int(rng.integers(2**62)))
+        self._activate = getattr(torch, form.activation, None) or getattr(torch.nn.functional, form.activation)
+        #: Weights and biases of the layers, in turn.
+        self.tensors: list[Any] = []
+        for weights, biases in form.layers(np.zeros(form.n_parameters)):
+            # As PyTorch does it for torch.nn.Linear.
+            limit = weights.shape[1] ** -0.5
+            for part in (weights, biases):
+                self.tensors.append(self.tensor(rng.uniform(-limit, limit, part.shape)).requires_grad_())
+        self.optimizer: Any = None
+
+    def tensor(self, values: AnyArray) -> Any:
+        """Return an array as a tensor of float32 on the device."""
+        return self._torch.from_numpy(np.array(values, dtype=np.float32)).to(self._device)
+
+    def rows(self, numbers: IntArray) -> Any:
+        """Return row numbers as a tensor on the device."""
+        return self._torch.from_numpy(numbers).to(self._device)
+
+    @contextmanager
+    def single_thread(self) -> Iterator[None]:
+        """Let PyTorch work on one thread: for layers as small as these more cost time, and sums would differ."""
+        before = self._torch.get_num_threads()
+        self._torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            self._torch.set_num_threads(before)
+
+    def step(self, X: Any, slopes_of: Callable[[FloatArray], FloatArray]) -> None:
+        """Take a step along the slopes of a loss by the scores of some documents."""
+        scores = self._forward(X, dropout=self._dropout)
+        slopes = slopes_of(self._on_host(scores))
+        self.optimizer.zero_grad()
+        scores.backward(self._torch.from_numpy(slopes).to(scores))
+        self.optimizer.step()
+
+    def scores(self, X: Any) -> FloatArray:
+        """Return the scores of documents."""
+        with self._torch.inference_mode():
+            parts = [self._on_host(self._forward(X[start : start + _ROWS])) for start in range(0, len(X), _ROWS)]
+        return np.concatenate([np.zeros(0), *parts])
+
+    def theta(self) -> FloatArray:
+        """Return the parameters, as `Layers` has them."""
+        return np.concatenate([part.detach().cpu().double().numpy().ravel() for part in self.tensors])
+
+    def _forward(self, X: Any, dropout: float = 0.0) -> Any:
+        linear = self._torch.nn.functional.linear
+        for weights, biases in zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True):
+            X = self._activate(linear(X, weights, biases))
+            if dropout:
+                kept = self._torch.rand(X.shape, generator=self._generator, device=self._device) >= dropout
+                X = X * kept / (1.0 - dropout)
+        return linear(X, *self.tensors[-2:])[:, 0]
+
+    def _on_host(self, scores: Any) -> FloatArray:
+        values: FloatArray = scores.detach().cpu().double().numpy()
+        if not np.isfinite(values).all():
+            raise NumericalError("scores of the network are not finite; lower learning_rate, or scale the features")
+        return values
+
+
+def _device(torch: Any, name: str) -> Any:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        why = str(error).partition("\n")[0]
+        raise ValueError(f"device is {name!r}, which PyTorch cannot use ({why}); choose 'auto' or 'cpu'") from None
+    return device
