@@ -219,6 +219,9 @@ IN_PYTHON: Sequence[InPython] = (
         DATA,
         ("no column 'qury'", "did you mean 'query'?"),
     ),
+    InPython("a frame to read", lambda d: mr.read(d.table), TYPE, ("this is a DataFrame", "from_frame")),
+    InPython("a query id as position", lambda d: d.queries["q7"], TYPE, ("numbered from 0", "select(['q7'])")),
+    InPython("a query id to select", lambda d: d.queries.select("q7"), TYPE, ("a list", "select(['q7'])")),
     InPython("a list as frame", lambda _: mr.from_frame([1, 2, 3]), TYPE, ("not a list", "Queries.from_arrays")),
     # Parameters.
     InPython("C as text", lambda d: mr.Ranker(C="1").fit(d.queries), TYPE, ("C is '1'", "positive number")),
@@ -300,6 +303,10 @@ IN_PYTHON: Sequence[InPython] = (
         VALUE,
         ("'bins'", "scorer__bins"),
     ),
+    InPython(
+        "a measure instead of a ranker", lambda d: mr.tune("ap", d.queries), TYPE, ("takes a ranker first", "Ranker(")
+    ),
+    InPython("one number as Cs", lambda d: mr.tune(d.ranker, d.queries, Cs=3), TYPE, ("Cs is 3", "give a list")),
     # Models, scores and files.
     InPython(
         "columns in another order",
@@ -372,6 +379,10 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
         "train gaps.txt -C 1 -o new.safetensors",
         INPUT,
         ("gaps.txt:1:11: missing value 'NULL'", "--missing zero or min, or give --scorer"),
+    ),
+    OnTheCommandLine("train judged.xlsx -o new.safetensors", INPUT, ("this is a spreadsheet", "save it as CSV")),
+    OnTheCommandLine(
+        "fuse test.txt -o new.csv", USAGE, ("new.csv: the fused run is written as a TREC run", "call it new.run")
     ),
     OnTheCommandLine("train torn.txt -C 1 -o new.safetensors", INPUT, ("query 1 comes back", "give --regroup")),
     OnTheCommandLine("train negative.txt -C 1 -o new.safetensors", INPUT, ("negative.txt:1:1:", "grade")),
@@ -469,6 +480,7 @@ def _fill(folder: Path) -> None:
     (folder / "empty.txt").write_text("")
     (folder / "binary.txt").write_bytes(bytes(range(256)))
     (folder / "gaps.txt").write_text("1 qid:1 1:NULL 2:2\n0 qid:1 1:3 2:4\n")
+    (folder / "judged.xlsx").write_bytes(b"PK\x03\x04")
     (folder / "torn.txt").write_text("1 qid:1 1:1\n0 qid:2 1:3\n0 qid:1 1:0\n")
     (folder / "negative.txt").write_text("-1 qid:1 1:1\n0 qid:1 1:3\n")
     (folder / "short.txt").write_text("0.5\n0.25\n")

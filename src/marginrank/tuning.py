@@ -217,6 +217,10 @@ def tune(
         raise ValueError(f"rule is {rule!r}; choose 'best' or 'one-se'")
     if valid is not None and folds is not None:
         raise ValueError("give validation queries or a number of folds, not both")
+    if not isinstance(ranker, BaseRanker):
+        raise TypeError(f"tune takes a ranker first, not {ranker!r:.60}; give for example Ranker('ndcg@10')")
+    if not isinstance(Cs, Iterable) or isinstance(Cs, str):
+        raise TypeError(f"Cs is {Cs!r}; give a list of values of C, for example [0.1, 1, 10]")
     values = sorted({check_C(C) for C in Cs})
     if not values:
         raise ValueError("Cs is empty; give at least one C")

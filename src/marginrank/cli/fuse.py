@@ -14,7 +14,7 @@ from marginrank.cli.describing import health_lines, unjudged_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
-from marginrank.cli.ranked import check_fields
+from marginrank.cli.ranked import check_fields, format_of
 from marginrank.cli.reading import Reading
 from marginrank.errors import DataError
 from marginrank.words import printable, table
@@ -182,6 +182,8 @@ def command(
     CombMNZ, Borda and the best single run on queries that were not used for training.
     """
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
+    if out is not None and format_of(out, ranked=False) in ("csv", "jsonl", "parquet"):
+        raise Misuse(f"{out}: the fused run is written as a TREC run; call it {out.with_suffix('.run')}")
     check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:

@@ -16,6 +16,8 @@ from marginrank.sources import no_such_file, open_input, streams_kept
 
 #: Text that matches no other format.
 _DEFAULT = "letor"
+#: Suffixes of spreadsheets, which are not read.
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xls", ".ods", ".numbers")
 
 
 def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
@@ -56,6 +58,8 @@ def recognize(path: Path) -> str:
         raise FileNotFoundError(f"{path}: {no_such_file(path)}")
     if path.is_dir():
         raise DataError("this is a folder; give the name of a file", path=path)
+    if path.suffix.lower() in _SPREADSHEETS:
+        raise DataError("this is a spreadsheet; save it as CSV", path=path)
     by_suffix = next((one for one in formats if one.suffix_of(path) in one.suffixes), None)
     if by_suffix is not None and (by_suffix.gives_way is None or not by_suffix.gives_way(_first_line(path).split())):
         return by_suffix.name

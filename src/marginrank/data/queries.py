@@ -226,6 +226,10 @@ class Queries:
 
         A selection is its own source: it has no ``rows``.
         """
+        if isinstance(selector, str):
+            raise TypeError(
+                f"queries are numbered from 0; for the one with the id {selector!r} use select([{selector!r}])"
+            )
         chosen = np.atleast_1d(np.arange(len(self))[cast("Any", selector)])
         offsets = offsets_from_sizes(self.lengths[chosen])
         documents = self._documents_of(chosen)
@@ -266,6 +270,8 @@ class Queries:
         >>> q.select([9]).grades.tolist()
         [1.0]
         """
+        if isinstance(query_ids, str):
+            raise TypeError(f"select takes a list of query ids: select([{query_ids!r}])")
         position = {query: at for at, query in enumerate(self.query_ids.tolist())}
         chosen = [getattr(query, "item", lambda query=query: query)() for query in query_ids]
         unknown = [query for query in chosen if query not in position]
