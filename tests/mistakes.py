@@ -363,7 +363,7 @@ IN_PYTHON: Sequence[InPython] = (
         "a folder that is not there",
         lambda d: d.fitted.save("nowhere/model.safetensors"),
         FileNotFoundError,
-        ("no such folder", "make it first"),
+        ("no such folder", "create it first"),
     ),
 )
 
@@ -384,7 +384,7 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
     OnTheCommandLine(
         "fuse test.txt -o new.csv", USAGE, ("new.csv: the fused run is written as a TREC run", "call it new.run")
     ),
-    OnTheCommandLine("train torn.txt -C 1 -o new.safetensors", INPUT, ("query 1 comes back", "give --regroup")),
+    OnTheCommandLine("train torn.txt -C 1 -o new.safetensors", INPUT, ("query 1 appears again", "give --regroup")),
     OnTheCommandLine("train negative.txt -C 1 -o new.safetensors", INPUT, ("negative.txt:1:1:", "grade")),
     OnTheCommandLine(
         "train flat.txt -C 1 -o new.safetensors", INPUT, ("nothing to learn", "documents of different grades")

@@ -120,7 +120,7 @@ def test_converting_text_to_text_rounds_nothing_and_spares_the_source(tmp_path):
     (tmp_path / "a.txt").write_text("1 qid:1 1:0.123456789012345\n")
     mr.convert(tmp_path / "a.txt", tmp_path / "b.txt")
     assert (tmp_path / "b.txt").read_text() == "1 qid:1 1:0.123456789012345\n"
-    with pytest.raises(mr.DataError, match="source and target at once"):
+    with pytest.raises(mr.DataError, match="both source and target"):
         mr.convert(tmp_path / "a.txt", tmp_path / "a.txt")
 
 

@@ -262,8 +262,8 @@ def nested(depth):
 
 CHANGES = [
     ({"n_features": 4}, r"scaler.mean_ has shape \(3,\)"),
-    ({"n_features": -3}, "-3 is no number of features"),
-    ({"n_features": 3.0}, "3.0 is no number of features"),
+    ({"n_features": -3}, "-3 is not a number of features"),
+    ({"n_features": 3.0}, "3.0 is not a number of features"),
     ({"n_features": 10**30, "scaling": None}, "parameters for a form of"),
     ({"feature_names": ["a"]}, "1 feature names for 3 features"),
     ({"feature_names": "abc"}, "feature names are not a list of text"),
@@ -274,8 +274,8 @@ CHANGES = [
     ({"stopped": "bored"}, "unknown reason to stop 'bored'"),
     ({"scaling": "max"}, "unknown scaling 'max'"),
     ({"scaling": None}, "has no array 'scaler.mean_'"),
-    ({"C": "1"}, "C is '1', which is no number"),
-    ({"C": True}, "C is True, which is no number"),
+    ({"C": "1"}, "C is '1', which is not a number"),
+    ({"C": True}, "C is True, which is not a number"),
     ({"C": 10**400}, "a number beyond 1.8e308"),
     ({"parameters": {"C": 10**400}}, "a number beyond 1.8e308"),
     ({"selection": {"deep": [{"er": -(10**400)}]}}, "a number beyond 1.8e308"),
@@ -347,8 +347,8 @@ def test_headers_that_lack_something_are_refused(model, tmp_path):
         ({"scaler.scale_": np.array([1.0, -1.0, 1.0])}, "the scale of column 1 is below 0"),
         ({"trace": np.array([[1.0, 2.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
         ({"trace": np.array([[np.nan, 0.0, 0.1, 1.0]])}, "a lower bound is above its objective"),
-        ({"trace": np.array([[1.0, 0.0, -0.1, 1.0]])}, "the trace has times or passes that are no numbers"),
-        ({"trace": np.array([[1.0, 0.0, 0.1, np.inf]])}, "the trace has times or passes that are no numbers"),
+        ({"trace": np.array([[1.0, 0.0, -0.1, 1.0]])}, "the trace has times or passes that are not numbers"),
+        ({"trace": np.array([[1.0, 0.0, 0.1, np.inf]])}, "the trace has times or passes that are not numbers"),
         ({"extra": np.zeros(1)}, "a linear model has no array 'extra'"),
     ],
 )

@@ -399,7 +399,7 @@ def test_a_symbolic_link_stays(path):
 
 
 def test_places_that_cannot_be_written_to_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no such folder; make it first or choose another: '.*absent'"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder; create it first, or choose another: '.*absent'"):
         write_small(tmp_path / "absent" / "m")
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(NotADirectoryError, match=r"no such folder.*file'"):

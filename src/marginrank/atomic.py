@@ -143,7 +143,7 @@ def _check_target(target: Path, overwrite: bool) -> None:
     folder = target.parent
     if not folder.is_dir():
         kind = errno.ENOTDIR if folder.exists() else errno.ENOENT
-        raise OSError(kind, "no such folder; make it first or choose another", str(folder))
+        raise OSError(kind, "no such folder; create it first, or choose another", str(folder))
     if target.is_dir():
         raise OSError(errno.EISDIR, "this is a folder; give the name of a file", str(target))
     if target.exists() and not target.is_file():

@@ -161,7 +161,7 @@ def read_container(path: str | Path, family: Family) -> Content:
             layout, position, size = _read_layout(file)
             metadata = layout.pop("__metadata__", {})
             if not isinstance(metadata, dict):
-                raise ValueError("the metadata are no table")
+                raise ValueError("the metadata is not a table")
         except (OSError, ValueError, RecursionError, MemoryError) as error:
             raise DataError(_describe(start, family, error), path=place) from None
         document = _parse(metadata.get(family.entry), family, place)
@@ -187,7 +187,7 @@ def _read_layout(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
         raise ValueError("the file is shorter than its header")
     layout = json.loads(file.read(length).decode(), object_pairs_hook=_without_repetition)
     if not isinstance(layout, dict):
-        raise ValueError("the layout is no table")
+        raise ValueError("the layout is not a table")
     return layout, 8 + length, size
 
 

@@ -148,7 +148,7 @@ def _refuse_columns(X: Any) -> None:
                 (value for value in array.ravel().tolist() if isinstance(value, str) and not _reads(value)), None
             )
             if word is not None:
-                raise DataError(f"{where} holds {word!r}, which is no number; leave it out, or encode it as numbers")
+                raise DataError(f"{where} holds {word!r}, which is not a number; leave it out, or encode it as numbers")
 
 
 def _reads(word: str) -> bool:

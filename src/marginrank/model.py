@@ -312,7 +312,7 @@ class Model:
         check_values(described)
         forms, n_features, names = all_forms(), described["n_features"], described["feature_names"]
         if type(n_features) is not int or n_features < 0:
-            raise ValueError(f"{n_features!r} is no number of features")
+            raise ValueError(f"{n_features!r} is not a number of features")
         if described["form"] not in forms:
             raise ValueError(f"unknown form {described['form']!r}")
         if described["stopped"] not in _REASONS:
@@ -412,7 +412,7 @@ def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> S
     figures = {name: _or(described[name], missing) for name, missing in names.items()}
     for name, figure in figures.items():
         if not isinstance(figure, int | float) or isinstance(figure, bool):
-            raise ValueError(f"{name} is {figure!r}, which is no number")
+            raise ValueError(f"{name} is {figure!r}, which is not a number")
     theta, trace = arrays["theta"], arrays["trace"]
     if trace.dtype != np.float64 or trace.ndim != 2 or not len(trace):
         raise ValueError(f"the trace has shape {trace.shape} and type {trace.dtype}")

@@ -75,7 +75,7 @@ def check_counts(**counts: int) -> None:
 def check_first_feature(number: Any) -> None:
     """Refuse what no format numbers its first feature with."""
     if type(number) is not int or number not in (0, 1):
-        raise ValueError(f"{number!r} is no number of the first feature")
+        raise ValueError(f"{number!r} is not the number of a first feature")
 
 
 def check_certificate(solution: Solution) -> None:
@@ -89,7 +89,7 @@ def check_certificate(solution: Solution) -> None:
         raise ValueError("a lower bound is above its objective")
     costs = np.array([(step.seconds, step.passes) for step in solution.trace])
     if not (np.isfinite(costs).all() and (costs >= 0).all()):
-        raise ValueError("the trace has times or passes that are no numbers from 0 up")
+        raise ValueError("the trace has times or passes that are not numbers from 0 up")
 
 
 def _bounded(primal: FloatArray, dual: FloatArray) -> bool:
@@ -126,4 +126,4 @@ def _check_candidates(candidates: Sequence[Any]) -> None:
             raise ValueError(f"candidate {number} of the selection has other entries than the first")
         for name in _FIGURES:
             if isinstance(one[name], bool) or not isinstance(one[name], int | float):
-                raise ValueError(f"{name} of candidate {number} is {one[name]!r}, which is no number")
+                raise ValueError(f"{name} of candidate {number} is {one[name]!r}, which is not a number")

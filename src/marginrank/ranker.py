@@ -326,7 +326,7 @@ class Ranker(BaseRanker):
             if name in known:
                 baseline.set_params(**{name: value})
             elif name == "scorer":
-                raise ValueError(f"preset {method.preset!r} has a form of its own; leave out scorer")
+                raise ValueError(f"preset {method.preset!r} has its own form; leave out scorer")
         # None means something for these two.
         baseline.set_params(scaling=self.scaling, random_state=self.random_state)
         return baseline

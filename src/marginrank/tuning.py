@@ -285,7 +285,7 @@ def _check_names(grid: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name in grid:
         if name.partition("__")[0] not in known:
             raise ValueError(
-                f"the grid has {name!r}, which is no parameter of the ranker; {suggest(name, known)}; parameters of "
+                f"the grid has {name!r}, which is not a parameter of the ranker; {suggest(name, known)}; parameters of "
                 "its parts are spelled scorer__bins, solver__tol, loss__measure"
             )
 

@@ -154,7 +154,7 @@ def test_wrong_scores_are_named_by_line(fails, folder, text, said):
 def test_training_data_is_recognised(run):
     done = run("evaluate", "train.txt", "model.safetensors", "--dtype", "float64", "--json")
     assert done.err == (
-        "warning: these are the queries that model was trained on; its values say nothing of new queries\n"
+        "warning: these are the queries that model was trained on; its values say nothing about new queries\n"
     )
     assert done.json["trained_on_these"] == ["model"]
     done = run("evaluate", "test.txt", "model.safetensors", "scores.txt", "--json")

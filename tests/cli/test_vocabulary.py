@@ -100,7 +100,7 @@ def test_options_are_those_that_commands_have():
         ("use ndcg@10(gain=linear)", "use ndcg@10(gain=linear)"),
         ("folds is 9 for 5 queries", "--folds is 9 for 5 queries"),
         ("time_limit is -1; give a number of seconds, or None", "--time-limit is -1; give a number of seconds"),
-        ("X holds 'a', which is no number", "the data holds 'a', which is no number"),
+        ("X holds 'a', which is not a number", "the data holds 'a', which is not a number"),
         ("array 'document_ids.codes' does not match", "array 'document_ids.codes' does not match"),
     ],
 )

@@ -262,7 +262,7 @@ def test_mistakes_are_named_with_line_column_and_way_out(tmp_path: Path, text: s
         ('{"qid": 1, "x": 1}\n{"qid": 1, "x": "7"}\n', ":2: column 'x' holds '7', not a number" + NO_FEATURE),
         ('{"qid": 1, "label": "good", "x": 1}\n', ":1: column 'label' holds 'good', not a number" + GRADES),
         ('{"qid": 1, "x": [1]}\n', ":1: column 'x' holds a list, not a number" + NO_FEATURE),
-        ('{"qid": {}, "x": 1}\n', ":1: column 'qid' holds an object, which is no id; give text or a number"),
+        ('{"qid": {}, "x": 1}\n', ":1: column 'qid' holds an object, which is not an id; give text or a number"),
         ('{"qid": 1, "x": 1}\n\n{"x": 1}\n', ":3: this row has no query id; every row needs one"),
         ('{"qid": 1, "x": 1}\n{"qid": 1, "x": }\n', ':2:17: this is not JSON: \'{"qid": 1, "x": }\'' + OBJECT),
         ('{\n  "qid": 1\n}\n', ":1:2: JSON over several lines" + LINES),
@@ -373,7 +373,7 @@ def test_what_is_written_is_read_again(
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        (["x", "x"], "feature name 'x' stands more than once"),
+        (["x", "x"], "feature name 'x' appears more than once"),
         (["qid", "x"], r"feature names \['qid'\] are taken"),
         (["label", "x"], r"feature names \['label'\] are taken"),
         (["docno", "x"], r"feature names \['docno'\] are taken"),

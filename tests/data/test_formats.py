@@ -125,7 +125,9 @@ def test_mixed_kinds_are_refused(tmp_path: Path, first: str, second: str) -> Non
     with pytest.raises(DataError) as refused:
         read(paths)
     kinds = [KINDS[kind][1] for kind in (first, second)]
-    assert str(refused.value) == f"{paths[1]}: this is {kinds[1]}, but {paths[0].name} is {kinds[0]}; read them apart"
+    assert (
+        str(refused.value) == f"{paths[1]}: this is {kinds[1]}, but {paths[0].name} is {kinds[0]}; read them separately"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only this\n"])

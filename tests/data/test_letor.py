@@ -363,7 +363,7 @@ def test_a_query_that_comes_back_in_another_file(write: Callable[..., Path]) -> 
     with pytest.raises(DataError) as refused:
         read_letor([first, second])
     assert str(refused.value) == (
-        f"{second}:2: query 7 comes back; it began at a.txt:1, in a file before this one; "
+        f"{second}:2: query 7 appears again; it began at a.txt:1, in a file before this one; "
         "pass regroup=True to put its documents together"
     )
     assert read_letor([first, second], regroup=True).lengths.tolist() == [3, 1]
@@ -371,7 +371,7 @@ def test_a_query_that_comes_back_in_another_file(write: Callable[..., Path]) -> 
 
 def test_the_same_file_twice_is_not_read_as_longer_queries(write: Callable[..., Path]) -> None:
     path = write("1 qid:1 1:1\n0 qid:1 1:2\n")
-    with pytest.raises(DataError, match="query 1 comes back"):
+    with pytest.raises(DataError, match="query 1 appears again"):
         read_letor([path, path])
 
 
@@ -603,7 +603,7 @@ BAD: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "query comes back": (
         RETURNING.encode(),
         {},
-        ":4: query a comes back; it began at line 1 and another query came between; "
+        ":4: query a appears again; it began at line 1 and another query came between; "
         "pass regroup=True to put its documents together",
     ),
     "not a number": (b"1 qid:1 1:1 2:abc\n", {}, ":1:15: 'abc' is not a number"),

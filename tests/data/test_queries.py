@@ -237,7 +237,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "weights of words": (
         {"group": [3], "query_weights": ["a"]},
-        "query_weights holds 'a', which is no number; give one number per query",
+        "query_weights holds 'a', which is not a number; give one number per query",
     ),
     "sparse list": (
         {"X": sp.coo_array(np.ones(3)), "group": [3]},
@@ -281,7 +281,7 @@ def test_what_cannot_be_used_is_refused_with_the_way_out(case: str) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("X", [["a"], ["b"], ["c"]]), ("y", ["a", "b", "c"])])
 def test_words_instead_of_numbers_are_refused(name: str, value: Any) -> None:
-    with pytest.raises(DataError, match=f"^{name} holds '.*', which is no number; "):
+    with pytest.raises(DataError, match=f"^{name} holds '.*', which is not a number; "):
         Queries.from_arrays(**{"X": X3, "y": Y3, "group": [3], name: value})
 
 

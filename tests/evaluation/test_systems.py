@@ -120,7 +120,7 @@ def test_a_feature_is_a_column_of_doubles():
 
 
 def test_training_queries_are_recognised(ranker, tmp_path):
-    message = r"these are the queries that {} was trained on; its values say nothing of new queries"
+    message = r"these are the queries that {} was trained on; its values say nothing about new queries"
     with pytest.warns(TrainingDataWarning, match=message.format("this Ranker")):
         evaluate(TRAIN, ranker)
     with pytest.warns(TrainingDataWarning, match=message.format("learned")):

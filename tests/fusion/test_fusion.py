@@ -203,7 +203,7 @@ def test_bad_features_are_refused():
         fusion_features(TRAIN, "rrf+rrf")
     with pytest.raises(DataError, match="no number stands for a missing score; use scorer='additive'"):
         fusion_features(TRAIN, "score")
-    with pytest.raises(DataError, match="0 is no rank, ranks begin at 1; for scores leave out ranks=True"):
+    with pytest.raises(DataError, match="0 is not a rank; ranks begin at 1; for scores leave out ranks=True"):
         fusion_features(table_of([0.0, 1.0]), "rrf", ranks=True)
     with pytest.raises(DataError, match="infinite score"):
         fusion_features(TRAIN.with_features(np.full_like(TRAIN.X, np.inf)), "rrf")

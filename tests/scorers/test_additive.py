@@ -329,7 +329,7 @@ TWO = Bins((np.array([1.0]), np.array([2.0, 3.0])), np.array([False, False]))
         (lambda: Bins.learn([[np.inf], [np.nan]]), "feature 0 has an infinite value; replace it"),
         (lambda: Bins.learn(np.empty((0, 2))), "there is no document to learn from"),
         (lambda: Bins.learn([1.0, 2.0]), "X has 1 dimensions, not 2"),
-        (lambda: Bins.learn([["a"]]), "X holds 'a', which is no number; encode it as numbers"),
+        (lambda: Bins.learn([["a"]]), "X holds 'a', which is not a number; encode it as numbers"),
         (lambda: Bins.learn(sp.csr_array(np.eye(2))), r"the additive scorer takes no sparse X; pass X.toarray\(\)"),
         (lambda: TWO.encode(sp.csr_array(np.eye(2))), r"the additive scorer takes no sparse X; pass X.toarray\(\)"),
         (lambda: TWO.encode(np.ones((3, 4))), "X has 4 features, these bins have 2; give the same columns"),

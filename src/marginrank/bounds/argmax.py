@@ -72,7 +72,7 @@ def argmax_bound(
 def pair_reach(loss: Loss, queries: Queries) -> FloatArray:
     """Return K of each query: c·√Σ‖x_i − x_j‖² over the pairs that the loss is a function of."""
     raise TypeError(
-        f"{type(loss).__name__} of {len(queries)} queries is no function of pairs; take a StructuredLoss under φpo, "
+        f"{type(loss).__name__} of {len(queries)} queries is not a function of pairs; use a StructuredLoss under φpo, "
         "PairwiseHinge() or PositionHinge(normalize='pairs')"
     )
 
@@ -80,7 +80,7 @@ def pair_reach(loss: Loss, queries: Queries) -> FloatArray:
 @pair_reach.register
 def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
     if not isinstance(parse_map(loss.feature_map), PartialOrder) or not loss.convex:
-        raise ValueError(f"{loss} is no convex function of pairs; take the feature map po and bound='hinge'")
+        raise ValueError(f"{loss} is not a convex function of pairs; use the feature map po and bound='hinge'")
     levels = arrange(parse_measure(loss.measure), queries.grades, queries.offsets)
     return 2.0 * pair_distances(queries, levels).root_mean_square
 
@@ -90,5 +90,5 @@ def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
 def _mean_of_hinges(loss: PairwiseHinge | PositionHinge, queries: Queries) -> FloatArray:
     plain = not isinstance(loss, PairwiseHinge) or (loss.power == 1 and loss.rank_weights is None)
     if loss.normalize != "pairs" or not plain:
-        raise ValueError(f"{loss} is no plain mean of hinges; take power=1, normalize='pairs' and no rank_weights")
+        raise ValueError(f"{loss} is not a plain mean of hinges; use power=1, normalize='pairs' and no rank_weights")
     return pair_distances(queries, by_grade(queries)).root_mean_square

@@ -38,7 +38,7 @@ def list_paths(paths: Paths) -> list[Path]:
     ['train.txt']
     """
     if not isinstance(paths, str | Path) and hasattr(paths, "columns"):
-        raise TypeError(f"this is a {type(paths).__name__}, not a path; make queries of it with from_frame")
+        raise TypeError(f"this is a {type(paths).__name__}, not a path; build queries from it with from_frame")
     files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not files:
         raise DataError("no file to read: the list of paths is empty")

@@ -36,7 +36,7 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
         kinds = [recognize(path) for path in files]
         for path, kind in zip(files, kinds, strict=True):
             if kind != kinds[0]:
-                raise DataError(f"this is {kind}, but {files[0].name} is {kinds[0]}; read them apart", path=path)
+                raise DataError(f"this is {kind}, but {files[0].name} is {kinds[0]}; read them separately", path=path)
         content: Queries | Qrels | Run = all_formats()[kinds[0]].read(files, **options)
     return check_queries(content, files[0]) if isinstance(content, Queries) else content
 
@@ -104,7 +104,7 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
 
 def _read_for(written: Format, files: list[Path], target: Path, options: dict[str, Any]) -> Queries:
     if any(file.exists() and target.exists() and file.samefile(target) for file in files):
-        raise DataError("this is source and target at once; choose another target", path=target)
+        raise DataError("this is both source and target; choose another target", path=target)
     if written.name != "binary" and recognize(files[0]) == "letor":
         options.setdefault("dtype", "float64")
     return read_queries(files, **options)

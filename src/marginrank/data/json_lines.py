@@ -139,7 +139,7 @@ class _Lines:
         kinds = set(map(type, found)) - {type(None)}
         for kind in kinds & {list, dict}:
             row = next(row for row, value in enumerate(found) if type(value) is kind)
-            raise RowError(row, name, f"holds {_KINDS[kind]}, which is no id; give text or a number")
+            raise RowError(row, name, f"holds {_KINDS[kind]}, which is not an id; give text or a number")
         if kinds <= {int, float} and all(value is None or abs(value) < 2**63 for value in found):
             return found if kinds <= {int} else [None if value is None else float(value) for value in found]
         return [value if value is None else str(value) for value in found]

@@ -277,7 +277,7 @@ def _comes_back(starts: Sequence[_Start]) -> DataError:
     if before.file is not start.file:
         between = f"{before.file.path.name}:{before.line}, in a file before this one"
     return DataError(
-        f"{query_named(start.query)} comes back; it began at {between}; pass regroup=True to put its documents "
+        f"{query_named(start.query)} appears again; it began at {between}; pass regroup=True to put its documents "
         "together",
         path=start.file.path,
         line=start.line,

@@ -444,7 +444,9 @@ def _as_floats(X: Any) -> Any:
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"X holds {first_word(X)}, which is no number; encode it as numbers, or leave it out") from None
+        raise DataError(
+            f"X holds {first_word(X)}, which is not a number; encode it as numbers, or leave it out"
+        ) from None
 
 
 def as_grades(y: npt.ArrayLike) -> FloatArray:
@@ -461,7 +463,7 @@ def _as_numbers(name: str, values: npt.ArrayLike, advice: str) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{name} holds {first_word(values)}, which is no number; {advice}") from None
+        raise DataError(f"{name} holds {first_word(values)}, which is not a number; {advice}") from None
 
 
 def first_word(values: Any) -> str:

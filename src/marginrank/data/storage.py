@@ -139,9 +139,9 @@ def _labels_from(arrays: dict[str, AnyArray], name: str) -> AnyArray | None:
     codes, data, ends = (arrays.pop(f"{name}.{part}", None) for part in ("codes", "bytes", "ends"))
     if codes is not None:
         if codes.ndim != 2 or codes.dtype != np.uint32 or codes.shape[1] == 0:
-            raise TypeError(f"{name} are no text")
+            raise TypeError(f"{name} are not text")
         if codes.max(initial=0) > _LARGEST_CHARACTER:
-            raise ValueError(f"{name} hold what is no character")
+            raise ValueError(f"{name} hold something that is not a character")
         return codes.view(f"<U{codes.shape[1]}").reshape(len(codes))
     if data is not None and ends is not None:
         return _decoded(name, data, ends)
@@ -153,7 +153,7 @@ def _labels_from(arrays: dict[str, AnyArray], name: str) -> AnyArray | None:
 
 def _decoded(name: str, data: AnyArray, ends: AnyArray) -> AnyArray:
     if data.dtype != np.uint8 or ends.dtype != np.int64 or data.ndim != 1 or ends.ndim != 1:
-        raise TypeError(f"{name} are no text")
+        raise TypeError(f"{name} are not text")
     starts = np.concatenate([np.zeros(min(1, len(ends)), dtype=np.int64), ends[:-1]])
     if np.any(ends < starts) or (int(ends[-1]) if len(ends) else 0) != len(data):
         raise ValueError(f"the words of {name} must follow one another")

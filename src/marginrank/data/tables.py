@@ -411,7 +411,7 @@ def feature_columns(queries: Queries) -> tuple[str, ...]:
         raise DataError(f"feature names {sorted(taken & set(names))} are taken by the other columns; rename them")
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
-        raise DataError(f"feature name {repeated[0]!r} stands more than once; give each column a name of its own")
+        raise DataError(f"feature name {repeated[0]!r} appears more than once; give each column its own name")
     return names
 
 

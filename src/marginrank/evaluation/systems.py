@@ -84,12 +84,12 @@ def training_note(names: Sequence[str]) -> str:
     """Say of systems that they are judged by their training queries.
 
     >>> training_note(["learned"])
-    'these are the queries that learned was trained on; its values say nothing of new queries'
+    'these are the queries that learned was trained on; its values say nothing about new queries'
     """
     one = len(names) == 1
     return (
         f"these are the queries that {' and '.join(names)} {'was' if one else 'were'} trained on; "
-        f"{'its' if one else 'their'} values say nothing of new queries"
+        f"{'its' if one else 'their'} values say nothing about new queries"
     )
 
 

@@ -36,7 +36,7 @@ class Columns:
         if np.isinf(X).any():
             raise DataError("a run has an infinite score; replace it, or leave the document out with NaN")
         if self.are_ranks and (X < 1).any():
-            raise DataError(f"{np.nanmin(X):g} is no rank, ranks begin at 1; for scores leave out ranks=True")
+            raise DataError(f"{np.nanmin(X):g} is not a rank; ranks begin at 1; for scores leave out ranks=True")
 
     @cached_property
     def scores(self) -> FloatArray:

@@ -33,7 +33,7 @@ class SumLoss(Loss):
         _check_losses(self.losses, "SumLoss")
         if self.weights is not None and (len(self.weights) != len(self.losses) or min(self.weights) < 0):
             raise ValueError(
-                f"{self.weights} are no weights for {len(self.losses)} losses; give one per loss, not negative"
+                f"{self.weights} are not weights for {len(self.losses)} losses; give one per loss, not negative"
             )
 
     @property

@@ -189,6 +189,8 @@ def parse_map(spec: str | FeatureMap | npt.NDArray[np.float64]) -> FeatureMap:
     for part in filter(None, rest.removesuffix(")").split(",")):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if key not in known or not equals:
-            raise ValueError(f"{spec!r}: {part.strip()!r} is no parameter of {name}; it has {', '.join(sorted(known))}")
+            raise ValueError(
+                f"{spec!r}: {part.strip()!r} is not a parameter of {name}; it has {', '.join(sorted(known))}"
+            )
         chosen[key] = value if key in ("shape", "scale") else float(value)
     return MAPS[name](**chosen)

@@ -471,7 +471,7 @@ def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"X holds {first_word(array)}, which is no number; encode it as numbers") from None
+        raise DataError(f"X holds {first_word(array)}, which is not a number; encode it as numbers") from None
 
 
 def _columns(values: AnyArray) -> AnyArray:

@@ -97,15 +97,15 @@ def test_seeds_are_passed_on(judged):
 def test_forms_of_their_own_and_inputs_that_are_refused(name, judged):
     queries, baseline = judged(), parse_preset(name).baseline
     if not isinstance(baseline, LinearBaseline):
-        with pytest.raises(ValueError, match="has a form of its own; leave out scorer"):
+        with pytest.raises(ValueError, match="has its own form; leave out scorer"):
             Ranker(name, scorer="additive").fit(queries)
     elif baseline.own_scaling is not None:
-        with pytest.raises(ValueError, match="has thresholds of its own; leave out scorer='additive'"):
+        with pytest.raises(ValueError, match="has its own thresholds; leave out scorer='additive'"):
             Ranker(name, scorer="additive").fit(queries)
     else:
         assert Ranker(name, scorer=Additive(bins=4), n_jobs=1).fit(queries).form_.kind == "additive"
     if baseline.own_scaling is not None:
-        with pytest.raises(ValueError, match=f"has a scaling of its own, '{baseline.own_scaling}'"):
+        with pytest.raises(ValueError, match=f"has its own scaling, '{baseline.own_scaling}'"):
             Ranker(name, scaling="standard").fit(queries)
     elif baseline.takes_sparse:
         dense = Ranker(name, n_jobs=1).fit(queries)

@@ -157,7 +157,7 @@ class Baseline(BaseRanker):
         if self.own_scaling is None:
             return scale(queries, self.scaling, matters=self.scale_matters, before=self._before_scaling)
         if self.scaling not in ("auto", None, self.own_scaling):
-            raise ValueError(f"{type(self).__name__} has a scaling of its own, {self.own_scaling!r}; leave out scaling")
+            raise ValueError(f"{type(self).__name__} has its own scaling, {self.own_scaling!r}; leave out scaling")
         return scale(queries, self.own_scaling, before=self._before_scaling)
 
 
@@ -202,7 +202,7 @@ class LinearBaseline(Baseline):
         scorer = parse_scorer(self.scorer)
         if isinstance(scorer, Additive):
             if bins is not None:
-                raise ValueError(f"{type(self).__name__} has thresholds of its own; leave out scorer='additive'")
+                raise ValueError(f"{type(self).__name__} has its own thresholds; leave out scorer='additive'")
             bins = scorer.learn(queries, self.n_jobs)
         form: Form
         if bins is None:
