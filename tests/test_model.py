@@ -18,7 +18,7 @@ from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.methods.baselines.svm import AccuracySVM
 from marginrank.model import Model
 from marginrank.model_file import read_model, write_model
-from marginrank.scorers import Additive, Linear
+from marginrank.scorers import Additive, Kernel, Linear
 from marginrank.scorers.forms import all_forms
 from marginrank.solvers import Auto, Bundle, FrankWolfe
 
@@ -39,6 +39,8 @@ RANKERS = {
     "linear": Ranker("svmmap", C=3.0),
     "mix": Ranker(measure="ndcg@5 + 0.5*ap", bound="hinge", scorer=Linear(nonnegative=["bm25", 1])),
     "additive": Ranker("ranksvm", scorer=Additive(bins=6, monotone={"bm25": "increasing", 2: "decreasing"})),
+    "kernel": Ranker("svmauc", scorer=Kernel(gamma=0.2, rank=30)),
+    "poly": Ranker("svmauc", scorer="kernel(kernel=poly,degree=2,coef0=0.5)", scaling="query-standard"),
     "standard": Ranker("svmauc", scaling="standard", solver=Bundle(tol=1e-6)),
     "minmax": Ranker("svmauc", scaling="query-minmax"),
     "query-standard": Ranker("svmauc", scaling="query-standard", weighting="pairs"),
@@ -138,7 +140,14 @@ def test_classes_that_are_not_imported_are_asked_for_again(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "ranker", [Ranker("svmmap"), Ranker("gp-regression"), Ranker("mcrank@3"), Ranker("rankboost@5")]
+    "ranker",
+    [
+        Ranker("svmmap"),
+        Ranker("svmmap", scorer="kernel"),
+        Ranker("gp-regression"),
+        Ranker("mcrank@3"),
+        Ranker("rankboost@5"),
+    ],
 )
 def test_every_form_is_made_of_its_description_and_arrays(ranker):
     queries = judged()
@@ -368,7 +377,7 @@ def test_the_selection_of_these_tests_is_one(model):
 def models():
     queries = judged()
     made = {"trees": Ranker("mcrank@3"), "additive": Ranker("svmmap", scorer=Additive(bins=4, shape="lines"))}
-    made |= {"kernel": Ranker("gp-regression", scaling=None)}
+    made |= {"kernel": Ranker("gp-regression", scaling=None), "poly": Ranker("svmmap", scorer="kernel(kernel=poly)")}
     return {kind: ranker.fit(queries.with_features(queries.X)).model_ for kind, ranker in made.items()}
 
 
@@ -405,8 +414,19 @@ def put(array, at, value):
         ("additive", "starts", lambda a: a[None], "starts has type float64 and 2 dimensions"),
         ("kernel", "kernel.documents", lambda a: put(a, (0, 0), np.nan), "a document of the kernel is not finite"),
         ("kernel", "kernel.documents", lambda a: a[:, :2], r"documents of shape \(160, 2\) for 3 features"),
-        ("kernel", "kernel.length", lambda a: 0.0 * a, "a length above 0"),
-        ("kernel", "kernel.length", lambda a: a[None], "kernel.length has type float64 and 1 dimensions"),
+        ("kernel", "kernel.documents", lambda a: a[:0], "a kernel has documents"),
+        ("kernel", "kernel.rbf", lambda a: 0.0 * a, "gamma is 0.0; it must be a finite number above 0"),
+        ("kernel", "kernel.rbf", lambda a: a[None], "kernel.rbf has type float64 and 2 dimensions"),
+        ("kernel", "kernel.rbf", lambda a: np.append(a, 1.0), "too many values"),
+        ("poly", "kernel.poly", lambda a: put(a, 1, 2.5), "degree is 2.5; it must be a whole number"),
+        ("poly", "kernel.poly", lambda a: put(a, 1, 2.0**63), "degree is .*; it must be a whole number"),
+        ("poly", "kernel.poly", lambda a: put(a, 1, np.inf), "degree is inf; it must be a finite number"),
+        ("poly", "kernel.poly", lambda a: put(a, 2, -1.0), "coef0 is -1.0; it must be a finite number of at least 0"),
+        ("poly", "kernel.poly", lambda a: a[:2], "not enough values"),
+        ("poly", "kernel.factor", lambda a: a[:-1], "is not a triangle of finite numbers"),
+        ("poly", "kernel.factor", lambda a: put(a, 1, np.nan), "is not a triangle of finite numbers"),
+        ("poly", "kernel.factor", lambda a: put(a, 2, 0.0), "a diagonal that is not above 0"),
+        ("poly", "kernel.factor", lambda a: a.astype(np.float32), "kernel.factor has type float32"),
     ],
 )
 def test_forms_that_contradict_themselves_are_refused(kind, name, change, message, models, tmp_path):

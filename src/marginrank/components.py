@@ -69,7 +69,7 @@ def members(base: type[Component]) -> dict[str, type[Component]]:
     """Return the members of a family by name, in alphabetical order, after loading every module of its folder."""
     package = importlib.import_module(base.__module__.rpartition(".")[0])
     for module in pkgutil.iter_modules(package.__path__):
-        if not module.name.endswith("kernel"):
+        if not module.name.endswith("_kernel"):
             importlib.import_module(f"{package.__name__}.{module.name}")
     named = [kind for kind in Component.registry.values() if issubclass(kind, base) and "name" in vars(kind)]
     return {kind.name: kind for kind in sorted(named, key=lambda kind: kind.name)}

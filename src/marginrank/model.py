@@ -200,7 +200,7 @@ class Model:
             reference: A row; all documents are compared with it instead of the mean.
 
         Raises:
-            TypeError: The scores are not sums over features, such as those of a Gaussian process.
+            TypeError: The scores are not sums over features, such as those of a kernel or a Gaussian process.
         """
         features = self._scaled(X, qid, group)
         n = features.shape[0]

@@ -66,8 +66,8 @@ class Ranker(BaseRanker):
             ``auto`` minimises the hinge, or the tight bound if the hinge is minimal at w = 0. By default that of the
             preset, otherwise ``auto``.
         C: Weight of the losses against the regulariser: the larger, the closer the fit to the training queries.
-        scorer: ``linear``, ``additive`` (one curve per feature), ``neural`` (a network, by PyTorch), or a `Scorer`
-            such as ``Additive(bins=64)``.
+        scorer: ``linear``, ``additive`` (one curve per feature), ``kernel`` (a function of all features together),
+            ``neural`` (a network, by PyTorch), or a `Scorer` such as ``Additive(bins=64)``.
         solver: ``auto``, ``bundle``, ``newton``, ``frank-wolfe``, ``n-slack``, ``subgradient``, ``cccp``, or a `Solver`
             such as ``Bundle(tol=1e-6)``.
         scaling: Scaling of the features inside the model: ``auto``, ``standard``, ``query-minmax``,

@@ -33,7 +33,7 @@ from marginrank.data.scores import read_scores
 from marginrank.data.storage import QUERY_SETS
 from marginrank.errors import DataError, NumericalError
 from marginrank.model_file import _MODELS
-from marginrank.scorers import Additive
+from marginrank.scorers import Additive, Kernel
 from tests.data.reference_letor import LINE_END, RefusedError, parse
 from tests.data.test_letor_fuzz import NUMBER_FORMS, PLAIN_NUMBERS, assert_same, make_file
 from tests.fuzz.damaging import BYTES, ODD_WORDS, TEXT, Damage, damaged, damaged_header, damaged_value
@@ -385,6 +385,7 @@ def a_model(kind: str, rng: Random) -> Any:
     rankers = {
         "linear": Ranker("svmmap", scaling=scaling),
         "additive": Ranker("ranksvm", scorer=Additive(bins=4)),
+        "kernel": Ranker("svmauc", scorer=Kernel(rng.choice(["rbf", "poly"]), rank=8), scaling=scaling),
         "trees": Ranker("rankboost@5"),
         "process": Ranker("gp") if "gp" in presets() else Ranker("prank"),
     }
@@ -541,10 +542,10 @@ TARGETS: dict[str, Target] = {
     "forged-binary": Target(".queries", forged("binary"), partial(check_queries, reader=read)),
     **{
         f"forged-{kind}": Target(".safetensors", forged(kind), check_model)
-        for kind in ("linear", "additive", "trees", "process")
+        for kind in ("linear", "additive", "kernel", "trees", "process")
     },
     **{
         f"model-{kind}": Target(".safetensors", of(kind, BYTES, header=True), check_model)
-        for kind in ("linear", "additive", "trees", "process")
+        for kind in ("linear", "additive", "kernel", "trees", "process")
     },
 }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marginrank.scorers import expansion
-from marginrank.scorers.expansion import Expansion
+from marginrank.scorers.expansion import Expansion, Poly, Rbf
 from marginrank.scorers.trees import Tree, Trees
 
 
@@ -60,7 +60,7 @@ def test_nodes_that_lead_nowhere_are_refused(name, at, value):
 
 
 def test_a_kernel_is_the_same_block_by_block(monkeypatch):
-    form, theta = Expansion(np.array([[0.0, 0.0], [3.0, 4.0]]), length=5.0), np.array([2.0, -1.0])
+    form, theta = Expansion(np.array([[0.0, 0.0], [3.0, 4.0]]), Rbf(0.02)), np.array([2.0, -1.0])
     X = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
     near, far = exp(-0.5), exp(-2.0)
     expected = [2 - near, 2 * near - 1, 2 * far - near]
@@ -69,7 +69,8 @@ def test_a_kernel_is_the_same_block_by_block(monkeypatch):
         assert form.score(theta, X).tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("length", [0.0, -1.0, np.inf, np.nan])
-def test_a_kernel_has_a_length(length):
-    with pytest.raises(ValueError, match="length above 0"):
-        Expansion(np.zeros((1, 1)), length=length)
+@pytest.mark.parametrize("gamma", [0.0, -1.0, np.inf, np.nan, True, "scale"])
+def test_a_kernel_has_a_gamma(gamma):
+    for make in (Rbf, lambda one: Poly(one, 2, 1.0)):
+        with pytest.raises(ValueError, match=r"gamma is .*; it must be a finite number above 0"):
+            make(gamma)

@@ -108,7 +108,7 @@ class Method:
         str,
         typer.Option(
             metavar="SCORER",
-            help="linear or additive (a curve per feature); with options, 'linear(missing=mean)'.",
+            help="linear, additive (a curve per feature) or kernel; with options, 'kernel(gamma=0.1,rank=200)'.",
             rich_help_panel=_SCORER,
         ),
     ] = "linear"

@@ -103,9 +103,9 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
             raise Misuse(f"--grid {word}: write NAME=A,B,...")
         if name == "C":
             raise Misuse("--grid C=...: values of C are given with --Cs")
-        if name not in known and name not in known.values():
+        if name not in known:
             raise Misuse(f"--grid {word}: a ranker has no parameter {name!r}; {suggest(name, known)}")
-        full = known.get(name, name)
+        full = known[name]
         if full in grid:
             raise Misuse(f"--grid {word}: {name} is given twice")
         grid[full] = [literal(value.strip()) for value in _COMMA.split(values)]
@@ -120,15 +120,20 @@ def _parameter_names() -> dict[str, str]:
     from marginrank.methods.tight import Tight  # noqa: PLC0415
     from marginrank.ranker import Ranker  # noqa: PLC0415
     from marginrank.scorers.additive import Additive  # noqa: PLC0415
+    from marginrank.scorers.kernel import Kernel  # noqa: PLC0415
     from marginrank.scorers.linear import Linear  # noqa: PLC0415
     from marginrank.solvers.auto import Auto  # noqa: PLC0415
 
+    # Of two parts with a parameter of the same name the last has the short one.
     parts: list[tuple[str, type[Any]]] = [
+        ("scorer", Kernel),
         ("solver", Auto),
         ("loss", StructuredLoss),
         ("bound", Tight),
         ("scorer", Linear),
         ("scorer", Additive),
     ]
-    inner = {f.name: f"{part}__{f.name}" for part, kind in parts for f in fields(kind) if f.repr}
+    names = [(part, f.name) for part, kind in parts for f in fields(kind) if f.repr]
+    inner = {f"{part}__{name}": f"{part}__{name}" for part, name in names}
+    inner |= {name: f"{part}__{name}" for part, name in names}
     return inner | {name: name for name in inspect.signature(Ranker).parameters if name not in ("loss", "C")}

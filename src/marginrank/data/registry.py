@@ -54,6 +54,6 @@ def all_formats() -> dict[str, Format]:
     package = importlib.import_module("marginrank.data")
     formats: list[Format] = []
     for module in pkgutil.iter_modules(package.__path__):
-        if not module.name.endswith("kernel"):
+        if not module.name.endswith("_kernel"):
             formats += getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "FORMATS", ())
     return {one.name: one for one in formats}

@@ -24,7 +24,7 @@ def all_measures() -> dict[str, type[Measure]]:
 
 def _load() -> None:
     for module in pkgutil.iter_modules(__path__):
-        if not module.name.endswith("kernel"):
+        if not module.name.endswith("_kernel"):
             importlib.import_module(f"{__name__}.{module.name}")
     for entry in entry_points(group=ENTRY_POINTS):
         entry.load()

@@ -5,6 +5,7 @@ from .base import parse_scorer as parse_scorer
 from .bins import Bins as Bins
 from .bins import Shape as Shape
 from .forms import Form as Form
+from .kernel import Kernel as Kernel
 from .layers import Layers as Layers
 from .linear import Linear as Linear
 from .linear import Weights as Weights

@@ -90,6 +90,6 @@ def all_forms() -> dict[str, type[Form]]:
     """Return every form by kind, after loading every module of this folder."""
     package = importlib.import_module(__name__.rpartition(".")[0])
     for module in pkgutil.iter_modules(package.__path__):
-        if not module.name.endswith("kernel"):
+        if not module.name.endswith("_kernel"):
             importlib.import_module(f"{package.__name__}.{module.name}")
     return dict(Form.registry)

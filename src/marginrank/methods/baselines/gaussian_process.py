@@ -15,7 +15,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NumericalError
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
-from marginrank.scorers.expansion import Expansion
+from marginrank.scorers.expansion import Expansion, Rbf
 from marginrank.scorers.staged import Setting, Stage
 from marginrank.typing import FloatArray
 
@@ -65,7 +65,7 @@ class GaussianProcess(Baseline):
             fitted = _regressor(learned, None).fit(X, y)
         scale, length = learned.k1.k1.constant_value, learned.k1.k2.length_scale
         objective = -float(fitted.log_marginal_likelihood_value_) / len(y)
-        yield Stage(Expansion(X, float(length)), scale * np.ravel(fitted.alpha_), objective)
+        yield Stage(Expansion(X, Rbf(0.5 / float(length) ** 2)), scale * np.ravel(fitted.alpha_), objective)
 
 
 class _Search:
