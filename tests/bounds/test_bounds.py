@@ -23,13 +23,22 @@ from marginrank.bounds import (
     lipschitz_constants,
     mean_loss,
     norm_bound,
+    softmax_gap,
     stability_bound,
     theorem_3,
     theorem_4,
     zero_one_loss,
 )
 from marginrank.bounds.distances import distances
-from marginrank.losses import MaxLoss, PairwiseHinge, PositionHinge, SlackLoss, StructuredLoss, SumLoss
+from marginrank.losses import (
+    MaxLoss,
+    PairwiseHinge,
+    PositionHinge,
+    SlackLoss,
+    SmoothedHinge,
+    StructuredLoss,
+    SumLoss,
+)
 from marginrank.losses.feature_maps import parse_map
 from marginrank.measures import parse_measure
 from marginrank.risk import RankingRisk
@@ -287,6 +296,7 @@ LOSSES = [
     StructuredLoss("ndcg@3"),
     StructuredLoss("ndcg@3", "dorm"),
     StructuredLoss("rr@2", "mrr"),
+    *(SmoothedHinge(m, f, t) for m, f in (("ap", "po"), ("ndcg@3", "dorm")) for t in (0.01, 1.0)),
     PairwiseHinge(),
     PairwiseHinge(normalize="none", rank_weights={(2, 1): 0.5, (2, 0): 2, (1, 0): 1}),
     PairwiseHinge(normalize="largest"),
@@ -299,7 +309,7 @@ LOSSES = [
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_no_slope_is_steeper_than_the_lipschitz_constant(loss):
-    queries = random_queries(12, 5, n_documents=7)
+    queries = random_queries(12, 5, n_documents=7, highest=1 if isinstance(loss, SmoothedHinge) else 2)
     bound, G = loss.prepare(queries), lipschitz_constants(loss, queries)
     assert G.max() > 0
     rng = np.random.default_rng(0)
@@ -325,7 +335,9 @@ def test_two_opposite_queries_are_as_unstable_as_can_be():
     assert np.linalg.norm(w) == pytest.approx(norm_bound(C, 1.0, found.lipschitz))
 
 
-@pytest.mark.parametrize("loss", [StructuredLoss("ap"), PositionHinge(normalize="pairs")], ids=str)
+@pytest.mark.parametrize(
+    "loss", [StructuredLoss("ap"), SmoothedHinge("ap", temperature=0.2), PositionHinge(normalize="pairs")], ids=str
+)
 @pytest.mark.parametrize("C", [0.3, 10.0])
 def test_another_query_moves_the_minimiser_no_farther_than_stability_says(loss, C):
     queries, others = random_queries(9, 0), random_queries(5, 99)
@@ -340,15 +352,19 @@ def test_another_query_moves_the_minimiser_no_farther_than_stability_says(loss, 
 
 
 @pytest.mark.slow
-def test_stability_and_argmax_bounds_hold_for_a_known_distribution():
+@pytest.mark.parametrize(
+    ("loss", "highest"), [(StructuredLoss("ap"), 2), (SmoothedHinge("ap", temperature=0.1), 1)], ids=["max", "soft"]
+)
+def test_stability_and_argmax_bounds_hold_for_a_known_distribution(loss, highest):
     """Queries are drawn with replacement from sixty, so the risk is known: it is the mean over the sixty."""
-    population = random_queries(60, 7)
+    population = random_queries(60, 7, highest=highest)
     population = population[np.array([np.ptp(query.grades) > 0 for query in population])]
     rng = np.random.default_rng(0)
-    loss, n, trials, delta = StructuredLoss("ap"), 12, 60, 0.2
+    n, trials, delta = 12, 60, 0.2
+    at_zero = 1.0 + (0.1 * log(10) if isinstance(loss, SmoothedHinge) else 0.0)  # at most C(5, 2) rankings
     G = float(lipschitz_constants(loss, population).max())
     for C in (0.5, 5.0):
-        B = norm_bound(C, 1.0, G)
+        B = norm_bound(C, at_zero, G)
         gaps, stable, uniform = [], [], []
         for _ in range(trials):
             drawn = [population[int(at)] for at in rng.integers(0, len(population), n)]
@@ -358,16 +374,52 @@ def test_stability_and_argmax_bounds_hold_for_a_known_distribution():
             solution = minimise(sample, loss, C, tol=1e-3)
             stable.append(
                 stability_bound(
-                    sample, loss, solution.theta, C, gap=solution.gap, delta=delta, lipschitz=G, at_zero=1.0
+                    sample, loss, solution.theta, C, gap=solution.gap, delta=delta, lipschitz=G, at_zero=at_zero
                 )
             )
-            uniform.append(argmax_bound(sample, loss, solution.theta, B=B, delta=delta, at_zero=1.0))
+            uniform.append(argmax_bound(sample, loss, solution.theta, B=B, delta=delta, at_zero=at_zero))
             gaps.append(mean_loss(population, loss, solution.theta) - stable[-1].empirical)
         standard_error = np.std(gaps) / sqrt(trials)
         assert np.mean(gaps) > 2 * standard_error, "training on a sample makes its risk too small"
         assert np.mean(gaps) <= stable[0].complexity + 2 * standard_error
         assert np.mean(np.array(gaps) > [one.excess for one in stable]) <= delta
         assert np.mean(np.array(gaps) > [one.excess for one in uniform]) <= delta
+
+
+def test_bounds_of_the_soft_maximum_by_hand():
+    """Pairs half a unit apart at w = ¼: the better document is ahead by ⅛, and a(y)·s is ±⅛."""
+    queries = Queries.from_arrays([[0.5], [0.0]] * 2, [1, 0] * 2, group=[2, 2])
+    loss, w, delta = SmoothedHinge("auc", temperature=0.5), np.array([0.25]), e**-4
+    empirical = 0.5 * log(1 + e ** ((1 - 2 / 8) / 0.5))  # the ranking y* has 0, the other 1 − 2/8
+    at_zero = 0.5 * log(1 + e**2)
+    uniform = argmax_bound(queries, loss, w, delta=delta)
+    # K = 2·½; 2√2·¼·1/√2; (at_zero + ¼·1)·√(4/(2·2))
+    assert terms(uniform) == pytest.approx((empirical, 0.5, at_zero + 0.25))
+    stable = stability_bound(queries, loss, w, 0.25, delta=delta)
+    assert (stable.lipschitz, stable.beta) == pytest.approx((1.0, 0.125))
+    assert stable.largest == pytest.approx(at_zero + min(sqrt(2 * 0.25 * at_zero), 0.25))
+    assert terms(stable) == pytest.approx((empirical, 0.25, 1.0 + stable.largest))
+    assert softmax_gap(loss, queries) == pytest.approx([0.5 * log(2)] * 2)
+    # Documents half a unit of score apart: both rankings are at ½, and the gap is reached.
+    soft, hard = (one.prepare(queries)(np.array([0.5, 0.0] * 2))[0][0] for one in (loss, StructuredLoss("auc")))
+    assert soft - hard == pytest.approx(0.5 * log(2))
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.3, 5.0])
+@pytest.mark.parametrize("feature_map", ["po", "dorm"])
+@pytest.mark.parametrize("measure", ["ap", "ndcg@2", "auc"])
+def test_the_soft_maximum_is_between_the_hinge_and_its_gap(measure, feature_map, temperature):
+    queries = random_queries(20, 3, n_documents=7, highest=1)
+    soft, hard = SmoothedHinge(measure, feature_map, temperature), StructuredLoss(measure, feature_map)
+    gaps = softmax_gap(soft, queries)
+    counts = [comb(7, int(query.grades.sum())) for query in queries]
+    assert gaps == pytest.approx([temperature * log(count) for count in counts])
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 0.1, 3.0):
+        scores = scale * rng.standard_normal(queries.n_documents)
+        more = soft.prepare(queries)(scores)[0] - hard.prepare(queries)(scores)[0]
+        assert (more >= -1e-9).all()
+        assert (more <= gaps + 1e-9).all()
 
 
 def test_the_argmax_bound_is_within_the_constant_of_a_class_that_is_known():
@@ -426,6 +478,7 @@ def test_longer_lists_change_stability_and_shares_by_nothing():
         (lambda q, w: argmax_bound(q, StructuredLoss("ap", "dorm"), w), ValueError, "feature map po"),
         (lambda q, w: argmax_bound(q, PairwiseHinge(normalize="none"), w), ValueError, "normalize='pairs'"),
         (lambda q, w: argmax_bound(q, SlackLoss("rr"), w), TypeError, "no function of pairs"),
+        (lambda q, w: argmax_bound(q, SmoothedHinge("ap", "dorm"), w), ValueError, "feature map po"),
         (lambda *_: dominating_loss("theorem_5"), ValueError, "corollary_1, corollary_2"),
         (lambda q, _: Population.of(q[np.zeros(len(q), dtype=bool)]), DataError, "nothing to bound"),
         (lambda q, w: corollary_2(q, w, population=Population.of(q, rel=9)), DataError, "every query has a single"),

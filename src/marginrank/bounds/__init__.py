@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marginrank.bounds.argmax import argmax_bound, pair_reach
+from marginrank.bounds.argmax import argmax_bound, pair_reach, softmax_gap
 from marginrank.bounds.lipschitz import lipschitz_constants, norm_bound
 from marginrank.bounds.population import Population
 from marginrank.bounds.rademacher import Forms, RiskBound, corollary_1, corollary_2, corollary_3, theorem_3, theorem_4
@@ -28,6 +28,7 @@ __all__ = [
     "mean_loss",
     "norm_bound",
     "pair_reach",
+    "softmax_gap",
     "stability_bound",
     "theorem_3",
     "theorem_4",

@@ -1,9 +1,11 @@
-"""A bound for learners that take the largest hinge and not the sum; Riezler and De Bona (2009) §5 leave it open."""
+"""A bound for learners of the largest hinge or of a soft maximum, which Riezler and De Bona (2009) §5 leave open."""
 
 from __future__ import annotations
 
 from functools import singledispatch
 from math import log, sqrt
+
+import numpy as np
 
 from marginrank.bounds.distances import pair_distances
 from marginrank.bounds.population import by_grade
@@ -15,6 +17,7 @@ from marginrank.losses.base import Loss
 from marginrank.losses.feature_maps import PartialOrder, parse_map
 from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.pairwise import PairwiseHinge, PositionHinge
+from marginrank.losses.smoothed import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
 from marginrank.typing import FloatArray
@@ -37,14 +40,16 @@ def argmax_bound(
         risk ≤ empirical risk + 2√2·B·K/√n + (at_zero + B·K)·√(ln(1/δ)/(2n)),
 
     with K of `pair_reach`. It needs no sum over rankings: ξ is a function of the differences of score of the pairs of a
-    query, and changes by at most c times their Euclidean change, c = 2/√#pairs for a structured hinge under φpo and
-    1/√#pairs for a mean of pairwise hinges. The contraction inequality for vectors of Maurer (2016) then gives a
-    Rademacher average of at most √2·B·K/√n. Neither term grows with the length of the lists. It is larger than
-    `stability_bound` for small C and smaller for large C, as B grows no faster than √C, and it holds for any w.
+    query, and changes by at most c times their Euclidean change, c = 2/√#pairs for a structured hinge under φpo,
+    smoothed or not, and 1/√#pairs for a mean of pairwise hinges. The contraction inequality for vectors of Maurer
+    (2016) then gives a Rademacher average of at most √2·B·K/√n. Neither term grows with the length of the lists, but
+    for at_zero of a smoothed hinge, by `softmax_gap`. It is larger than `stability_bound` for small C and smaller for
+    large C, as B grows no faster than √C, and it holds for any w.
 
     Args:
         queries: The queries that w was learned from.
-        loss: A `StructuredLoss` under φpo, or a `PairwiseHinge` or `PositionHinge` with ``normalize="pairs"``.
+        loss: A `StructuredLoss` or `SmoothedHinge` under φpo, or a `PairwiseHinge` or `PositionHinge` with
+            ``normalize="pairs"``.
         w: Weights.
         B: A norm fixed beforehand, such as `norm_bound` gives; ‖w‖ by default.
         delta: Probability that the bound may fail.
@@ -72,17 +77,38 @@ def argmax_bound(
 def pair_reach(loss: Loss, queries: Queries) -> FloatArray:
     """Return K of each query: c·√Σ‖x_i − x_j‖² over the pairs that the loss is a function of."""
     raise TypeError(
-        f"{type(loss).__name__} of {len(queries)} queries is not a function of pairs; use a StructuredLoss under φpo, "
-        "PairwiseHinge() or PositionHinge(normalize='pairs')"
+        f"{type(loss).__name__} of {len(queries)} queries is not a function of pairs; use a StructuredLoss or "
+        "SmoothedHinge under φpo, PairwiseHinge() or PositionHinge(normalize='pairs')"
     )
 
 
-@pair_reach.register
-def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
+@pair_reach.register(StructuredLoss)
+@pair_reach.register(SmoothedHinge)
+def _structured(loss: StructuredLoss | SmoothedHinge, queries: Queries) -> FloatArray:
     if not isinstance(parse_map(loss.feature_map), PartialOrder) or not loss.convex:
         raise ValueError(f"{loss} is not a convex function of pairs; use the feature map po and bound='hinge'")
     levels = arrange(parse_measure(loss.measure), queries.grades, queries.offsets)
     return 2.0 * pair_distances(queries, levels).root_mean_square
+
+
+def softmax_gap(loss: SmoothedHinge, queries: Queries) -> FloatArray:
+    """Return how much a smoothed hinge can exceed the hinge: μ·log C(n, P) of a query with P of n documents relevant.
+
+    The hinge is a maximum of C(n, P) numbers and the smoothed one their soft maximum, which is at least the maximum and
+    at most this much more. So the smoothed hinge also bounds the loss of the measure; and where the loss of the measure
+    is at most 1, ξ(0) of the smoothed one is at most 1 plus this, for any query of these sizes.
+
+    >>> queries = Queries.from_arrays([[0.0]] * 5, [1, 1, 0, 0, 0], group=[5])
+    >>> (np.exp(softmax_gap(SmoothedHinge("ap", temperature=0.1), queries) / 0.1)).round(6).tolist()    # 5·4/2 rankings
+    [10.0]
+    """
+    from scipy.special import gammaln  # noqa: PLC0415
+
+    levels = arrange(parse_measure(loss.measure), queries.grades, queries.offsets)
+    n = queries.lengths
+    relevant = np.add.reduceat(levels.of_document == 0, queries.offsets[:-1]) if len(n) else n
+    logs = gammaln(n + 1) - gammaln(relevant + 1) - gammaln(n - relevant + 1)
+    return np.asarray(loss.temperature * np.where(levels.ordered, logs, 0.0))
 
 
 @pair_reach.register(PairwiseHinge)

@@ -15,6 +15,7 @@ from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrd
 from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Problem
 from marginrank.losses.pairwise import Normalize, PairwiseHinge, PositionHinge
+from marginrank.losses.smoothed import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
 from marginrank.typing import FloatArray, IntArray
@@ -33,11 +34,13 @@ def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
       of two documents. This grows with the length of the list.
     - φmrr: at most the sum of ‖x_b − x_g‖ over all irrelevant b, for the worst relevant g. This grows as well.
 
+    A smoothed hinge has the same constants: its slope is a mean of these slopes, with weights that add up to 1.
+
     The mean of pairwise hinges has at most the mean of ‖x_better − x_worse‖, sums and maxima have the sums and maxima.
 
     Args:
-        loss: A `StructuredLoss` with the bound ``hinge``, a `PairwiseHinge` or `PositionHinge`, or a sum or maximum of
-            such losses.
+        loss: A `StructuredLoss` with the bound ``hinge``, a `SmoothedHinge`, a `PairwiseHinge` or `PositionHinge`, or a
+            sum or maximum of such losses.
         queries: Queries; the largest constant of all that can be drawn is what `stability_bound` needs.
 
     >>> queries = Queries.from_arrays([[3.0, 4.0], [0.0, 0.0]], [1, 0], group=[2])
@@ -46,7 +49,7 @@ def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
     """
     raise TypeError(
         f"no Lipschitz constant is known for {type(loss).__name__} of {len(queries)} queries; take a StructuredLoss, "
-        "PairwiseHinge, PositionHinge, or a sum or maximum of them"
+        "SmoothedHinge, PairwiseHinge, PositionHinge, or a sum or maximum of them"
     )
 
 
@@ -56,6 +59,18 @@ def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
         raise ValueError(f"{loss} is not convex, and its slope is another one; take bound='hinge'")
     if loss.uses_groups(queries.document_groups):
         raise ValueError(f"no Lipschitz constant is known for {loss} of documents in groups; take groups='ignore'")
+    return _farthest(loss, queries)
+
+
+@lipschitz_constants.register
+def _smoothed(loss: SmoothedHinge, queries: Queries) -> FloatArray:
+    if not loss.convex:
+        raise ValueError(f"{loss} is not convex, and its slope is another one; take another ideal")
+    return _farthest(loss, queries)
+
+
+def _farthest(loss: StructuredLoss | SmoothedHinge, queries: Queries) -> FloatArray:
+    """Return max_y ‖Ψ(y*) − Ψ(y)‖ of each query, or a number above it."""
     measure, feature_map = parse_measure(loss.measure), parse_map(loss.feature_map)
     problem = Problem(measure, feature_map, arrange(measure, queries.grades, queries.offsets))
     return _of_map(feature_map, problem, queries)
