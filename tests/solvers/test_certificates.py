@@ -272,7 +272,7 @@ def test_the_optimum_is_between_dual_and_primal_or_there_is_no_gap(number, data)
             assert {step.gap for step in found.trace} == {found.gap} == {np.inf}, name
             assert not found.converged, name
     convex = {"auto", "bundle", "frank-wolfe", "n-slack", "subgradient"} | ({"newton"} if loss.smooth else set())
-    assert convex <= set(taken) if loss.convex else set(taken) == {"auto", "cccp"}
+    assert convex <= set(taken) if loss.convex else set(taken) == {"auto", "cccp", "descent"}
 
 
 def assert_certified(found, least, name):

@@ -92,7 +92,7 @@ def test_a_solver_is_a_frozen_dataclass_that_declares_what_it_needs(name):
     assert is_dataclass(kind)
     assert kind.__dataclass_params__.frozen
     assert set(kind.needs) <= set(OFFERS)
-    assert set(kind.supports) <= {"signs", "center"}
+    assert set(kind.supports) <= {"signs", "center", "nonconvex"}
     assert {"tol", "max_iter", "time_limit", "callback"} <= {option.name for option in fields(kind)}
     assert all(f"{option.name}:" in kind.__doc__ for option in fields(kind))
     assert parse_solver(name) == kind()
@@ -167,10 +167,10 @@ def test_signs_and_centres_are_refused_where_they_would_be_ignored(name):
 @every_solver
 def test_risks_that_are_not_convex_are_for_those_who_say_so(name):
     problem = Hinges(convex=False)
-    if name == "auto" or "majorant" in SOLVERS[name].needs:
+    if "nonconvex" in SOLVERS[name].supports:
         make(name).check(problem)
     else:
-        assert_refused(make(name), problem, f"solver '{name}' needs a convex risk; use 'cccp' or 'auto'")
+        assert_refused(make(name), problem, f"solver '{name}' needs a convex risk; use 'cccp', 'descent' or 'auto'")
     hopeless = Hinges(["blocks", "hessian"], convex=False)
     assert_refused(make(name), hopeless, "not convex and has no convex majorant.*; use a convex loss")
 

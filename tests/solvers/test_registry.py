@@ -225,7 +225,9 @@ def test_a_file_in_the_folder_is_all_there_is_to_it(tmp_path, package, source, u
 def test_names_that_are_unknown_are_explained():
     with pytest.raises(ValueError, match=r"unknown solver 'bundel'; did you mean 'bundle'\?"):
         parse_solver("bundel")
-    with pytest.raises(ValueError, match=r"unknown solver '\?'; known: auto, bundle, cccp, frank-wolfe, n-slack"):
+    with pytest.raises(
+        ValueError, match=r"unknown solver '\?'; known: auto, bundle, cccp, descent, frank-wolfe, n-slack"
+    ):
         parse_solver("?")
     with pytest.raises(
         ValueError, match=r"bundle has no parameter 'bins'; it has tol, max_iter, time_limit, step, idle"
@@ -238,4 +240,5 @@ def test_names_that_are_unknown_are_explained():
     with pytest.raises(ValueError, match=r"unknown scorer 'linaer'; did you mean 'linear'\?"):
         parse_scorer("linaer")
     assert list(members(Scorer)) == ["additive", "kernel", "linear", "neural"]
-    assert list(members(Solver)) == ["auto", "bundle", "cccp", "frank-wolfe", "n-slack", "newton", "subgradient"]
+    solvers = ["auto", "bundle", "cccp", "descent", "frank-wolfe", "n-slack", "newton", "subgradient"]
+    assert list(members(Solver)) == solvers

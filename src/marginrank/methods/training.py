@@ -123,7 +123,9 @@ class Training:
         center = tight.center(scorer, clock.limit(self.solver), self.n_jobs)
         risk = RankingRisk(scorer, self.loss, self.n_jobs, center)
         solver = _chosen(clock.limit(self.solver), risk)
-        if isinstance(solver, ConcaveConvex) and tight.anneal:
+        if tight.anneal:
+            if not isinstance(solver, ConcaveConvex):
+                raise ValueError(f"anneal is for the solver 'cccp', and this one is {solver.name!r}; leave it out")
             solver = replace(solver, anneal=tight.anneal)
         solutions = _solve(solver, risk, Cs, center if start is None else start)
         at_zero, _ = risk(np.zeros(scorer.n_parameters))

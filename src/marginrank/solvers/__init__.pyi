@@ -4,6 +4,7 @@ from .base import Solver as Solver
 from .base import parse_solver as parse_solver
 from .bundle import Bundle as Bundle
 from .concave_convex import ConcaveConvex as ConcaveConvex
+from .descent import Descent as Descent
 from .frank_wolfe import FrankWolfe as FrankWolfe
 from .n_slack import NSlack as NSlack
 from .newton import Newton as Newton

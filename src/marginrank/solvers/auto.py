@@ -27,7 +27,7 @@ class Auto(Solver):
     """
 
     name = "auto"
-    supports = ("signs", "center")
+    supports = ("signs", "center", "nonconvex")
     tol: float = 1e-4
 
     def choose(self, problem: Problem) -> Solver:

@@ -42,7 +42,7 @@ class Solver(Component, ABC):
     #: What the solver needs of a problem beyond its risk.
     needs: ClassVar[tuple[Offer, ...]] = ()
     #: What it can take into account.
-    supports: ClassVar[tuple[Literal["signs", "center"], ...]] = ()
+    supports: ClassVar[tuple[Literal["signs", "center", "nonconvex"], ...]] = ()
 
     tol: float = 1e-6
     max_iter: int = 1000
@@ -86,8 +86,8 @@ class Solver(Component, ABC):
                 raise ValueError(
                     f"solver {self.name!r} needs {_NEEDS[need]}, which this loss does not give; use 'auto'"
                 )
-        if not problem.convex and "majorant" not in self.needs:
-            raise ValueError(f"solver {self.name!r} needs a convex risk; use 'cccp' or 'auto'")
+        if not problem.convex and "nonconvex" not in self.supports:
+            raise ValueError(f"solver {self.name!r} needs a convex risk; use 'cccp', 'descent' or 'auto'")
         if problem.signs is not None and "signs" not in self.supports:
             raise ValueError(f"solver {self.name!r} does not support signs of weights; use 'bundle' or 'auto'")
         if problem.center is not None and "center" not in self.supports:

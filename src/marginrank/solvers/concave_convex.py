@@ -48,7 +48,7 @@ class ConcaveConvex(Solver):
 
     name = "cccp"
     needs = ("majorant",)
-    supports = ("signs", "center")
+    supports = ("signs", "center", "nonconvex")
     tol: float = 1e-4
     max_iter: int = 50
     anneal: int = 0

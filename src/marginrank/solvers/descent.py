@@ -1,0 +1,178 @@
+"""Descent on a risk that need not be convex, with planes that count near a point only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from marginrank.solvers.base import Solver
+from marginrank.solvers.plane_qp import Planes, least_of_planes
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.progress import Progress, evaluate
+from marginrank.solvers.solution import Solution
+from marginrank.typing import FloatArray, IntArray
+
+#: Share of the predicted descent that a step must bring, and the share that allows longer ones.
+_DESCENT: Final = 0.1
+_GOOD: Final = 0.5
+#: Factor of the proximity weight after a step too far, and the weight that counts as none.
+_TIGHTER: Final = 4.0
+_LOOSE: Final = 1e-2
+#: Steps from a point that fail before the next are held closer, whatever the planes say.
+_PATIENCE: Final = 20
+
+
+@dataclass(frozen=True)
+class Descent(Solver):
+    """Descent by subgradients with proximity control, for risks that are convex or not.
+
+    Chapelle, Le and Smola (2007) §4 minimise the tight bound by gradient descent, and name the method of Fuduli,
+    Gaudioso and Giallombardo (2004) as the alternative: a bundle of subgradients models the risk near the best point y,
+    and a proximity term keeps the step where the model can be trusted,
+
+        θ = argmin ½‖θ − center‖² + C·model_y(θ) + ½ρ‖θ − y‖².
+
+    A plane is known to be a lower bound for a convex risk only. Each is lowered until it is below the risk at y by as
+    much as it was above or below it. If θ brings a tenth of the descent that the model promises, y moves there;
+    otherwise y stays, θ adds its planes, and ρ grows if these do not explain why. The objective never rises. The model
+    is of the risk alone, part by part; the regulariser is taken as it is.
+
+    Where the risk is not convex there is no lower bound, and the end is called stationary: no more than ``tol`` times
+    the objective can be gained, by planes that were all taken near y. For a convex risk this is the bundle method.
+
+    Args:
+        tol: Gain that the model promises at which the solver stops, relative to the objective.
+        max_iter: Maximum number of steps, of one evaluation each.
+        time_limit: Maximum number of seconds.
+        callback: Called after every step with the `Step` and the best θ so far; True stops.
+        idle: Steps after which an inactive plane is dropped.
+
+    >>> from marginrank.solvers.problem import Function
+    >>> hinge = Function(lambda w: (max(0.0, 1 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
+    >>> ramp = lambda w: (float(np.clip(1 - w[0], 0, 2)), np.where(abs(w) < 1, -1.0, 0.0))
+    >>> problem = Function(ramp, 1, convex=False, majorant=hinge)
+    >>> Descent().minimize(problem, C=3.0, start=np.array([0.5])).theta.round(6).tolist()
+    [1.0]
+    """
+
+    name = "descent"
+    supports = ("signs", "center", "nonconvex")
+    tol: float = 1e-4
+    idle: int = 10
+
+    def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
+        """Minimise ½‖θ − center‖² + C·risk(θ) from ``start`` down to a stationary point."""
+        progress = Progress(self, problem, C)
+        passes = 1
+        with progress.interruptible():
+            y = _visit(problem, problem.inside(problem.origin if start is None else start), C)
+            progress.offer(y.theta, y.risk)
+            bundle, rho, n_failed = _Bundle(y), 0.0, 0
+            while True:
+                theta, bound, lowest = bundle.minimize(problem, C, rho, progress.deadline)
+                promised = y.objective - lowest
+                settled = not problem.convex and (1.0 + rho) * promised <= self.tol * abs(y.objective)
+                if settled and not bundle.local:
+                    # Planes from elsewhere may be above the risk here.
+                    bundle, n_failed = _Bundle(y), 0
+                    continue
+                # A search that ended at the deadline proves nothing.
+                settled = settled and not progress.late
+                if progress.note(bound if problem.convex else -np.inf, passes, settled=settled):
+                    break
+                there = _visit(problem, theta, C)
+                passes += 1
+                progress.offer(there.theta, there.risk)
+                descended = y.objective - there.objective
+                if descended >= _DESCENT * promised:
+                    y, n_failed = there, 0
+                    bundle.move(y)
+                    if descended >= _GOOD * promised:
+                        rho = rho / _TIGHTER if rho > _LOOSE else 0.0
+                else:
+                    n_failed += 1
+                    explained = bundle.add(there)
+                    if not problem.convex and (not explained or n_failed % _PATIENCE == 0):
+                        rho = max(1.0, _TIGHTER * rho)
+                bundle.prune(self.idle)
+        return progress.solution()
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Where the risk was evaluated, and what its parts were."""
+
+    theta: FloatArray
+    values: FloatArray
+    slopes: FloatArray
+    objective: float
+
+    @property
+    def risk(self) -> float:
+        return float(self.values.sum())
+
+
+def _visit(problem: Problem, theta: FloatArray, C: float) -> _Point:
+    values, slopes = evaluate(problem.parts, theta)
+    return _Point(theta, values, slopes, problem.objective(theta, float(values.sum()), C))
+
+
+class _Bundle:
+    """Planes of the parts of the risk, as they are seen from the best point."""
+
+    def __init__(self, y: _Point) -> None:
+        self._n_parts = len(y.values)
+        #: No part of the risk is negative, which is a plane to begin with.
+        self._slopes, self._offsets = np.zeros_like(y.slopes), np.zeros(self._n_parts)
+        self._idle = np.zeros(self._n_parts, dtype=np.int64)
+        self.y = y
+        #: Whether all planes were taken at this point, or on the way from it.
+        self.local = True
+        self._append(y)
+
+    def _append(self, point: _Point) -> None:
+        self._slopes = np.vstack([self._slopes, point.slopes])
+        self._offsets = np.concatenate([self._offsets, point.values - point.slopes @ point.theta])
+        self._idle = np.concatenate([self._idle, np.zeros(self._n_parts, dtype=np.int64)])
+
+    @property
+    def _owners(self) -> IntArray:
+        return np.arange(len(self._offsets)) % self._n_parts
+
+    def _lowered(self) -> FloatArray:
+        """Offsets of the planes, each below the risk at y by as much as it was above or below it."""
+        errors = np.tile(self.y.values, len(self._offsets) // self._n_parts) - self._offsets
+        errors -= self._slopes @ self.y.theta
+        return np.asarray(self._offsets - np.maximum(-2.0 * errors, 0.0))
+
+    def minimize(self, problem: Problem, C: float, rho: float, deadline: float) -> tuple[FloatArray, float, float]:
+        """Return where the model is least near y, a lower bound of it there, and its value without the proximity."""
+        offsets, owners = self._lowered(), self._owners
+        center = (problem.origin + rho * self.y.theta) / (1.0 + rho)
+        planes = Planes(self._slopes, offsets, owners)
+        least = least_of_planes(planes, C / (1.0 + rho), center=center, signs=problem.signs, deadline=deadline)
+        self._idle = np.where(least.alpha > 1e-5 * C / (1.0 + rho), 0, self._idle + 1)
+        self._model = (offsets + self._slopes @ least.theta).reshape(-1, self._n_parts).max(axis=0)
+        return least.theta, least.bound, problem.objective(least.theta, float(self._model.sum()), C)
+
+    def move(self, y: _Point) -> None:
+        """Go on from a better point."""
+        self.y, self.local = y, False
+        self._append(y)
+
+    def add(self, point: _Point) -> bool:
+        """Add the planes of a point that was no better; return whether they explain most of what the model missed."""
+        self._append(point)
+        now = (self._lowered() + self._slopes @ point.theta).reshape(-1, self._n_parts).max(axis=0)
+        missed = point.risk - float(self._model.sum())
+        return float(now.sum() - self._model.sum()) >= _GOOD * missed
+
+    def prune(self, idle: int) -> None:
+        """Drop the planes of points none of which has held anything up for so many steps."""
+        rounds = self._idle.reshape(-1, self._n_parts).min(axis=1) < idle
+        rounds[:1] = True
+        if not rounds.all():
+            keep = np.repeat(rounds, self._n_parts)
+            self._slopes, self._offsets, self._idle = self._slopes[keep], self._offsets[keep], self._idle[keep]
