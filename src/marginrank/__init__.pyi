@@ -15,6 +15,7 @@ from .ranker import Ranker as Ranker
 from .ranker import load as load
 from .reporting.report import write_report as write_report
 from .scorers.additive import Additive as Additive
+from .scorers.boosted import Boosted as Boosted
 from .scorers.kernel import Kernel as Kernel
 from .scorers.linear import Linear as Linear
 from .scorers.neural import Neural as Neural

@@ -67,7 +67,8 @@ class Ranker(BaseRanker):
             preset, otherwise ``auto``.
         C: Weight of the losses against the regulariser: the larger, the closer the fit to the training queries.
         scorer: ``linear``, ``additive`` (one curve per feature), ``kernel`` (a function of all features together),
-            ``neural`` (a network, by PyTorch), or a `Scorer` such as ``Additive(bins=64)``.
+            ``boosted`` (trees, by LightGBM or XGBoost), ``neural`` (a network, by PyTorch), or a `Scorer` such as
+            ``Additive(bins=64)``.
         solver: ``auto``, ``bundle``, ``newton``, ``frank-wolfe``, ``n-slack``, ``subgradient``, ``cccp``, ``descent``,
             or a `Solver` such as ``Bundle(tol=1e-6)``.
         scaling: Scaling of the features inside the model: ``auto``, ``standard``, ``query-minmax``,

@@ -239,6 +239,6 @@ def test_names_that_are_unknown_are_explained():
         parse_solver(3)
     with pytest.raises(ValueError, match=r"unknown scorer 'linaer'; did you mean 'linear'\?"):
         parse_scorer("linaer")
-    assert list(members(Scorer)) == ["additive", "kernel", "linear", "neural"]
+    assert list(members(Scorer)) == ["additive", "boosted", "kernel", "linear", "neural"]
     solvers = ["auto", "bundle", "cccp", "descent", "frank-wolfe", "n-slack", "newton", "subgradient"]
     assert list(members(Solver)) == solvers

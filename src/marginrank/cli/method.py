@@ -108,7 +108,8 @@ class Method:
         str,
         typer.Option(
             metavar="SCORER",
-            help="linear, additive (a curve per feature) or kernel; with options, 'kernel(gamma=0.1,rank=200)'.",
+            help="linear, additive (a curve per feature), kernel, boosted (trees) or neural; with options, "
+            "'kernel(gamma=0.1,rank=200)'.",
             rich_help_panel=_SCORER,
         ),
     ] = "linear"

@@ -33,6 +33,8 @@ class ScoreRisk:
         counted = np.where(self.loss.active, own, 0.0)
         #: Share of each query in the risk: 0 for those without an order, all together 1.
         self.weights = counted / counted.sum() if counted.any() else counted
+        #: Scores that the documents have before training.
+        self.start = np.zeros(queries.n_documents)
         self._n_jobs = n_jobs
         n = queries.n_documents
         self._scores, self._slopes, self._xi = np.zeros(n), np.zeros(n), np.zeros(len(queries))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -15,12 +16,18 @@ from marginrank.losses.base import Bound, Loss
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.methods.early_stopping import EarlyStopping
 from marginrank.methods.tight import BoundChoice, Tight
-from marginrank.methods.training import NO_ORDER, Fit
+from marginrank.methods.training import NO_ORDER, Fit, Training
 from marginrank.model import Health
 from marginrank.scorers.forms import Form
-from marginrank.scorers.staged import Setting, Stage, StagedScorer
+from marginrank.scorers.staged import GrownStage, Setting, Stage, StagedScorer
+from marginrank.scorers.sums import Sum
+from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Reason, Solution, Step
+from marginrank.typing import FloatArray
+
+#: Tolerance of the model to start from, which the stages change anyway.
+_START_TOL: Final = 1e-3
 
 
 @dataclass
@@ -39,6 +46,7 @@ class Judge:
     lowest: bool = False
     n_jobs: int | None = None
     _least: float = field(default=np.inf, init=False)
+    _scores: FloatArray | None = field(default=None, init=False)
 
     def watch(self, validation: Queries, scaled: Queries, criterion: str, patience: int) -> None:
         """Keep the stage that is best on validation queries, and stop when none is better for some time."""
@@ -51,9 +59,19 @@ class Judge:
             self._least = min(self._least, stage.objective)
             return bool(self.callback is not None and self.callback(step, stage.theta)), keep
         stopper, ready = self.stopping
-        stopper.scores = lambda theta: stage.form.score(theta, ready.X, self.n_jobs)
+        scores = self._score(stage, ready)
+        stopper.scores = lambda _: scores
         stop = stopper(step, stage.theta)
         return stop, stopper.best is not None and stopper.best[1] is stage.theta
+
+    def _score(self, stage: Stage, queries: Queries) -> FloatArray:
+        if not isinstance(stage, GrownStage):
+            self._scores = stage.form.score(stage.theta, queries.X, self.n_jobs)
+            return self._scores
+        form, theta = stage.added
+        added = form.score(theta, queries.X, self.n_jobs)
+        self._scores = added if self._scores is None else self._scores + added
+        return self._scores
 
 
 def keep_best(
@@ -123,13 +141,28 @@ class StagedTraining:
                 fits.append((form, replace(fit, solution=replace(fit.solution, C=C))))
                 continue
             setting = replace(self.setting, C=C)
-            stages = self.scorer.stages(risk, setting)
+            stages = self._stages(risk, setting)
             # Two threads of BLAS for matrices as small as those of a batch cost more than they bring.
             with threadpool_limits(1, "blas"):
                 stage, solution = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
             origin = np.zeros(len(solution.theta))
             fits.append((stage.form, Fit(solution, loss, bound, self.scorer.name, _health(solution, risk), origin)))
         return fits
+
+    def _stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+        """Train the model to start from, if there is one, and the stages on top of it."""
+        start = self.scorer.start_scorer
+        if start is None:
+            yield from self.scorer.stages(risk, setting)
+            return
+        prepared = start.prepare(risk.queries, setting.n_jobs)
+        solver = Auto(tol=_START_TOL, time_limit=setting.seconds_left)
+        training = Training(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
+        theta = training.path(prepared, [setting.C])[0].solution.theta
+        risk.start = prepared.scores(theta)
+        yield Stage(prepared.form, theta, risk(risk.start)[0])
+        for stage in self.scorer.stages(risk, setting):
+            yield _on_top(prepared.form, theta, stage)
 
     def _bounded(self) -> tuple[Loss, Bound]:
         if isinstance(self.bound, Tight):
@@ -138,6 +171,14 @@ class StagedTraining:
             return self.loss.bounded("tight") if self.loss.convex else self.loss, "tight"
         loss = self.loss.bounded("hinge") if self.bound == "hinge" else self.loss
         return loss, "hinge" if loss.bounded("hinge") == loss else "tight"
+
+
+def _on_top(form: Form, theta: FloatArray, stage: Stage) -> Stage:
+    """Return a stage with the model that it started from."""
+    both = np.concatenate([theta, stage.theta])
+    if isinstance(stage, GrownStage):
+        return GrownStage(lambda: Sum((form, stage.form)), both, stage.objective, stage.added)
+    return Stage(Sum((form, stage.form)), both, stage.objective)
 
 
 def _health(solution: Solution, risk: ScoreRisk) -> Health:

@@ -4,6 +4,7 @@ from .base import Scorer as Scorer
 from .base import parse_scorer as parse_scorer
 from .bins import Bins as Bins
 from .bins import Shape as Shape
+from .boosted import Boosted as Boosted
 from .forms import Form as Form
 from .kernel import Kernel as Kernel
 from .layers import Layers as Layers

@@ -394,12 +394,7 @@ class Bins(Form):
             monotone: ``increasing`` or ``decreasing`` for all features, or by name or column of a feature.
             names: What the features are called.
         """
-        wanted = np.zeros(self.n_features, dtype=np.int64)
-        if isinstance(monotone, Mapping):
-            for feature, direction in monotone.items():
-                wanted[feature_number(feature, feature_labels(names, self.n_features))] = _sign(direction)
-        else:
-            wanted[:] = _sign(monotone)
+        wanted = monotone_signs(monotone, self.n_features, names)
         pairs = zip(wanted, self._features, strict=True)
         signs = [np.r_[np.full(len(cuts), sign), np.zeros(own, dtype=np.int64)] for sign, (cuts, own) in pairs]
         slopes = wanted[:0] if self.starts is None else wanted[self._sloped]
@@ -451,6 +446,21 @@ def check_shape(shape: CurveShape) -> None:
     """Raise ValueError if the shape is unknown."""
     if shape not in get_args(CurveShape):
         raise ValueError(f"unknown shape {shape!r}; known: {', '.join(get_args(CurveShape))}")
+
+
+def monotone_signs(monotone: Monotone, n_features: int, names: Sequence[str] | None = None) -> IntArray:
+    """Return 1 for features that may only raise the score, −1 for those that may only lower it, 0 for the others.
+
+    >>> monotone_signs({"price": "decreasing"}, 2, ["clicks", "price"]).tolist()
+    [0, -1]
+    """
+    signs = np.zeros(n_features, dtype=np.int64)
+    if isinstance(monotone, Mapping):
+        for feature, direction in monotone.items():
+            signs[feature_number(feature, feature_labels(names, n_features))] = _sign(direction)
+    else:
+        signs[:] = _sign(monotone)
+    return signs
 
 
 def _sign(direction: str) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +31,24 @@ class Stage:
     form: Form
     theta: FloatArray
     objective: float
+
+
+class GrownStage(Stage):
+    """A stage that adds something to the one before; its own form is put together when it is asked for."""
+
+    grow: Callable[[], Form]
+    #: What was added to the scores of the stage before: a form, and its parameters.
+    added: tuple[Form, FloatArray]
+
+    def __init__(
+        self, grow: Callable[[], Form], theta: FloatArray, objective: float, added: tuple[Form, FloatArray]
+    ) -> None:
+        vars(self).update(grow=grow, theta=theta, objective=objective, added=added)
+
+    @cached_property
+    def form(self) -> Form:
+        """How documents are scored."""
+        return self.grow()
 
 
 @dataclass(frozen=True)
@@ -64,6 +83,11 @@ class StagedScorer(Scorer):
     patience: ClassVar[int] = 50
     #: Whether C means something to it.
     takes_C: ClassVar[bool] = False  # noqa: N815
+
+    @property
+    def start_scorer(self) -> Scorer | None:
+        """A scorer that is trained first, for the stages to add to ``risk.start``, its scores; None for no other."""
+        return None
 
     @abstractmethod
     def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:

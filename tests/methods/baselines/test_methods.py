@@ -232,7 +232,7 @@ def test_lambdarank_scores_as_lightgbm_does(judged):
 
 def test_lambdarank_says_how_to_get_lightgbm(judged, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
-    with pytest.raises(ImportError, match=r"lambdarank needs LightGBM: pip install 'marginrank\[boosted\]'"):
+    with pytest.raises(ImportError, match=r"boosted trees needs LightGBM: pip install 'marginrank\[boosted\]'"):
         Ranker("lambdarank").fit(judged())
 
 

@@ -13,8 +13,9 @@ from marginrank.data.queries import Queries
 from marginrank.measures.gains import exp2
 from marginrank.methods.baselines.base import Baseline, grade_classes
 from marginrank.methods.presets import Preset
+from marginrank.scorers.boosted import backend_module, lightgbm_tree
 from marginrank.scorers.staged import Setting, Stage
-from marginrank.scorers.trees import Tree, Trees
+from marginrank.scorers.trees import Trees
 from marginrank.threads import thread_count
 
 #: Where LightGBM cuts the NDCG that it reports.
@@ -56,7 +57,7 @@ class LambdaRank(Baseline):
     def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
         """Train all rounds, and give what is reached after each."""
         values, dumped = self._boost(queries, setting)
-        trees = [_tree(one["tree_structure"]) for one in dumped["tree_info"]]
+        trees = [lightgbm_tree(one["tree_structure"]) for one in dumped["tree_info"]]
         form, theta = Trees.collect(trees, [0] * len(trees), queries.n_features)
         for done in range(1, len(trees) + 1):
             part = form.first(done)
@@ -64,10 +65,7 @@ class LambdaRank(Baseline):
 
     def _boost(self, queries: Queries, setting: Setting) -> tuple[list[float], dict[str, Any]]:
         """NDCG@10 after each round, and the trees as LightGBM writes them down."""
-        try:
-            import lightgbm  # noqa: PLC0415
-        except ImportError:
-            raise ImportError("lambdarank needs LightGBM: pip install 'marginrank[boosted]'") from None
+        lightgbm = backend_module("lightgbm")
         grades, classes = grade_classes(queries)
         settings = {
             "objective": "lambdarank",
@@ -101,32 +99,6 @@ class LambdaRank(Baseline):
             callbacks=[lightgbm.record_evaluation(seen), end_in_time],
         )
         return list(seen["train"][f"ndcg@{_CUT}"]), booster.dump_model()
-
-
-def _tree(node: dict[str, Any]) -> Tree:
-    """Write the nodes of a tree down one after the other, parents first.
-
-    Where LightGBM saw no missing value of a feature in training, it takes one for 0.
-
-    >>> node = {"split_feature": 2, "threshold": 0.5, "left_child": {"leaf_value": 1}, "right_child": {"leaf_value": 3},
-    ...     "missing_type": "NaN", "default_left": False}
-    >>> [column.tolist() for column in _tree(node)]
-    [[2.0, -1.0, -1.0], [0.5, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0], [0.0, 0.0, 0.0]]
-    """
-    rows: list[list[float]] = []
-
-    def add(node: dict[str, Any]) -> int:
-        number = len(rows)
-        if "leaf_value" in node:
-            rows.append([-1, 0.0, 0, 0, node["leaf_value"], 0])
-            return number
-        missing_left = node["default_left"] if node["missing_type"] == "NaN" else node["threshold"] >= 0
-        rows.append([node["split_feature"], node["threshold"], 0, 0, 0.0, missing_left])
-        rows[number][2:4] = add(node["left_child"]), add(node["right_child"])
-        return number
-
-    add(node)
-    return Tree(*np.array(rows, dtype=np.float64).T)
 
 
 PRESETS: Final = (

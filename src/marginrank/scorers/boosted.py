@@ -1,0 +1,288 @@
+"""The boosted scorer: trees that LightGBM or XGBoost grow on the gradients of a loss."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from marginrank.boosting import Curvature, check_curvature, derivatives
+from marginrank.data.queries import Queries
+from marginrank.losses.score_risk import ScoreRisk
+from marginrank.scorers.base import Scorer, parse_scorer
+from marginrank.scorers.bins import Monotone, monotone_signs
+from marginrank.scorers.staged import GrownStage, Setting, Stage, StagedScorer
+from marginrank.scorers.trees import Tree, Trees
+from marginrank.threads import thread_count
+from marginrank.typing import Features, FloatArray, IntArray
+
+Backend: TypeAlias = Literal["lightgbm", "xgboost"]
+_INSTALL: Final = {"lightgbm": "'marginrank[boosted]'", "xgboost": "xgboost"}
+#: Least curvature of a leaf, far below that of a document that matters.
+_LEAST_CURVATURE: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Boosted(StagedScorer):
+    """Boosted trees, grown by LightGBM or XGBoost on the gradients of any loss; the model scores without them.
+
+    Each tree is a step down the risk, the mean of ξ over the queries. The size and number of trees, the learning rate
+    and ``l2`` regularise; C is that of the model in ``start``, and has no effect without one.
+
+    Args:
+        trees: Number of trees; with validation queries, the most.
+        leaves: Most leaves of a tree.
+        depth: Most splits above a leaf; no limit by default.
+        learning_rate: What each tree is multiplied with.
+        min_documents: Fewest documents of a leaf; for LightGBM only.
+        l2: Added to the curvature of each leaf, which with ``curvature="gradient"`` is the sum of the absolute
+            gradients; each query counts 1 on average.
+        curvature: See `marginrank.boosting.objective`.
+        monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
+            of them.
+        start: ``linear``, ``additive`` or another scorer, whose model is trained first; the trees are added to it.
+        backend: ``lightgbm`` or ``xgboost``, which has to be installed for training.
+    """
+
+    name = "boosted"
+    trees: int = 300
+    leaves: int = 31
+    depth: int | None = None
+    learning_rate: float = 0.1
+    min_documents: int = 20
+    l2: float = 0.0
+    curvature: Curvature = "gradient"
+    monotone: Monotone | None = None
+    start: str | Scorer | None = None
+    backend: Backend = "lightgbm"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.start_scorer, StagedScorer):
+            raise ValueError(f"start is {self.start!r}; give a scorer that a solver trains, such as 'linear'")
+        if self.backend not in get_args(Backend):
+            raise ValueError(f"backend is {self.backend!r}; choose 'lightgbm' or 'xgboost'")
+        least = {"trees": 1, "leaves": 2, "depth": 1, "min_documents": 1}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if not (value is None and name == "depth") and not (isinstance(value, int) and value >= bound):
+                raise ValueError(f"{name} is {value!r}; give a whole number, at least {bound}")
+        if not (self.learning_rate > 0 and np.isfinite(self.learning_rate)):
+            raise ValueError(f"learning_rate is {self.learning_rate}; give a number above 0")
+        if not (self.l2 >= 0 and np.isfinite(self.l2)):
+            raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
+        if self.backend == "xgboost" and self.min_documents != type(self).min_documents:
+            raise ValueError("XGBoost does not count the documents of a leaf; leave out min_documents")
+
+    @property
+    def start_scorer(self) -> Scorer | None:
+        """The scorer to start from."""
+        return None if self.start is None else parse_scorer(self.start)
+
+    @property
+    def takes_C(self) -> bool:  # type: ignore[override]
+        """Whether there is a start, which has a C."""
+        return self.start is not None
+
+    @property
+    def takes_nan(self) -> bool:  # type: ignore[override]
+        """Whether features may be NaN."""
+        return self.start_scorer is None or self.start_scorer.takes_nan
+
+    @property
+    def scale_matters(self) -> bool:  # type: ignore[override]
+        """Whether scores change with the scale of the features."""
+        return self.start_scorer is not None and self.start_scorer.scale_matters
+
+    def before_scaling(self, X: Features) -> Features:
+        """Return the features to scale."""
+        return X if self.start_scorer is None else self.start_scorer.before_scaling(X)
+
+    def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+        """Grow a tree on the gradient at the scores so far, again and again."""
+        queries, prepared, scores = risk.queries, risk.loss, risk.start
+        check_curvature(prepared.definition, self.curvature)
+        if not prepared.definition.convex and not scores.any():
+            raise ValueError(
+                "the tight bound has no slope at scores 0, where boosted trees begin; use bound='hinge', or a start "
+                "such as Boosted(start='linear')"
+            )
+        grower = _GROWERS[self.backend](self, queries, setting)
+        weight = np.repeat(risk.weights * len(risk.active), queries.lengths)
+        grown: list[Tree] = []
+        leaves: list[FloatArray] = []
+        _, gradient, curvature = derivatives(prepared, scores, self.curvature, setting.n_jobs)
+        for _ in range(self.trees):
+            tree = grower.grow(weight * gradient, weight * curvature)
+            if tree is None:
+                return
+            form, theta = _form([tree], queries.n_features, grower.single)
+            scores = scores + form.score(theta, queries.X, setting.n_jobs)
+            xi, gradient, curvature = derivatives(prepared, scores, self.curvature, setting.n_jobs)
+            grown.append(tree)
+            leaves.append(theta)
+            until = tuple(grown)
+            yield GrownStage(
+                lambda until=until: _form(until, queries.n_features, grower.single)[0],  # type: ignore[misc]
+                np.concatenate(leaves),
+                float(risk.weights @ xi),
+                (form, theta),
+            )
+
+    def constraints(self, queries: Queries) -> IntArray | None:
+        """Return 1 for features that raise the score, −1 for those that lower it, 0 where free; None where all are."""
+        if self.monotone is None:
+            return None
+        return monotone_signs(self.monotone, queries.n_features, queries.feature_names)
+
+
+def _form(trees: Any, n_features: int, single: bool) -> tuple[Trees, FloatArray]:
+    form, theta = Trees.collect(trees, [0] * len(trees), n_features)
+    return replace(form, single=True) if single else form, theta
+
+
+class _Grower(ABC):
+    """Grows trees with a library, one at a time; ``single`` where it compares features as float32."""
+
+    single: bool
+
+    @abstractmethod
+    def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        """Return the next tree; None if there is no split left that pays."""
+
+
+class _LightGBM(_Grower):
+    single = False
+
+    def __init__(self, options: Boosted, queries: Queries, setting: Setting) -> None:
+        lightgbm = backend_module("lightgbm")
+        settings = {
+            "objective": "none",
+            "learning_rate": options.learning_rate,
+            "num_leaves": options.leaves,
+            "max_depth": options.depth or -1,
+            "min_data_in_leaf": options.min_documents,
+            "min_sum_hessian_in_leaf": _LEAST_CURVATURE,
+            "lambda_l2": options.l2,
+            "num_threads": thread_count(setting.n_jobs),
+            "seed": setting.random_state or 0,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        signs = options.constraints(queries)
+        if signs is not None:
+            settings["monotone_constraints"] = signs.tolist()
+        data = lightgbm.Dataset(queries.X, queries.grades, params=settings)
+        self._booster = lightgbm.Booster(settings, data)
+        self._round = 0
+
+    def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        if self._booster.update(fobj=lambda *_: (gradient, curvature)):
+            return None
+        dumped = self._booster.dump_model(num_iteration=1, start_iteration=self._round)
+        self._round += 1
+        return lightgbm_tree(dumped["tree_info"][0]["tree_structure"])
+
+
+class _XGBoost(_Grower):
+    single = True
+
+    def __init__(self, options: Boosted, queries: Queries, setting: Setting) -> None:
+        xgboost = backend_module("xgboost")
+        settings = {
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "learning_rate": options.learning_rate,
+            "max_leaves": options.leaves,
+            "max_depth": options.depth or 0,
+            "min_child_weight": _LEAST_CURVATURE,
+            "lambda": options.l2,
+            "nthread": thread_count(setting.n_jobs),
+            "seed": setting.random_state or 0,
+            "base_score": 0.0,
+            "verbosity": 0,
+        }
+        signs = options.constraints(queries)
+        if signs is not None:
+            settings["monotone_constraints"] = f"({','.join(map(str, signs.tolist()))})"
+        self._data = xgboost.QuantileDMatrix(np.asarray(queries.X), queries.grades)
+        self._booster = xgboost.Booster(settings, [self._data])
+        self._round = 0
+
+    def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        self._booster.boost(self._data, self._round, grad=gradient, hess=curvature)
+        newest = json.loads(self._booster[self._round :].save_raw("json"))
+        self._round += 1
+        tree = newest["learner"]["gradient_booster"]["model"]["trees"][0]
+        return xgboost_tree(tree) if len(tree["left_children"]) > 1 else None
+
+
+_GROWERS: Final[Mapping[str, type[_LightGBM | _XGBoost]]] = {"lightgbm": _LightGBM, "xgboost": _XGBoost}
+
+
+def backend_module(name: Backend) -> Any:
+    """Import a library of boosted trees, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        library = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}[name]
+        raise ImportError(f"training boosted trees needs {library}: pip install {_INSTALL[name]}") from None
+
+
+def lightgbm_tree(node: Mapping[str, Any]) -> Tree:
+    """Write the nodes of a tree of LightGBM down one after the other, parents first.
+
+    Where LightGBM saw no missing value of a feature in training, it takes one for 0.
+
+    >>> node = {"split_feature": 2, "threshold": 0.5, "left_child": {"leaf_value": 1}, "right_child": {"leaf_value": 3},
+    ...     "missing_type": "NaN", "default_left": False}
+    >>> [column.tolist() for column in lightgbm_tree(node)]
+    [[2.0, -1.0, -1.0], [0.5, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0], [0.0, 0.0, 0.0]]
+    """
+    rows: list[list[float]] = []
+    waiting: list[tuple[Mapping[str, Any], int, int]] = [(node, -1, 0)]
+    while waiting:
+        one, parent, side = waiting.pop()
+        number = len(rows)
+        if parent >= 0:
+            rows[parent][side] = number
+        if "leaf_value" in one:
+            rows.append([-1, 0.0, 0, 0, one["leaf_value"], 0])
+            continue
+        missing_left = one["default_left"] if one["missing_type"] == "NaN" else one["threshold"] >= 0
+        rows.append([one["split_feature"], one["threshold"], 0, 0, 0.0, missing_left])
+        waiting += [(one["right_child"], number, 3), (one["left_child"], number, 2)]
+    return Tree(*np.array(rows, dtype=np.float64).T)
+
+
+def xgboost_tree(tree: Mapping[str, Any]) -> Tree:
+    """Read a tree of XGBoost's model files: it goes left where a feature is below the threshold, in float32.
+
+    >>> tree = {"left_children": [1, -1, -1], "right_children": [2, -1, -1], "split_indices": [2, 0, 0],
+    ...     "split_conditions": [0.5, 1.0, 3.0], "default_left": [1, 0, 0]}
+    >>> stump = xgboost_tree(tree)
+    >>> stump.feature.tolist(), stump.value.tolist(), bool(stump.threshold[0] < 0.5), stump.missing_left.tolist()
+    ([2.0, -1.0, -1.0], [0.0, 1.0, 3.0], True, [1.0, 0.0, 0.0])
+    """
+    left, right, feature, condition, default = (
+        tree[name] for name in ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+    )
+    rows: list[list[float]] = []
+    waiting: list[tuple[int, int, int]] = [(0, -1, 0)]
+    while waiting:
+        node, parent, side = waiting.pop()
+        number = len(rows)
+        if parent >= 0:
+            rows[parent][side] = number
+        if left[node] < 0:
+            rows.append([-1, 0.0, 0, 0, condition[node], 0])
+            continue
+        below = np.nextafter(np.float32(condition[node]), np.float32(-np.inf))
+        rows.append([feature[node], float(below), 0, 0, 0.0, default[node]])
+        waiting += [(right[node], number, 3), (left[node], number, 2)]
+    return Tree(*np.array(rows, dtype=np.float64).T)
