@@ -202,13 +202,13 @@ def test_features_that_cannot_be_squared_are_refused_with_their_column():
     X[9, 2] = -1e200
     names = ["a", "b", "c", "d"]
     queries = Queries.from_arrays(X, y, qid=qid, feature_names=names)
-    words = r"column 2 \(c\) has the value -1e\+200; without scaling at most 1e\+60 .*scaling='standard'"
+    words = r"feature 'c' has the value -1e\+200, and without scaling the largest is 1e\+60; use scaling='standard'"
     for method in ("svmmap", "prank", "svmacc"):
         with pytest.raises(DataError, match=words):
             Ranker(method, scaling=None).fit(queries)
         assert np.isfinite(Ranker(method).fit(queries).predict(queries)).all()
     sparse = Queries.from_arrays(sp.csr_array(X), y, qid=qid)
-    with pytest.raises(DataError, match="column 2 has the value -1e"):
+    with pytest.raises(DataError, match="feature 2 has the value -1e"):
         Ranker("svmmap", scaling=None).fit(sparse)
     # Nothing is squared where only the order of values counts.
     for options in ({"scorer": "additive"}, {"method": "rankboost"}):

@@ -52,9 +52,16 @@ ranker.fit_path(X, y, qid=qid, Cs=[1.0, 2.0])
     ids=["import", "fit"],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(code, heavy):
-    code = f"import sys\nfrom marginrank import Ranker\n{code}\nprint(sorted(set({heavy}) & set(sys.modules)))"
+    code = f"from marginrank import Ranker\n{code}"
+    # SciPy before 1.15 imports its sparse matrices with its linear algebra.
+    assert loaded(heavy, code) <= (loaded(heavy, "import scipy.linalg") if "scipy" not in heavy else set())
+
+
+def loaded(modules, code):
+    """The modules that code imports, of those given."""
+    code = f"import sys\n{code}\nprint(*sorted(set({modules}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    return set(done.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,9 @@ class Estimator:
         def __getattr__(self, name: str) -> Any:
             """Look up in `sklearn.base.BaseEstimator` what only scikit-learn asks for."""
             if _is_asked_by_sklearn(name) and hasattr(_requesting(type(self)), name):
-                attribute = inspect.getattr_static(_requesting(type(self)), name)
-                return attribute.__get__(self, type(self)) if hasattr(attribute, "__get__") else attribute
+                kind = _requesting(type(self))
+                attribute = inspect.getattr_static(kind, name)
+                return attribute.__get__(self, kind) if hasattr(attribute, "__get__") else attribute
             # Raises AttributeError, with the words of the property where it comes from one.
             return object.__getattribute__(self, name)
 
@@ -177,7 +178,7 @@ def check_rows(
     ):
         from sklearn.utils.validation import validate_data  # noqa: PLC0415
 
-        return validate_data(
+        checked = validate_data(
             estimator,
             X,
             **({} if y is None else {"y": y, "y_numeric": True}),
@@ -188,6 +189,11 @@ def check_rows(
             ensure_all_finite=finite,
             ensure_min_samples=least,
         )
+        names = list(getattr(X, "columns", ()))
+        if reset and names and all(isinstance(name, str) for name in names):
+            # Old versions of scikit-learn do not see the names of new versions of Polars.
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        return checked
     if reset:
         vars(estimator).pop("feature_names_in_", None)
         estimator.n_features_in_ = rows.shape[1]

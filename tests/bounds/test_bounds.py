@@ -477,7 +477,7 @@ def test_longer_lists_change_stability_and_shares_by_nothing():
         (lambda q, _: lipschitz_constants(SlackLoss("rr"), q), TypeError, "take a StructuredLoss"),
         (lambda q, w: argmax_bound(q, StructuredLoss("ap", "dorm"), w), ValueError, "feature map po"),
         (lambda q, w: argmax_bound(q, PairwiseHinge(normalize="none"), w), ValueError, "normalize='pairs'"),
-        (lambda q, w: argmax_bound(q, SlackLoss("rr"), w), TypeError, "no function of pairs"),
+        (lambda q, w: argmax_bound(q, SlackLoss("rr"), w), TypeError, "not a function of pairs"),
         (lambda q, w: argmax_bound(q, SmoothedHinge("ap", "dorm"), w), ValueError, "feature map po"),
         (lambda *_: dominating_loss("theorem_5"), ValueError, "corollary_1, corollary_2"),
         (lambda q, _: Population.of(q[np.zeros(len(q), dtype=bool)]), DataError, "nothing to bound"),

@@ -40,6 +40,8 @@ PYTHON_ONLY = {
     "tie_tolerance": "not an option",
     "validation": "the arguments of other libraries",
     "query_weights": "files have no weights",
+    "curvature": "objectives are for other libraries",
+    "kernel": "a function cannot be given on the command line",
     "callback": "the arguments of other libraries",
     "patience": "the arguments of other libraries",
     "weighting": "the arguments of other libraries",
