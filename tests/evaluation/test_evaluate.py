@@ -296,3 +296,10 @@ def test_evaluations_are_compared_on_one_measure():
 
 def test_every_policy_says_what_it_is():
     assert all(policy.summary and policy.name == name for name, policy in POLICIES.items())
+
+
+def test_a_mean_over_no_queries_says_why():
+    text = str(evaluate([0, 0, 0], [1.0, 2.0, 3.0], "ndcg@5", qid=[1, 1, 1]))
+    assert text.endswith("policy: standard; no query has a relevant document")
+    assert "nan        0" in text
+    assert "no query" not in str(evaluate([0, 1], [1.0, 2.0], "ndcg@5", qid=[1, 1]))

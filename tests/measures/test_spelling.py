@@ -52,6 +52,7 @@ def test_odd_spellings_are_understood(spelling, normal):
         ("xyzzy", "unknown measure 'xyzzy'; known: ap,"),
         ("ndcg@", "cannot read measure 'ndcg@'; spell it like ap, ndcg@10 or rbp(p=0.8)"),
         ("", "cannot read measure ''"),
+        ("map@10,ndcg", "cannot read measure 'map@10,ndcg'; give several measures one by one"),
         ("ndcg@0", "ndcg@0: the cutoff @k is a whole number from 1 on"),
         ("ndcg@2147483648", "ndcg@2147483648: the cutoff @k is a whole number from 1 on"),
         ("p", "'p': p needs a cutoff, for example p@10"),

@@ -105,7 +105,9 @@ class Evaluation:
 
     def _table(self) -> ResultTable:
         rows = [[name, f"{self.mean[name]:.4f}", f"{self.counted(name):,}"] for name in self.values]
-        return ResultTable([["measure", "mean", "queries"], *rows], right=[1, 2], note=f"policy: {self.policy}")
+        empty = "" if any(map(self.counted, self.values)) else "; no query has a relevant document"
+        note = f"policy: {self.policy}{empty}"
+        return ResultTable([["measure", "mean", "queries"], *rows], right=[1, 2], note=note)
 
     def __str__(self) -> str:
         return self._table().text()

@@ -193,7 +193,8 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
         raise TypeError(f"a measure is a spelling such as 'ndcg@10' or a Measure, not {spec!r}")
     match = _SPELLING.match(respell(spec).strip().lower())
     if match is None:
-        raise ValueError(f"cannot read measure {spec!r}; spell it like ap, ndcg@10 or rbp(p=0.8)")
+        several = "give several measures one by one" if "," in spec else "spell it like ap, ndcg@10 or rbp(p=0.8)"
+        raise ValueError(f"cannot read measure {spec!r}; {several}")
     kind = _find(match["name"], spec)
     arguments = _arguments(match["arguments"], spec)
     if match["k"] is not None:
