@@ -68,7 +68,7 @@ demo: $(RUNS)
 
 # A page of the documentation is one file, whose examples build on each other: files stay in one process.
 # A process for each core: threads of linear algebra would only wait for each other.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+PYTEST = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 quick: $(TESTS)
 	$(PYTEST) -m "not slow"

@@ -14,7 +14,7 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 # Numba compiles during the first example, so no example has a deadline and slow first ones are no failure. The suite
 # draws the same examples in every run; HYPOTHESIS_PROFILE=fuzz draws new ones, and more of them.
 settings.register_profile(
-    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=50
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=25
 )
 settings.register_profile("fuzz", settings.get_profile("suite"), derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))

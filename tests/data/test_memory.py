@@ -145,9 +145,9 @@ def test_a_bomb_is_stopped(tmp_path: Path, peak: Any, text: str) -> None:
     path = tmp_path / "bomb.txt.gz"
     member = gzip.compress("".join(text.format(row) for row in range((2 << 20) // len(text))).encode(), 6)
     path.write_bytes(member * 3072)
-    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="80MB")
+    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="30MB")
     assert f"{path}: " in said
-    assert "of memory, and max_memory is 80.0 MB; " in said
+    assert "of memory, and max_memory is 30.0 MB; " in said
     assert "MARGINRANK_MAX_MEMORY higher" in said
     assert megabytes < 600
 
@@ -169,9 +169,9 @@ def test_a_bomb_with_columns_is_stopped(tmp_path: Path, peak: Any, name: str, he
     path = tmp_path / name
     member = gzip.compress("".join(text.format(row) for row in range((2 << 20) // len(text))).encode(), 6)
     path.write_bytes(gzip.compress(head.encode()) + member * 3072)
-    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="80MB")
+    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="30MB")
     assert f"{path}:" in said
-    assert ": a quote is never closed" in said or "of memory, and max_memory is 80.0 MB; " in said
+    assert ": a quote is never closed" in said or "of memory, and max_memory is 30.0 MB; " in said
     assert megabytes < 600
 
 

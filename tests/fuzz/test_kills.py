@@ -13,7 +13,7 @@ import pytest
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_command_leaves_the_old_or_the_new_file():
-    words = ["10", "--only", "train,tune,table,fuse,rank"]
+    words = ["5", "--only", "train,tune,table,fuse,rank"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.kills", *words],
         cwd=Path(__file__).parents[2],
