@@ -8,6 +8,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -225,6 +226,10 @@ class _Rows(io.RawIOBase):
                 self._ready = memoryview(block[at:].replace(b"\r\n", b"\n"))
                 break
 
+    def stop(self) -> None:
+        """End here, whatever is left."""
+        self._blocks, self._ready = iter(()), memoryview(b"")
+
     def readable(self) -> bool:
         return True
 
@@ -258,6 +263,7 @@ def _by_arrow(sheet: _Sheet, chosen: Columns, budget: int) -> Any:
     }
     rows = _Rows(sheet)
     batches: list[Any] = []
+    reader: Any = ()
     try:
         reader = arrow_csv.open_csv(
             pa.PythonFile(rows, mode="r"),
@@ -280,6 +286,12 @@ def _by_arrow(sheet: _Sheet, chosen: Columns, budget: int) -> Any:
         if rows.error is not None:
             raise rows.error from None
         return None
+    finally:
+        # A thread of Arrow's that still reads when Python exits would end the process.
+        rows.stop()
+        with suppress(pa.ArrowInvalid):
+            for _ in reader:
+                pass
     table = pa.Table.from_batches(batches, schema=reader.schema)
     return table.rename_columns(list(places))
 
