@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -132,7 +133,7 @@ def _shape(X: Any) -> tuple[int, ...] | None:
 def _refuse_columns(X: Any) -> None:
     """Refuse text, dates and complex numbers, and two columns of one name."""
     names = list(getattr(X, "columns", ()))
-    repeated = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    repeated = next((name for name, times in Counter(names).items() if times > 1), None)
     if repeated is not None:
         raise DataError(f"X has two columns called {repeated!r}; rename one")
     for where, values in [(f"column {name!r} of X", X[name]) for name in names] or [("X", X)]:
