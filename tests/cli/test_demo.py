@@ -65,7 +65,7 @@ def test_the_text_is_a_table_with_differences_and_significance(run, folder, smal
     done = run("demo")
     assert done.code == 0
     lines = done.out.splitlines()
-    assert lines[1] == "720 documents, 30 training queries, 30 test queries"
+    assert lines[1] == "720 documents, 30 training queries, 30 test queries (30 have a relevant document to rank)"
     rows = {line.split("  ")[0]: line for line in lines}
     assert rows["learned"].split()[1] == max(re.findall(r"0\.\d{4}(?=  \[0)", done.out))
     assert re.search(r"\+0\.\d{4}  \[\+0\.\d{4}, \+0\.\d{4}\] +\d+/\d+/\d+  0\.0001\*$", rows["bm25_name"])

@@ -88,7 +88,7 @@ def _with_features(queries: Queries, names: tuple[str, ...]) -> Queries:
 
 
 def _mean(system: str, values: Evaluation) -> Mean:
-    return Mean(system, MEASURE, values.mean[MEASURE], *mean_interval(values, MEASURE), len(values.query_ids))
+    return Mean(system, MEASURE, values.mean[MEASURE], *mean_interval(values, MEASURE), values.counted(MEASURE))
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def summary(outcome: Outcome) -> str:
     lines = [
         "Search in the documentation of NumPy, SciPy and scikit-learn by description",
         f"{len(collection.summaries):,} documents, {len(collection.train):,} training queries, "
-        f"{len(collection.test):,} test queries",
+        f"{len(collection.test):,} test queries ({outcome.comparison.n_queries:,} have a relevant document to rank)",
         "",
         table([header, *rows], right=range(1, len(header))),
         f"* Holm-adjusted p < {_MARKED_BELOW:g} over {len(gained)} comparisons (randomization test)",
