@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import json
 import lzma
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -288,6 +290,17 @@ def test_long_fields_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", f'qid,docid,body,x\n1,{long},"{long}",2\n1,b,,3\n')
     assert read_queries(path, features="x").document_ids.tolist() == [long, "b"]
     assert refusal(path)[:60] == ":2: column 'body' holds 'word word word word word word word "
+
+
+@pytest.mark.parametrize("text", ["qid,x\n1,2\n", 'qid,x\n1,"2\n', "qid,x\n1,a\n"])
+def test_the_longest_field_of_the_process_stays_what_it_was(tmp_path: Path, text: str) -> None:
+    before = csv.field_size_limit(1234)
+    try:
+        with suppress(DataError):
+            read_queries(write(tmp_path / "a.csv", text))
+        assert csv.field_size_limit() == 1234
+    finally:
+        csv.field_size_limit(before)
 
 
 def test_a_column_is_an_id_or_a_number(tmp_path: Path) -> None:

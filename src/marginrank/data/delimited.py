@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from array import array
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from marginrank.data.delimited_records import csv_records
 from marginrank.data.files import Paths, create_text, line_blocks, plain_suffix
 from marginrank.data.places import DECIMAL, quoted
 from marginrank.data.queries import Queries
@@ -50,8 +50,6 @@ _NOT_FINITE: Final = re.compile(r"-?(inf(inity)?|nan(\([0-9a-z_]*\))?)", re.IGNO
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]*,[0-9]+")
 _BLOCK_BYTES: Final = 1 << 20
 _HEAD_BYTES: Final = 1 << 14
-#: Characters after which a field is taken to have no end; Python's own limit is shorter than some texts.
-_LONGEST_FIELD: Final = 1 << 24
 _ROWS_AT_ONCE: Final = 10_000
 
 
@@ -120,7 +118,7 @@ class _Sheet:
 
     @classmethod
     def _read(cls, path: Path, separator: str) -> _Sheet:
-        for line, fields in _records(path, separator, _HEAD_BYTES):
+        for line, fields in csv_records(path, separator, _HEAD_BYTES):
             lines = line + sum(field.count("\n") for field in fields)
             return cls(path, separator, tuple(field.strip() for field in fields), lines)
         raise DataError("no data in this file; it is empty", path=path)
@@ -143,7 +141,7 @@ class _Sheet:
 
     def records(self, block_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows below the names: the line that each begins on, and its fields."""
-        return islice(_records(self.path, self.separator, block_bytes), 1, None)
+        return islice(csv_records(self.path, self.separator, block_bytes), 1, None)
 
     def line_of(self, row: int) -> int:
         """Find the line that a row begins on."""
@@ -152,61 +150,6 @@ class _Sheet:
     def error(self, line: int, problem: str) -> DataError:
         """Say what is wrong on a line."""
         return DataError(problem, path=self.path, line=line)
-
-
-def _records(path: Path, separator: str, block_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line that each record begins on, and its fields; blank lines are left out."""
-    if csv.field_size_limit() < _LONGEST_FIELD:
-        csv.field_size_limit(_LONGEST_FIELD)
-    lines = _TextLines(path, block_bytes)
-    reader = csv.reader(lines, delimiter=separator)
-    line = 1
-    while True:
-        try:
-            fields = next(reader, None)
-            unclosed = fields is not None and lines.ended
-        except csv.Error:  # a field that is too long
-            unclosed = True
-        if unclosed:
-            problem = "a quote is never closed; close it, or put the field in quotes and write the quote twice"
-            raise DataError(problem, path=path, line=line)
-        if fields is None:
-            return
-        if fields:
-            yield line, fields
-        line = reader.line_num + 1
-
-
-class _TextLines:
-    """The lines of a file as text; it knows whether it was asked for one after the last."""
-
-    def __init__(self, path: Path, block_bytes: int) -> None:
-        self.ended = False
-        self._lines = _text_lines(path, block_bytes)
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        try:
-            return next(self._lines)
-        except StopIteration:
-            self.ended = True
-            raise
-
-
-def _text_lines(path: Path, block_bytes: int) -> Iterator[str]:
-    """Yield the lines of a file as text."""
-    line = 0
-    for block in line_blocks(path, block_bytes):
-        try:
-            text = block.decode()
-        except UnicodeDecodeError as error:
-            at = line + block.count(b"\n", 0, error.start) + 1
-            bad = quoted(block[error.start : error.start + 1])
-            raise DataError(f"byte {bad} is not UTF-8; save the file as UTF-8", path=path, line=at) from None
-        yield from io.StringIO(text.replace("\r\n", "\n"), newline="\n")
-        line += block.count(b"\n")
 
 
 class _Rows(io.RawIOBase):
