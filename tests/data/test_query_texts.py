@@ -39,12 +39,19 @@ def test_a_text_in_quotes_may_have_lines(tmp_path):
     assert read_query_texts(tmp_path / "a.csv") == {"q1": "two\nlines", "q2": "one"}
 
 
+def test_judged_data_may_have_long_documents(tmp_path):
+    """Longer than Python's csv takes by default."""
+    (tmp_path / "a.csv").write_text(f'qid,text,body\nq1,one,"{"word " * 50_000}"\n')
+    assert read_query_texts(tmp_path / "a.csv") == {"q1": "one"}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("a.tsv", "q1 one\n", ":1: no text; separate id and text by tabs"),
         ("a.csv", "q1,one\nq2\n", ":2: no text; separate id and text by commas"),
-        ("a.csv", 'q1,"one\n', ":1: unexpected end of data; repair the quotes"),
+        ("a.csv", 'q1,"one\n', ":1: a quote is never closed; close it"),
+        ("a.csv", 'qid,text,body\nq1,one,"two\nlines"\nq1,two,"two\nlines"\n', ":4: query q1 has two texts"),
         ("a.tsv", "q1\tone\nq1\ttwo\n", ":2: query q1 has two texts"),
         ("a.jsonl", '{"id": "q1"}\n', ":1: no id and text"),
         ("a.jsonl", '["q1", "one"]\n', ":1: no id and text"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from marginrank.data.files import line_blocks
+from marginrank.data.files import BLOCK_BYTES, line_blocks
 from marginrank.data.places import quoted
 from marginrank.errors import DataError
 
@@ -18,7 +18,7 @@ _LONGEST_FIELD: Final = 1 << 24
 _LIMIT_LOCK: Final = threading.Lock()
 
 
-def csv_records(path: Path, separator: str, block_bytes: int) -> Iterator[tuple[int, list[str]]]:
+def csv_records(path: Path, separator: str, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
     """Yield the line that each record begins on, and its fields; blank lines are left out."""
     lines = _TextLines(path, block_bytes)
     reader = csv.reader(lines, delimiter=separator)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from marginrank.data.delimited_records import csv_records
 from marginrank.data.files import COMPRESSIONS, NOT_UTF8, line_blocks
 from marginrank.errors import DataError
 
@@ -59,21 +59,21 @@ def _objects(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _rows(path: Path, commas: bool) -> Iterator[tuple[int, str, str]]:
-    lines = (line + "\n" for line in _lines(path))
-    reader = csv.reader(lines, strict=True) if commas else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     columns = (0, 1)
-    try:
-        for at, row in enumerate(filter(None, reader)):
-            named = _named_columns(row) if at == 0 else None
-            if named is not None:
-                columns = named
-            elif len(row) <= max(columns):
-                what = "commas" if commas else "tabs"
-                raise DataError(f"no text; separate id and text by {what}", path=path, line=reader.line_num)
-            else:
-                yield reader.line_num, row[columns[0]], row[columns[1]]
-    except csv.Error as error:
-        raise DataError(f"{error}; repair the quotes of this line", path=path, line=reader.line_num) from None
+    for at, (line, row) in enumerate(csv_records(path, ",") if commas else _fields_between_tabs(path)):
+        named = _named_columns(row) if at == 0 else None
+        if named is not None:
+            columns = named
+        elif len(row) <= max(columns):
+            what = "commas" if commas else "tabs"
+            raise DataError(f"no text; separate id and text by {what}", path=path, line=line)
+        else:
+            yield line, row[columns[0]], row[columns[1]]
+
+
+def _fields_between_tabs(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield lines that are not empty, and their fields; a quote is a character as any other."""
+    return ((number, line.split("\t")) for number, line in enumerate(_lines(path), 1) if line)
 
 
 def _named_columns(row: Sequence[str]) -> tuple[int, int] | None:
