@@ -24,6 +24,17 @@ def offsets_from_sizes(sizes: npt.ArrayLike) -> IntArray:
     return offsets
 
 
+def rows_of(offsets: IntArray, queries: IntArray) -> IntArray:
+    """Return the rows of some queries, one query after the other.
+
+    >>> rows_of(np.array([0, 2, 3, 5]), np.array([2, 0])).tolist()
+    [3, 4, 0, 1]
+    """
+    sizes = np.diff(offsets)[queries]
+    chosen = offsets_from_sizes(sizes)
+    return np.asarray(np.arange(chosen[-1]) + np.repeat(offsets[queries] - chosen[:-1], sizes))
+
+
 def group_rows(
     n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> tuple[AnyArray, IntArray, IntArray | None]:

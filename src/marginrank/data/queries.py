@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.components import check_seed
-from marginrank.data.grouping import group_rows, offsets_from_sizes, text_of_objects
+from marginrank.data.grouping import group_rows, offsets_from_sizes, rows_of, text_of_objects
 from marginrank.data.keys import row_keys
 from marginrank.data.text import as_text, join_text, label_array
 from marginrank.data.validation import check_csr, check_queries
@@ -249,9 +249,7 @@ class Queries:
             return slice(0, 0)
         if np.all(np.diff(chosen) == 1):
             return slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
-        starts = np.repeat(self.offsets[chosen], self.lengths[chosen])
-        within = np.arange(len(starts)) - np.repeat(offsets_from_sizes(self.lengths[chosen])[:-1], self.lengths[chosen])
-        return cast("IntArray", starts + within)
+        return rows_of(self.offsets, chosen)
 
     def _document_columns(self, documents: slice | IntArray) -> dict[str, Any]:
         columns = {

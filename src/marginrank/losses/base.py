@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.components import Component
-from marginrank.data.grouping import check_offsets, offsets_from_sizes
+from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
@@ -53,9 +53,7 @@ class Judgements(NamedTuple):
         >>> documents.tolist(), part.grades.tolist(), part.offsets.tolist()
         ([1, 2], [0.0, 2.0], [0, 2])
         """
-        lengths = np.diff(self.offsets)[queries]
-        offsets = offsets_from_sizes(lengths)
-        documents = np.arange(offsets[-1]) + np.repeat(self.offsets[queries] - offsets[:-1], lengths)
+        offsets, documents = offsets_from_sizes(np.diff(self.offsets)[queries]), rows_of(self.offsets, queries)
         groups = None if self.groups is None else self.groups[documents]
         return documents, Judgements(self.grades[documents], offsets, groups, lambda: self.keys()[documents])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from marginrank.data.grouping import rows_of
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.threads import for_each, thread_count
@@ -55,16 +56,8 @@ class ScoreRisk:
         return float(self.weights @ xi), slopes * np.repeat(self.weights, self.queries.lengths)
 
     def rows(self, numbers: IntArray) -> IntArray:
-        """Return the documents of some queries, one query after the other.
-
-        >>> queries = Queries.from_arrays([[0.0]] * 3, [1, 0, 0], group=[2, 1])
-        >>> from marginrank.losses import StructuredLoss
-        >>> ScoreRisk(StructuredLoss("auc"), queries).rows(np.array([1, 0])).tolist()
-        [2, 0, 1]
-        """
-        lengths = self.queries.lengths[numbers]
-        ends = np.cumsum(lengths)
-        return np.asarray(np.arange(lengths.sum()) + np.repeat(self.queries.offsets[numbers] - ends + lengths, lengths))
+        """Return the documents of some queries, one query after the other."""
+        return rows_of(self.queries.offsets, numbers)
 
     def batch(self, numbers: IntArray, scores: FloatArray) -> tuple[float, FloatArray]:
         """Return the mean loss of some queries, and its slope by each of their scores.
