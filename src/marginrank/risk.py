@@ -51,9 +51,7 @@ class RankingRisk(Problem):
         self.scorer = scorer
         self.definition = loss
         self.loss = loss.prepare(queries)
-        weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
-        counted = np.where(self.loss.active, weights, 0.0)
-        self.weights = counted / counted.sum() if counted.any() else counted
+        self.weights = self.loss.shares(queries.query_weights)
         self.n_parameters = scorer.n_parameters
         self.n_blocks = len(queries)
         self.center, self.signs = center, scorer.signs

@@ -185,6 +185,11 @@ class PreparedLoss(ABC):
     #: Queries whose documents have an order; the others have ξ = 0, and means run over these.
     active: BoolArray
 
+    def shares(self, query_weights: FloatArray | None) -> FloatArray:
+        """Return the share of each query in the mean loss: by its weight, 0 without an order, all together 1."""
+        counted = np.where(self.active, 1.0 if query_weights is None else query_weights, 0.0)
+        return counted / counted.sum() if counted.any() else counted
+
     @property
     def exact(self) -> bool:
         """Whether ξ is computed exactly for these queries; where it is searched for, ξ is a lower bound of the loss."""

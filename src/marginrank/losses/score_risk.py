@@ -30,10 +30,8 @@ class ScoreRisk:
 
     def __init__(self, loss: Loss, queries: Queries, n_jobs: int | None = None) -> None:
         self.queries, self.loss = queries, loss.prepare(queries)
-        own = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
-        counted = np.where(self.loss.active, own, 0.0)
-        #: Share of each query in the risk: 0 for those without an order, all together 1.
-        self.weights = counted / counted.sum() if counted.any() else counted
+        #: Share of each query in the risk.
+        self.weights = self.loss.shares(queries.query_weights)
         #: Scores that the documents have before training.
         self.start = np.zeros(queries.n_documents)
         self._n_jobs = n_jobs

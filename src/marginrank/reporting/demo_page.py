@@ -65,8 +65,8 @@ def _intro(outcome: Outcome) -> str:
     )
     headline = (
         f"Trained on {len(collection.train):,} judged queries, a linear ranker has an NDCG@10 of {means[LEARNED]:.3f} "
-        f"on {outcome.comparison.n_queries:,} other queries; {rival}, the best without training, has {means[rival]:.3f}. "
-        f"{_verdict(gained)}"
+        f"on {outcome.comparison.n_queries:,} other queries; {rival}, the best without training, has "
+        f"{means[rival]:.3f}. {_verdict(gained)}"
     )
     about = (
         f"The documents are {len(collection.summaries):,} docstrings. The queries are descriptions from the See Also "
