@@ -18,8 +18,6 @@ from marginrank.solvers.problem import Offer, Problem
 from marginrank.threads import chunk_bounds, for_each, thread_count
 from marginrank.typing import FloatArray, IntArray
 
-#: Features that are read together: few enough to stay in a core's cache between scores and gradient.
-CACHED_BYTES: Final = 1 << 21
 #: Most parts that the risk is given in, for solvers that make use of them.
 PARTS: Final = 32
 
@@ -58,8 +56,8 @@ class RankingRisk(Problem):
         self.convex = loss.convex
         self._n_jobs = thread_count(n_jobs)
         self._chunks, self._part_starts = _cut(scorer)
-        self._scores, self._slopes = np.empty(queries.n_documents), np.empty(queries.n_documents)
-        self._xi, self._moves = np.zeros(len(queries)), np.empty(queries.n_documents)
+        self._scores, self._slopes = (scorer.empty(queries.n_documents) for _ in range(2))
+        self._xi, self._moves = np.zeros(len(queries)), scorer.empty(queries.n_documents)
 
     @classmethod
     def of(cls, queries: Queries, loss: Loss, scorer: Scorer | None = None, n_jobs: int | None = None) -> RankingRisk:
@@ -177,7 +175,7 @@ def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
     work = int(2048 / max(1, scorer.n_parameters) * max(1.0, (scorer.n_bytes / (1 << 24)) ** 0.5))
     n_parts = max(1, min(PARTS, room, max(4, work)))
     most = max(8, scorer.n_bytes // cell_bytes)
-    n_runs = max(n_parts, min(scorer.n_bytes // CACHED_BYTES, most))
+    n_runs = max(n_parts, min(scorer.n_bytes // scorer.run_bytes, most))
     bounds, starts = [0], []
     part_bounds = chunk_bounds(queries.offsets, n_parts)
     for first, end in pairwise(part_bounds.tolist()):

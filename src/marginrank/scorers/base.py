@@ -54,6 +54,8 @@ class PreparedScorer(ABC):
     n_parameters: int
     #: Bytes that one pass over all rows reads.
     n_bytes: int
+    #: Bytes to read in one go, between scores and slopes: by default few enough to stay in a core's cache.
+    run_bytes: int = 1 << 21
     #: How far the inputs of the parameters spread: C·spread² has no unit, and tells a large C from a small one.
     spread: float = 1.0
     #: Signs that parameters have to keep to: 1, −1, or 0 where free; None where all are free.
@@ -72,6 +74,10 @@ class PreparedScorer(ABC):
         scores = np.empty(self.queries.n_documents)
         self.score(self.table(theta), scores, 0, len(scores))
         return scores
+
+    def empty(self, n: int) -> FloatArray:
+        """Make room for scores or slopes."""
+        return np.empty(n)
 
     @abstractmethod
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:

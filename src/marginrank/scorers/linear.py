@@ -13,6 +13,7 @@ import numpy as np
 from marginrank.data.queries import Queries, feature_number
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import NAN_ADVICE, PreparedScorer, Scorer
+from marginrank.scorers.devices import DeviceRows
 from marginrank.scorers.forms import Form, stored
 from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
@@ -33,6 +34,8 @@ class Linear(Scorer):
         missing: How to treat NaN: ``error`` refuses it; ``zero`` replaces it by 0 before scaling; ``mean`` by the mean
             of the training documents after scaling; ``indicator`` by the mean, and features with missing values in
             training get a second weight that is added where they are missing.
+        device: Where to keep dense features in training: None for the memory of this machine; ``cuda``, another device
+            of PyTorch or ``auto`` for a copy there in float64, which needs PyTorch. The loss is computed on the CPU.
 
     >>> queries = Queries.from_arrays([[1.0, 0.5], [0.0, 2.0]], [1, 0], group=[2])
     >>> Linear().prepare(queries).scores(np.array([2.0, -1.0])).tolist()
@@ -48,6 +51,7 @@ class Linear(Scorer):
     takes_sparse = True
     nonnegative: bool | Sequence[int | str] = False
     missing: Missing = "error"
+    device: str | None = None
 
     def __post_init__(self) -> None:
         if self.missing not in get_args(Missing):
@@ -78,7 +82,7 @@ class Linear(Scorer):
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:  # noqa: ARG002
         """Prepare for scoring the documents of given queries."""
         form = self.learn(queries)
-        return PreparedLinear(queries, self._signs(queries, form), form)
+        return PreparedLinear(queries, self._signs(queries, form), form, self.device)
 
     def _signs(self, queries: Queries, form: Weights) -> IntArray | None:
         if self.nonnegative is False or self.nonnegative is None:
@@ -189,16 +193,27 @@ class Weights(Form):
 
 
 class PreparedLinear(PreparedScorer):
-    """Scores X·w of dense or sparse features."""
+    """Scores X·w of dense or sparse features, on the CPU or another device."""
 
-    def __init__(self, queries: Queries, signs: IntArray | None = None, form: Weights | None = None) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        signs: IntArray | None = None,
+        form: Weights | None = None,
+        device: str | None = None,
+    ) -> None:
         self.form = form or Weights(queries.n_features)
         X = self.form.columns(queries.X)
         self.queries = queries if X is queries.X else queries.with_features(X)
         self.signs = signs
         self.n_parameters = self.form.n_parameters
         self.n_bytes = X.data.nbytes if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
-        self._score, self._pull_back = _row_kernels(X)
+        if device is None:
+            self._score, self._pull_back = _row_kernels(X)
+        else:
+            rows = DeviceRows(X, device)
+            self._score, self._pull_back, self.empty = rows.score, rows.pull_back, rows.empty  # type: ignore[method-assign]
+            self.n_bytes = self.run_bytes = rows.n_bytes
 
     @cached_property
     def spread(self) -> float:  # type: ignore[override]

@@ -9,20 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from marginrank.errors import NumericalError
+from marginrank.scorers.devices import find_device
 from marginrank.scorers.layers import Layers
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Rows that are scored together, so that layers of many units need no more room than features.
 _ROWS: Final = 1 << 16
-
-
-def import_torch(what: str) -> Any:
-    """Import PyTorch, or say which extra brings it."""
-    try:
-        import torch  # noqa: PLC0415
-    except ImportError:
-        raise ImportError(f"{what} needs PyTorch: pip install 'marginrank[neural]'") from None
-    return torch
 
 
 class Network:
@@ -40,7 +32,7 @@ class Network:
 
     def __init__(self, torch: Any, form: Layers, device: str, dropout: float, seed: int | None) -> None:
         self.form, self._torch, self._dropout = form, torch, dropout
-        self._device = _device(torch, device)
+        self._device = find_device(torch, device)
         rng = np.random.default_rng(seed)
         self._generator = torch.Generator(self._device).manual_seed(int(rng.integers(2**62)))
         self._activate = getattr(torch, form.activation, None) or getattr(torch.nn.functional, form.activation)
@@ -103,15 +95,3 @@ class Network:
         if not np.isfinite(values).all():
             raise NumericalError("scores of the network are not finite; lower learning_rate, or scale the features")
         return values
-
-
-def _device(torch: Any, name: str) -> Any:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        why = str(error).partition("\n")[0]
-        raise ValueError(f"device is {name!r}, which PyTorch cannot use ({why}); choose 'auto' or 'cpu'") from None
-    return device

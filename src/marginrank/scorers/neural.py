@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from marginrank.losses.score_risk import ScoreRisk
+from marginrank.scorers.devices import import_torch
 from marginrank.scorers.layers import ACTIVATIONS, Layers
-from marginrank.scorers.network import Network, import_torch
+from marginrank.scorers.network import Network
 from marginrank.scorers.staged import Setting, Stage, StagedScorer
 from marginrank.typing import FloatArray, IntArray
 from marginrank.words import suggest

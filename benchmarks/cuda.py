@@ -1,0 +1,107 @@
+"""Linear and neural training with the features in the memory of a GPU, beside the CPU of the same machine.
+
+    python benchmarks/cuda.py [--queries 31500]
+
+The data: queries of 120 documents with 136 float32 features and 5 grades, generated; 31,500 queries are 3.8 million
+documents. A pass computes all scores, all losses and the gradient. Its share of the bandwidth is what the two products
+read, over what the device copies in that time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from marginrank import Queries, Ranker
+from marginrank.losses.base import Loss
+from marginrank.losses.pairwise import PairwiseHinge
+from marginrank.losses.smooth import SoftmaxCrossEntropy
+from marginrank.losses.structured import StructuredLoss
+from marginrank.risk import RankingRisk
+from marginrank.scorers import Linear, Neural
+
+N_DOCUMENTS, N_FEATURES, C, PASSES = 120, 136, 10.0, 5
+LOSSES: dict[str, tuple[str, Loss]] = {
+    "svmauc": ("svmauc", StructuredLoss("auc", "po")),
+    "svmmap": ("svmmap", StructuredLoss("ap", "po")),
+    "svmndcg": ("svmndcg", StructuredLoss("ndcg@10", "dorm")),
+    "ranksvm": ("ranksvm", PairwiseHinge()),
+    "ranksvm-squared": ("ranksvm-squared", PairwiseHinge(power=2)),
+    "softmax": ("softmax", SoftmaxCrossEntropy()),
+}
+
+
+def judged(n_queries: int) -> Queries:
+    rng = np.random.default_rng(0)
+    X = rng.random((n_queries * N_DOCUMENTS, N_FEATURES), dtype=np.float32)
+    hidden = X @ rng.standard_normal(N_FEATURES).astype(np.float32) + rng.standard_normal(len(X), dtype=np.float32)
+    grades = np.digitize(hidden, np.quantile(hidden, [0.5, 0.8, 0.93, 0.98]))
+    return Queries.from_arrays(X, grades, group=np.full(n_queries, N_DOCUMENTS))
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def copied_per_second() -> float:
+    """Bytes read and written by a copy inside the device."""
+    a, b = (torch.empty(1 << 29, dtype=torch.float64, device="cuda") for _ in range(2))
+    b.copy_(a)
+    return 2 * a.nbytes / min(seconds(lambda: b.copy_(a)) for _ in range(5))
+
+
+def linear(queries: Queries, bandwidth: float) -> None:
+    print("| preset | CPU, ms a pass | cuda, ms a pass | ratio | share of bandwidth | fit to 1e-3, s | passes |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    rng = np.random.default_rng(1)
+    for name, (preset, loss) in LOSSES.items():
+        times = []
+        for device in (None, "cuda"):
+            risk = RankingRisk.of(queries, loss, Linear(device=device))
+            w = rng.standard_normal(N_FEATURES)
+            risk(w)
+            steps = iter(w + 1e-3 * rng.standard_normal((PASSES, N_FEATURES)))
+            times.append(min(seconds(lambda risk=risk, steps=steps: risk(next(steps))) for _ in range(PASSES)))
+        ranker = Ranker(preset, C=C, scorer=Linear(device="cuda"), scaling=None)
+        fitted = seconds(lambda ranker=ranker: ranker.fit(queries))
+        share = 2 * 8 * queries.X.shape[0] * N_FEATURES / times[1] / bandwidth
+        print(
+            f"| {name} | {1e3 * times[0]:.1f} | {1e3 * times[1]:.1f} | {times[1] / times[0]:.2f} | {share:.1%} "
+            f"| {fitted:.2f} | {ranker.n_iter_} |",
+            flush=True,
+        )
+
+
+def neural(queries: Queries) -> None:
+    print("\n| neural, hidden 64 | queries per batch | s an epoch |\n| --- | --- | --- |")
+    for method in ("softmax", "svmmap"):
+        for batch in (32, 256, 2048):
+            times = []
+            for epochs in (1, 3):
+                scorer = Neural(64, epochs=epochs, batch=batch, device="cuda")
+                times.append(seconds(lambda s=scorer, m=method: Ranker(m, scorer=s, scaling=None).fit(queries)))
+            print(f"| {method} | {batch} | {(times[1] - times[0]) / 2:.2f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--queries", type=int, default=31_500)
+    queries = judged(parser.parse_args().queries)
+    bandwidth = copied_per_second()
+    name = torch.cuda.get_device_name()
+    print(f"{queries.n_documents:,} documents × {N_FEATURES}; {name} copies {bandwidth / 1e12:.2f} TB/s\n", flush=True)
+    linear(queries, bandwidth)
+    neural(queries)
+
+
+if __name__ == "__main__":
+    main()

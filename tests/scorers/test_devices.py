@@ -1,0 +1,81 @@
+"""Tests of features that are kept on a device of PyTorch: all numbers are those of the CPU."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from marginrank import DataError, Queries, Ranker
+from marginrank.losses import PairwiseHinge, StructuredLoss
+from marginrank.risk import RankingRisk
+from marginrank.scorers import Linear
+
+torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+
+
+@pytest.fixture
+def queries() -> Queries:
+    rng = np.random.default_rng(7)
+    sizes = rng.integers(1, 30, 60)
+    X = rng.normal(size=(sizes.sum(), 5)).astype(np.float32)
+    grades = np.clip(np.round(X @ rng.normal(size=5) + rng.normal(size=len(X))), 0, 3)
+    return Queries.from_arrays(X, grades, group=sizes)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loss", [StructuredLoss("auc"), StructuredLoss("ndcg@5", "dorm"), PairwiseHinge(power=2)])
+def test_risk_and_parts_are_those_of_the_cpu(queries, loss, device):
+    here, there = (RankingRisk.of(queries, loss, Linear(device=at)) for at in (None, device))
+    theta, direction = np.random.default_rng(3).normal(size=(2, 5))
+    value, slope = here(theta)
+    parts = there.parts(theta)
+    assert there(theta)[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(there(theta)[1], slope, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose([parts[0].sum(), *parts[1].sum(axis=0)], [value, *slope], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(there.scores(theta), queries.X.astype(np.float64) @ theta, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(there.block(4, theta)[1], here.block(4, theta)[1], rtol=1e-10, atol=1e-12)
+    if loss.smooth:
+        products = (risk.hessian_product(theta, direction) for risk in (here, there))
+        np.testing.assert_allclose(*products, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("preset", ["svmmap", "svmndcg", "ranksvm"])
+def test_training_ends_at_the_same_objective(queries, preset, device):
+    rankers = [Ranker(preset, C=3.0, scorer=Linear(device=at)).fit(queries) for at in (None, device)]
+    here, there = (ranker.solution_ for ranker in rankers)
+    assert there.reason == "converged"
+    assert here.dual <= there.primal * (1 + 1e-9)
+    assert there.dual <= here.primal * (1 + 1e-9)
+
+
+def test_a_trained_model_needs_no_device(queries, tmp_path):
+    ranker = Ranker("ranksvm", scorer=Linear(device="cpu")).fit(queries)
+    ranker.save(tmp_path / "model.safetensors")
+    code = (
+        "import sys, numpy as np; sys.modules['torch'] = None; import marginrank;"
+        "print(marginrank.load('model.safetensors').predict(np.ones((1, 5)))[0])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert float(run.stdout) == ranker.predict(np.ones((1, 5)))[0]
+
+
+def test_weights_keep_their_signs_and_missing_values_their_means(queries):
+    X = queries.X.copy()
+    X[::7, 2] = np.nan
+    gaps = Queries.from_arrays(X, queries.grades, group=queries.lengths, allow_nan=True)
+    scorers = [Linear(nonnegative=True, missing="indicator", device=at) for at in (None, "cpu")]
+    here, there = (Ranker("ranksvm", scorer=scorer).fit(gaps) for scorer in scorers)
+    assert there.coef_[:5].min() >= 0
+    assert there.objective_ == pytest.approx(here.objective_, rel=2e-3)
+
+
+def test_sparse_features_and_unknown_devices_are_refused(queries):
+    sparse = Queries.from_arrays(sp.csr_array(queries.X), queries.grades, group=queries.lengths)
+    with pytest.raises(DataError, match="dense features, and these are sparse"):
+        Ranker("ranksvm", scorer=Linear(device="cpu")).fit(sparse)
+    with pytest.raises(ValueError, match="device is 'teapot', which PyTorch cannot use"):
+        Ranker("ranksvm", scorer="linear(device=teapot)").fit(queries)
