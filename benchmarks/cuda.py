@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def copied_per_second() -> float:
     """Bytes read and written by a copy inside the device."""
     a, b = (torch.empty(1 << 29, dtype=torch.float64, device="cuda") for _ in range(2))
     b.copy_(a)
-    return 2 * a.nbytes / min(seconds(lambda: b.copy_(a)) for _ in range(5))
+    return float(2 * a.nbytes / min(seconds(partial(b.copy_, a)) for _ in range(5)))
 
 
 def linear(queries: Queries, bandwidth: float) -> None:
@@ -70,9 +71,9 @@ def linear(queries: Queries, bandwidth: float) -> None:
             w = rng.standard_normal(N_FEATURES)
             risk(w)
             steps = iter(w + 1e-3 * rng.standard_normal((PASSES, N_FEATURES)))
-            times.append(min(seconds(lambda risk=risk, steps=steps: risk(next(steps))) for _ in range(PASSES)))
+            times.append(min(seconds(partial(risk, next(steps))) for _ in range(PASSES)))
         ranker = Ranker(preset, C=C, scorer=Linear(device="cuda"), scaling=None)
-        fitted = seconds(lambda ranker=ranker: ranker.fit(queries))
+        fitted = seconds(partial(ranker.fit, queries))
         share = 2 * 8 * queries.X.shape[0] * N_FEATURES / times[1] / bandwidth
         print(
             f"| {name} | {1e3 * times[0]:.1f} | {1e3 * times[1]:.1f} | {times[1] / times[0]:.2f} | {share:.1%} "
@@ -88,7 +89,7 @@ def neural(queries: Queries) -> None:
             times = []
             for epochs in (1, 3):
                 scorer = Neural(64, epochs=epochs, batch=batch, device="cuda")
-                times.append(seconds(lambda s=scorer, m=method: Ranker(m, scorer=s, scaling=None).fit(queries)))
+                times.append(seconds(partial(Ranker(method, scorer=scorer, scaling=None).fit, queries)))
             print(f"| {method} | {batch} | {(times[1] - times[0]) / 2:.2f} |", flush=True)
 
 

@@ -13,7 +13,8 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.scorers.base import PreparedScorer, Scorer
-from marginrank.scorers.linear import Linear
+from marginrank.scorers.device_rows import DeviceRows
+from marginrank.scorers.linear import Linear, PreparedLinear
 from marginrank.solvers.problem import Offer, Problem
 from marginrank.threads import chunk_bounds, for_each, thread_count
 from marginrank.typing import FloatArray, IntArray
@@ -59,12 +60,12 @@ class RankingRisk(Problem):
         self._scores, self._slopes = (scorer.empty(queries.n_documents) for _ in range(2))
         self._xi, self._moves = np.zeros(len(queries)), scorer.empty(queries.n_documents)
 
-    @classmethod
-    def of(cls, queries: Queries, loss: Loss, scorer: Scorer | None = None, n_jobs: int | None = None) -> RankingRisk:
+    @staticmethod
+    def of(queries: Queries, loss: Loss, scorer: Scorer | None = None, n_jobs: int | None = None) -> RankingRisk:
         """Return the risk of a loss on queries, with a linear scorer by default."""
         if not isinstance(queries, Queries) or not isinstance(loss, Loss):
             raise TypeError("RankingRisk.of(queries, loss) takes Queries and a Loss, such as StructuredLoss('ap')")
-        return cls((scorer or Linear()).prepare(queries, n_jobs), loss, n_jobs)
+        return ranking_risk((scorer or Linear()).prepare(queries, n_jobs), loss, n_jobs)
 
     @property
     def offers(self) -> frozenset[Offer]:  # type: ignore[override]
@@ -81,7 +82,7 @@ class RankingRisk(Problem):
     def majorant(self) -> Problem | None:  # type: ignore[override]
         """The risk of the convex loss above this one; None where it is convex itself."""
         above = self.definition.majorant
-        return None if above is None else RankingRisk(self.scorer, above, self._n_jobs, self.center)
+        return None if above is None else ranking_risk(self.scorer, above, self._n_jobs, self.center)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return risk and gradient at θ."""
@@ -164,6 +165,70 @@ class RankingRisk(Problem):
         lengths = np.diff(self.queries.offsets[first : end + 1])
         self._slopes[start:stop] *= np.repeat(self.weights[first:end], lengths)
         self.scorer.pull_back(self._slopes, cells, start, stop)
+
+
+class DeviceRisk(RankingRisk):
+    """The same risk with features on a device: where the loss has kernels for it, all but blocks is computed there.
+
+    Args:
+        scorer: A linear scorer with its features on a device.
+        rows: These features.
+        loss: The loss.
+        n_jobs: Number of threads, for what is computed on the CPU.
+        center: Where the regulariser is minimal; 0 by default.
+    """
+
+    def __init__(
+        self,
+        scorer: PreparedScorer,
+        rows: DeviceRows,
+        loss: Loss,
+        n_jobs: int | None = None,
+        center: FloatArray | None = None,
+    ) -> None:
+        super().__init__(scorer, loss, n_jobs, center)
+        device = rows.device
+        self._features, self._there = rows, self.loss.on_device(device) if device.runs_kernels else None
+        firsts = np.array([*(self._chunks[start][0] for start in self._part_starts), len(self.queries)])
+        self._bounds, self._part_sums = self.queries.offsets[firsts], device.segments(firsts)
+        self._shares = device.tensor(self.weights)
+        self._document_shares = device.tensor(np.repeat(self.weights, self.queries.lengths))
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return risk and gradient at θ."""
+        if self._there is None:
+            return super().__call__(theta)
+        values, slopes = self.parts(theta)
+        return float(values.sum()), slopes.sum(axis=0)
+
+    def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
+        if self._there is None:
+            return super().parts(theta)
+        xi, slopes = self._there(self._features.product(self._check(theta)))
+        values: FloatArray = self._part_sums.sum(self._shares * xi).cpu().numpy()
+        gradients = self._features.sums(slopes * self._document_shares, self._bounds)
+        if not np.isfinite(gradients).all():
+            raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
+        return values, gradients
+
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
+        if self._there is None:
+            return super().hessian_product(theta, direction)
+        scores, moves = (self._features.product(self._check(vector)) for vector in (theta, direction))
+        slopes = self._there.curve(scores, moves) * self._document_shares
+        return self._features.sums(slopes, self._bounds[[0, -1]]).sum(axis=0)
+
+
+def ranking_risk(
+    scorer: PreparedScorer, loss: Loss, n_jobs: int | None = None, center: FloatArray | None = None
+) -> RankingRisk:
+    """Return the risk of a loss with a prepared scorer, wherever its features are."""
+    rows = scorer.rows if isinstance(scorer, PreparedLinear) else None
+    if rows is None:
+        return RankingRisk(scorer, loss, n_jobs, center)
+    return DeviceRisk(scorer, rows, loss, n_jobs, center)
 
 
 def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import Field, fields
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,10 @@ from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray
+
+if TYPE_CHECKING:
+    from marginrank.devices import Device
+    from marginrank.losses.on_device.base import DeviceLoss
 
 #: ``hinge`` is convex; ``tight`` is not, and lies between it and the loss of the measure.
 Bound: TypeAlias = Literal["hinge", "tight"]
@@ -208,6 +212,10 @@ class PreparedLoss(ABC):
             f"{type(self.definition).__name__} has kinks, and so no Hessian; minimise it with the solver 'bundle', "
             "or take a smooth loss such as PairwiseHinge(power=2)"
         )
+
+    def on_device(self, device: Device) -> DeviceLoss | None:  # noqa: ARG002
+        """Return the same loss for scores in the memory of a device; None where it is computed on the CPU alone."""
+        return None
 
     def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the diagonal of the generalised Hessian at the scores, for losses that have one."""

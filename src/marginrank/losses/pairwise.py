@@ -10,9 +10,12 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from marginrank.devices import Device
 from marginrank.errors import DataError
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import PartialOrder, Scale
+from marginrank.losses.on_device.base import DeviceLoss
+from marginrank.losses.on_device.pairs import DevicePairs
 from marginrank.losses.oracles.levels import Levels, arrange
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.measures import Measure, Rankings, parse_measure
@@ -266,7 +269,7 @@ class _PreparedPairs(PreparedLoss):
         self.offsets = levels.queries
         self.active = levels.ordered
         self.levels = levels
-        self._squared = hinges.squared
+        self._squared, self._named = hinges.squared, hinges
         self._sorter = Sorter(levels)
         self._ordered, self._layout, self._hinges = map(tuple, (self._sorter.sorted, levels.layout, hinges))
         self._runs = tuple(Runs(np.empty(len(levels.documents)), np.empty_like(levels.documents)))
@@ -279,6 +282,13 @@ class _PreparedPairs(PreparedLoss):
         if not self._squared:
             super().curve(scores, direction, product, first, end)
         self._sum(scores, direction, self._xi, product, first, end)
+
+    def on_device(self, device: Device) -> DeviceLoss | None:
+        hinges = self._named
+        if len(hinges.weights):
+            return None
+        margins = np.full(len(hinges.scales), hinges.margin)
+        return DevicePairs(device, self.levels, hinges.heights, margins, hinges.scales, hinges.squared)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
         # Documents of a level are in no pair together, so the product with its indicator is their part of the diagonal.

@@ -8,7 +8,10 @@ from typing import Final, Literal
 
 import numpy as np
 
+from marginrank.devices import Device
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.on_device.base import DeviceLoss
+from marginrank.losses.on_device.softmax import DeviceSoftmax
 from marginrank.measures.gains import GAINS
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
@@ -87,6 +90,9 @@ class _PreparedSoftmax(PreparedLoss):
         model = np.where(self.active[first:end][query], np.exp(log_model), 0.0)
         means = np.bincount(query, model * direction[documents], minlength=end - first)
         product[documents] = model * (direction[documents] - means[query])
+
+    def on_device(self, device: Device) -> DeviceLoss:
+        return DeviceSoftmax(device, self._target, self._constant, self.active, self.offsets)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
         _, query, log_model = self._model(scores, 0, len(self.active))

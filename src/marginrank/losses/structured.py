@@ -7,10 +7,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from marginrank.devices import Device
 from marginrank.losses.assigned import PreparedGroups, takes_groups
 from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal import TwoBoundLoss
+from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.oracles.choice import oracle_for
 from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Coefficients, Problem, Violations
@@ -106,6 +108,11 @@ class _PreparedStructured(PreparedLoss):
             self._ordered, self._layout, self._coefficients, self._violations, self.bound == "tight", (xi, gradient),
             first, end,
         )  # fmt: skip
+
+    def on_device(self, device: Device) -> DeviceLoss | None:
+        if self.bound == "tight" or self.oracle.on_device is None:
+            return None
+        return self.oracle.on_device(self.problem, device)
 
 
 class _PreparedFirstRelevant(PreparedLoss):

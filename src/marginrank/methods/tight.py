@@ -13,7 +13,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.pointwise import SquaredError
-from marginrank.risk import RankingRisk
+from marginrank.risk import ranking_risk
 from marginrank.scorers.base import PreparedScorer
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
@@ -46,7 +46,7 @@ class Tight(Component):
     def center(self, scorer: PreparedScorer, limits: Solver, n_jobs: int | None = None) -> FloatArray:
         """Return w0 for given queries, within the limits of a solver."""
         if isinstance(self.start, str):
-            risk = RankingRisk(scorer, _STARTS[self.start], n_jobs)
+            risk = ranking_risk(scorer, _STARTS[self.start], n_jobs)
             solver = Auto(tol=1e-3, max_iter=limits.max_iter, time_limit=limits.time_limit)
             return solver.minimize(risk, self.start_C).theta
         weights = np.asarray(self.start, dtype=np.float64)

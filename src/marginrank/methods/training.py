@@ -15,7 +15,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Loss
 from marginrank.methods.tight import BoundChoice, Tight
 from marginrank.model import Health
-from marginrank.risk import RankingRisk
+from marginrank.risk import RankingRisk, ranking_risk
 from marginrank.scorers.base import PreparedScorer
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
@@ -87,7 +87,7 @@ class Training:
             return replace(self, loss=loss)._hinge(scorer, Cs, start, clock)
 
     def _hinge(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None, clock: _Clock) -> list[Fit]:
-        risk = RankingRisk(scorer, self.loss, self.n_jobs)
+        risk = ranking_risk(scorer, self.loss, self.n_jobs)
         _check_order(risk)
         solver = _chosen(clock.limit(self.solver), risk)
         solutions = _solve(solver, risk, Cs, start)
@@ -119,9 +119,9 @@ class Training:
         collapsed: bool = False,
     ) -> list[Fit]:
         """Minimise a loss that is not convex, near the w0 that training begins at."""
-        _check_order(RankingRisk(scorer, self.loss, self.n_jobs))
+        _check_order(ranking_risk(scorer, self.loss, self.n_jobs))
         center = tight.center(scorer, clock.limit(self.solver), self.n_jobs)
-        risk = RankingRisk(scorer, self.loss, self.n_jobs, center)
+        risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
         solver = _chosen(clock.limit(self.solver), risk)
         if tight.anneal:
             if not isinstance(solver, ConcaveConvex):

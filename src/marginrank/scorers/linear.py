@@ -13,7 +13,7 @@ import numpy as np
 from marginrank.data.queries import Queries, feature_number
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import NAN_ADVICE, PreparedScorer, Scorer
-from marginrank.scorers.devices import DeviceRows
+from marginrank.scorers.device_rows import DeviceRows
 from marginrank.scorers.forms import Form, stored
 from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
@@ -35,7 +35,8 @@ class Linear(Scorer):
             of the training documents after scaling; ``indicator`` by the mean, and features with missing values in
             training get a second weight that is added where they are missing.
         device: Where to keep dense features in training: None for the memory of this machine; ``cuda``, another device
-            of PyTorch or ``auto`` for a copy there in float64, which needs PyTorch. The loss is computed on the CPU.
+            of PyTorch or ``auto`` for a copy there in float64, which needs PyTorch. Losses without kernels for a GPU
+            are computed on the CPU.
 
     >>> queries = Queries.from_arrays([[1.0, 0.5], [0.0, 2.0]], [1, 0], group=[2])
     >>> Linear().prepare(queries).scores(np.array([2.0, -1.0])).tolist()
@@ -208,12 +209,13 @@ class PreparedLinear(PreparedScorer):
         self.signs = signs
         self.n_parameters = self.form.n_parameters
         self.n_bytes = X.data.nbytes if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
-        if device is None:
+        #: The features on a device, if they are kept there.
+        self.rows = None if device is None else DeviceRows(X, device)
+        if self.rows is None:
             self._score, self._pull_back = _row_kernels(X)
         else:
-            rows = DeviceRows(X, device)
-            self._score, self._pull_back, self.empty = rows.score, rows.pull_back, rows.empty  # type: ignore[method-assign]
-            self.n_bytes = self.run_bytes = rows.n_bytes
+            self._score, self._pull_back = self.rows.score, self.rows.pull_back
+            self.n_bytes = self.run_bytes = self.rows.n_bytes
 
     @cached_property
     def spread(self) -> float:  # type: ignore[override]
@@ -227,6 +229,10 @@ class PreparedLinear(PreparedScorer):
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write X·w for the rows from ``start`` to ``stop``."""
         self._score(table, scores, start, stop)
+
+    def empty(self, n: int) -> FloatArray:
+        """Make room for scores or slopes."""
+        return super().empty(n) if self.rows is None else self.rows.empty(n)
 
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
         """Add Σ slope·row."""

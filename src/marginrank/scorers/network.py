@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from marginrank.devices import Device
 from marginrank.errors import NumericalError
-from marginrank.scorers.devices import find_device
 from marginrank.scorers.layers import Layers
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -32,7 +32,7 @@ class Network:
 
     def __init__(self, torch: Any, form: Layers, device: str, dropout: float, seed: int | None) -> None:
         self.form, self._torch, self._dropout = form, torch, dropout
-        self._device = find_device(torch, device)
+        self._device = Device.find(torch, device).device
         rng = np.random.default_rng(seed)
         self._generator = torch.Generator(self._device).manual_seed(int(rng.integers(2**62)))
         self._activate = getattr(torch, form.activation, None) or getattr(torch.nn.functional, form.activation)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from marginrank.devices import import_torch
 from marginrank.losses.score_risk import ScoreRisk
-from marginrank.scorers.devices import import_torch
 from marginrank.scorers.layers import ACTIVATIONS, Layers
 from marginrank.scorers.network import Network
 from marginrank.scorers.staged import Setting, Stage, StagedScorer

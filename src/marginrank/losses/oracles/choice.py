@@ -7,10 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marginrank.devices import Device
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrder, Positional, parse_map
+from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.oracles.assignment import prepare_assignment
 from marginrank.losses.oracles.grade_lattice import MOST_LEVELS, MOST_STATES, n_states, prepare_merge, prepare_path
-from marginrank.losses.oracles.interleave import prepare_interleaving, prepare_pairs
+from marginrank.losses.oracles.interleave import (
+    interleaving_on_device,
+    pairs_on_device,
+    prepare_interleaving,
+    prepare_pairs,
+)
 from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
 from marginrank.losses.oracles.shifted_sort import prepare_shifted_sort
 from marginrank.measures import Measure, TwoLevels
@@ -25,14 +32,16 @@ class Oracle:
     name: str
     cost: str
     prepare: Callable[[Problem, Sorted, Violations], Ranker]
+    #: Makes the structured hinge for scores on a device; None where there is no kernel for it.
+    on_device: Callable[[Problem, Device], DeviceLoss] | None = None
 
 
 def _no_ranking(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:  # noqa: ARG001
     raise TypeError(f"{problem.measure} with {problem.feature_map} is bounded without ranking documents")
 
 
-PAIRS = Oracle("pairs", "n log n", prepare_pairs)
-INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving)
+PAIRS = Oracle("pairs", "n log n", prepare_pairs, pairs_on_device)
+INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving, interleaving_on_device)
 MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge)
 PATH = Oracle("path", "n log n + PN", prepare_path)
 SHIFTED_SORT = Oracle("shifted sort", "n log n", prepare_shifted_sort)

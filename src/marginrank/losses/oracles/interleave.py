@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
+from marginrank.devices import Device
+from marginrank.losses.on_device.base import DeviceLoss
+from marginrank.losses.on_device.interleaving import DeviceInterleaving
+from marginrank.losses.on_device.pairs import DevicePairs
+from marginrank.losses.oracles.problem import Placement, Problem, Ranker, Sorted, Violations
 from marginrank.threads import PerThread
 from marginrank.typing import FloatArray
 
@@ -18,27 +22,12 @@ class PairCosts(NamedTuple):
     scales: FloatArray
 
 
-class Placement(NamedTuple):
-    """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query."""
-
-    shares: FloatArray
-    discounts: FloatArray
-    scales: FloatArray
-
-
 def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
     """Prepare measures that sum over pairs: each pair is decided on its own, in O(n) after sorting."""
     from marginrank.losses.oracles.interleave_kernel import most_violated_pairs  # noqa: PLC0415
 
-    two = problem.two_levels()
-    # The last irrelevant document passed: there the difference of credits is exact.
-    before, behind = (problem.measure.credits(np.ones_like(j), j, two) for j in (two.n_irr - 1, two.n_irr))
-    if before is None or behind is None:
-        raise TypeError(f"{problem.measure} declares no credits")
-    costs = np.zeros(len(problem.active))
-    costs[problem.active] = before - behind
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
-    pairs, longest = tuple(PairCosts(costs, problem.scales)), problem.levels.longest
+    pairs, longest = tuple(PairCosts(_costs(problem), problem.scales)), problem.levels.longest
     room = PerThread(lambda: np.empty(longest, dtype=np.int64))
 
     def rank(weights: FloatArray, first: int, end: int) -> None:
@@ -52,7 +41,7 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
     from marginrank.losses.oracles.interleave_kernel import most_violated_interleaving  # noqa: PLC0415
 
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
-    placement = tuple(Placement(_shares(problem), problem.discounts, problem.scales))
+    placement = tuple(_placement(problem))
     longest = problem.levels.longest
     room = PerThread(lambda: (np.empty(longest, dtype=np.int64), np.empty((64, 4), dtype=np.int64)))
 
@@ -60,6 +49,33 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
         most_violated_interleaving(scores, layout, placement, weights, room(), worst, first, end)
 
     return rank
+
+
+def pairs_on_device(problem: Problem, device: Device) -> DeviceLoss:
+    """Prepare for scores on a device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
+    heights, twice = np.zeros(len(problem.levels.gains)), 2.0 * problem.scales
+    return DevicePairs(device, problem.levels, heights, _costs(problem) / twice, twice, squared=False)
+
+
+def interleaving_on_device(problem: Problem, device: Device) -> DeviceLoss:
+    """Prepare for scores on a device."""
+    return DeviceInterleaving(device, problem.levels, _placement(problem))
+
+
+def _costs(problem: Problem) -> FloatArray:
+    """Return what a pair in the wrong order costs, by query."""
+    two = problem.two_levels()
+    # The last irrelevant document passed: there the difference of credits is exact.
+    before, behind = (problem.measure.credits(np.ones_like(j), j, two) for j in (two.n_irr - 1, two.n_irr))
+    if before is None or behind is None:
+        raise TypeError(f"{problem.measure} declares no credits")
+    costs = np.zeros(len(problem.active))
+    costs[problem.active] = before - behind
+    return costs
+
+
+def _placement(problem: Problem) -> Placement:
+    return Placement(_shares(problem), problem.discounts, problem.scales)
 
 
 def _shares(problem: Problem) -> FloatArray:

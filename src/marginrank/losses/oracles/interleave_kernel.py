@@ -7,9 +7,9 @@ Every oracle kernel ranks the documents of queries ``first`` to ``end``, by plac
 from __future__ import annotations
 
 from marginrank.kernels import njit
-from marginrank.losses.oracles.interleave import PairCosts, Placement
+from marginrank.losses.oracles.interleave import PairCosts
 from marginrank.losses.oracles.levels import Layout
-from marginrank.losses.oracles.problem import Violations
+from marginrank.losses.oracles.problem import Placement, Violations
 
 
 @njit(nogil=True, cache=True, allocates=False)

@@ -66,6 +66,14 @@ class Coefficients(NamedTuple):
     ideal: IntArray
 
 
+class Placement(NamedTuple):
+    """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query."""
+
+    shares: FloatArray
+    discounts: FloatArray
+    scales: FloatArray
+
+
 class Clusters(NamedTuple):
     """A loss with few values: what one of the first ``k`` ranks is worth per query, or discounts if first_only."""
 

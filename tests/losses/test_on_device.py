@@ -1,0 +1,82 @@
+"""Tests of losses on a device: the same numbers as on the CPU.
+
+They need a GPU, or Triton's interpreter: ``TRITON_INTERPRET=1 python -m pytest tests/losses/test_on_device.py``.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+from marginrank.devices import Device
+from marginrank.losses import PairwiseHinge, PositionHinge, SoftmaxCrossEntropy, StructuredLoss
+from marginrank.losses.oracles.choice import INTERLEAVING, PAIRS
+
+torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
+pytest.importorskip("triton", reason="Triton comes with PyTorch for CUDA")
+
+LOSSES = [
+    StructuredLoss("auc"),
+    StructuredLoss("ap"),
+    StructuredLoss("rr"),
+    PairwiseHinge(),
+    PairwiseHinge(power=2, margin=0.3, normalize="none"),
+    PositionHinge(),
+    SoftmaxCrossEntropy(),
+    SoftmaxCrossEntropy(target="share", divergence=True),
+]
+
+
+@pytest.fixture
+def device():
+    if torch.cuda.is_available():
+        return Device.find(torch, "cuda")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("there is no GPU, and TRITON_INTERPRET is not 1")
+    return Device.find(torch, "cpu")
+
+
+def judged(binary, seed):
+    """Queries of 1 to 150 documents with ties, some of a single grade."""
+    rng = np.random.default_rng(seed)
+    sizes = np.append(rng.integers(1, 12, 12), [64, 65, 150])
+    grades = rng.integers(0, 2 if binary else 4, sizes.sum()).astype(np.float64)
+    grades[: sizes[0]] = 1.0
+    scores = np.where(rng.random(len(grades)) < 0.2, 0.25, rng.normal(size=len(grades)))
+    return grades, np.append(0, np.cumsum(sizes)), scores
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_values_and_slopes_are_those_of_the_cpu(loss, seed, device):
+    grades, offsets, scores = judged(isinstance(loss, StructuredLoss), seed)
+    prepared = loss.prepare(grades, offsets)
+    there = prepared.on_device(device)
+    for scale in (1.0, 1e-3, 30.0):
+        xi, slopes = prepared(scale * scores)
+        their_xi, their_slopes = (part.cpu().numpy() for part in there(device.tensor(scale * scores)))
+        np.testing.assert_allclose(their_xi, xi, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(their_slopes, slopes, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.smooth], ids=str)
+def test_products_with_the_hessian_are_those_of_the_cpu(loss, device):
+    grades, offsets, scores = judged(binary=False, seed=5)
+    prepared, direction = loss.prepare(grades, offsets), np.random.default_rng(1).normal(size=len(grades))
+    product = np.zeros(len(grades))
+    prepared.curve(scores, direction, product, 0, len(offsets) - 1)
+    theirs = prepared.on_device(device).curve(device.tensor(scores), device.tensor(direction)).cpu().numpy()
+    np.testing.assert_allclose(theirs, product, rtol=1e-10, atol=1e-12)
+
+
+def test_oracles_with_kernels():
+    grades, offsets, _ = judged(binary=True, seed=0)
+    assert {StructuredLoss(name).prepare(grades, offsets).oracle for name in ("auc", "ap")} == {PAIRS, INTERLEAVING}
+
+
+@pytest.mark.parametrize(
+    "loss", [StructuredLoss("ap", bound="tight"), StructuredLoss("ndcg@3"), PairwiseHinge(rank_weights={(1, 0): 2.0})]
+)
+def test_losses_without_kernels_say_so(loss, device):
+    grades, offsets, _ = judged(binary=True, seed=0)
+    assert loss.prepare(grades, offsets).on_device(device) is None
