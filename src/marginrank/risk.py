@@ -218,7 +218,7 @@ class DeviceRisk(RankingRisk):
             return super().hessian_product(theta, direction)
         scores, moves = (self._features.product(self._check(vector)) for vector in (theta, direction))
         slopes = self._there.curve(scores, moves) * self._document_shares
-        return self._features.sums(slopes, self._bounds[[0, -1]]).sum(axis=0)
+        return np.asarray(self._features.sums(slopes, self._bounds[[0, -1]])[0])
 
 
 def ranking_risk(

@@ -8,8 +8,10 @@ import os
 import numpy as np
 import pytest
 
+from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.devices import Device
 from marginrank.losses import PairwiseHinge, PositionHinge, SoftmaxCrossEntropy, StructuredLoss
+from marginrank.losses.on_device.base import Chosen
 from marginrank.losses.oracles.choice import INTERLEAVING, PAIRS
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
@@ -57,6 +59,18 @@ def test_values_and_slopes_are_those_of_the_cpu(loss, seed, device):
         their_xi, their_slopes = (part.cpu().numpy() for part in there(device.tensor(scale * scores)))
         np.testing.assert_allclose(their_xi, xi, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(their_slopes, slopes, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_some_queries_have_the_values_and_slopes_they_have_among_all(loss, device):
+    grades, offsets, scores = judged(isinstance(loss, StructuredLoss), 4)
+    there, numbers = loss.prepare(grades, offsets).on_device(device), np.array([13, 0, 5, 14])
+    documents = rows_of(offsets, numbers)
+    chosen = Chosen(device.tensor(numbers), device.tensor(documents), offsets_from_sizes(np.diff(offsets)[numbers]))
+    xi, slopes = there(device.tensor(scores))
+    some_xi, some_slopes = there.take(chosen)(device.tensor(scores[documents]))
+    assert torch.equal(some_xi, xi[chosen.queries])
+    assert torch.equal(some_slopes, slopes[chosen.documents])
 
 
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.smooth], ids=str)

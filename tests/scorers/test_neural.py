@@ -73,7 +73,7 @@ def test_a_step_goes_along_our_slopes():
     X, numbers = risk.queries.X, risk.active
     before = network.theta()
     rows = risk.rows(numbers)
-    network.step(network.tensor(X[rows]), lambda scores: risk.batch(numbers, scores)[1])
+    network.step(network.tensor(X[rows]), lambda scores: torch.from_numpy(risk.batch(numbers, scores.numpy())[1]))
     step = before - network.theta()
     for at in range(form.n_parameters):
         ahead, behind = before.copy(), before.copy()

@@ -288,7 +288,7 @@ class _PreparedPairs(PreparedLoss):
         if len(hinges.weights):
             return None
         margins = np.full(len(hinges.scales), hinges.margin)
-        return DevicePairs(device, self.levels, hinges.heights, margins, hinges.scales, hinges.squared)
+        return DevicePairs.of(device, self.levels, hinges.heights, margins, hinges.scales, hinges.squared)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
         # Documents of a level are in no pair together, so the product with its indicator is their part of the diagonal.

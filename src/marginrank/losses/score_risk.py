@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from marginrank.data.grouping import rows_of
+from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
+from marginrank.devices import Device
 from marginrank.losses.base import Loss
+from marginrank.losses.on_device.base import Chosen, DeviceLoss
 from marginrank.threads import for_each, thread_count
 from marginrank.typing import FloatArray, IntArray
 
@@ -74,6 +78,37 @@ class ScoreRisk:
         slopes = self._slopes[rows] * np.repeat(shares, self.queries.lengths[numbers])
         return float(shares @ self._xi[numbers]), slopes
 
+    def on_device(self, device: Device) -> DeviceScoreRisk | None:
+        """Return the same risk for scores on a device; None where the loss is computed on the CPU alone."""
+        loss = self.loss.on_device(device) if device.runs_kernels else None
+        return None if loss is None else DeviceScoreRisk(self, loss)
+
     def _evaluate(self, numbers: IntArray) -> None:
         for number in numbers.tolist():
             self.loss.evaluate(self._scores, self._xi, self._slopes, number, number + 1)
+
+
+class DeviceScoreRisk:
+    """Mean loss over the queries with an order, as a function of scores on a device.
+
+    Args:
+        risk: The risk on the CPU.
+        loss: The loss on the device.
+    """
+
+    def __init__(self, risk: ScoreRisk, loss: DeviceLoss) -> None:
+        self._loss, self._lengths = loss, risk.queries.lengths
+        self._shares, self._n_active = loss.device.tensor(risk.weights), len(risk.active)
+
+    def __call__(self, scores: Any) -> float:
+        """Return the risk."""
+        return float(self._shares @ self._loss(scores)[0])
+
+    def slopes(self, numbers: IntArray, documents: Any, scores: Any) -> Any:
+        """Return the slope of the mean loss of some queries by each of the scores, as `ScoreRisk.batch` does."""
+        device, lengths = self._loss.device, self._lengths[numbers]
+        queries = device.tensor(numbers)
+        _, slopes = self._loss.take(Chosen(queries, documents, offsets_from_sizes(lengths)))(scores)
+        shares = self._shares[queries] * (self._n_active / len(numbers))
+        n = int(lengths.sum())
+        return slopes * device.torch.repeat_interleave(shares, device.tensor(lengths), output_size=n)

@@ -92,7 +92,9 @@ class _PreparedSoftmax(PreparedLoss):
         product[documents] = model * (direction[documents] - means[query])
 
     def on_device(self, device: Device) -> DeviceLoss:
-        return DeviceSoftmax(device, self._target, self._constant, self.active, self.offsets)
+        counted = self.active[self._query].astype(np.float64)
+        parts = map(device.tensor, (self._target, self._constant, counted))
+        return DeviceSoftmax(device, self.offsets, *parts)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
         _, query, log_model = self._model(scores, 0, len(self.active))

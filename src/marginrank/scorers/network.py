@@ -32,9 +32,9 @@ class Network:
 
     def __init__(self, torch: Any, form: Layers, device: str, dropout: float, seed: int | None) -> None:
         self.form, self._torch, self._dropout = form, torch, dropout
-        self._device = Device.find(torch, device).device
+        self.device = Device.find(torch, device)
         rng = np.random.default_rng(seed)
-        self._generator = torch.Generator(self._device).manual_seed(int(rng.integers(2**62)))
+        self._generator = torch.Generator(self.device.device).manual_seed(int(rng.integers(2**62)))
         self._activate = getattr(torch, form.activation, None) or getattr(torch.nn.functional, form.activation)
         #: Weights and biases of the layers, in turn.
         self.tensors: list[Any] = []
@@ -47,11 +47,11 @@ class Network:
 
     def tensor(self, values: AnyArray) -> Any:
         """Return an array as a tensor of float32 on the device."""
-        return self._torch.from_numpy(np.array(values, dtype=np.float32)).to(self._device)
+        return self._torch.from_numpy(np.array(values, dtype=np.float32)).to(self.device.device)
 
     def rows(self, numbers: IntArray) -> Any:
         """Return row numbers as a tensor on the device."""
-        return self._torch.from_numpy(numbers).to(self._device)
+        return self._torch.from_numpy(numbers).to(self.device.device)
 
     @contextmanager
     def single_thread(self) -> Iterator[None]:
@@ -63,19 +63,19 @@ class Network:
         finally:
             self._torch.set_num_threads(before)
 
-    def step(self, X: Any, slopes_of: Callable[[FloatArray], FloatArray]) -> None:
-        """Take a step along the slopes of a loss by the scores of some documents."""
+    def step(self, X: Any, slopes_of: Callable[[Any], Any]) -> None:
+        """Take a step along the slopes of a loss by the scores of some documents, in float64 on the device."""
         scores = self._forward(X, dropout=self._dropout)
-        slopes = slopes_of(self._on_host(scores))
+        slopes = slopes_of(scores.detach().double())
         self.optimizer.zero_grad()
-        scores.backward(self._torch.from_numpy(slopes).to(scores))
+        scores.backward(slopes.to(scores))
         self.optimizer.step()
 
-    def scores(self, X: Any) -> FloatArray:
-        """Return the scores of documents."""
+    def scores(self, X: Any) -> Any:
+        """Return the scores of documents, in float64 on the device."""
         with self._torch.inference_mode():
-            parts = [self._on_host(self._forward(X[start : start + _ROWS])) for start in range(0, len(X), _ROWS)]
-        return np.concatenate([np.zeros(0), *parts])
+            parts = [self._forward(X[start : start + _ROWS]) for start in range(0, len(X), _ROWS)]
+            return self._torch.cat([X[:0, 0], *parts]).double()
 
     def theta(self) -> FloatArray:
         """Return the parameters, as `Layers` has them."""
@@ -86,12 +86,14 @@ class Network:
         for weights, biases in zip(self.tensors[:-2:2], self.tensors[1:-2:2], strict=True):
             X = self._activate(linear(X, weights, biases))
             if dropout:
-                kept = self._torch.rand(X.shape, generator=self._generator, device=self._device) >= dropout
+                kept = self._torch.rand(X.shape, generator=self._generator, device=self.device.device) >= dropout
                 X = X * kept / (1.0 - dropout)
         return linear(X, *self.tensors[-2:])[:, 0]
 
-    def _on_host(self, scores: Any) -> FloatArray:
-        values: FloatArray = scores.detach().cpu().double().numpy()
-        if not np.isfinite(values).all():
-            raise NumericalError("scores of the network are not finite; lower learning_rate, or scale the features")
-        return values
+
+def on_host(scores: Any) -> FloatArray:
+    """Copy scores to the memory of this machine."""
+    values: FloatArray = scores.cpu().numpy()
+    if not np.isfinite(values).all():
+        raise NumericalError("scores of the network are not finite; lower learning_rate, or scale the features")
+    return values

@@ -13,9 +13,9 @@ import numpy as np
 from marginrank.devices import import_torch
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.scorers.layers import ACTIVATIONS, Layers
-from marginrank.scorers.network import Network
+from marginrank.scorers.network import Network, on_host
 from marginrank.scorers.staged import Setting, Stage, StagedScorer
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import IntArray
 from marginrank.words import suggest
 
 
@@ -80,16 +80,19 @@ class Neural(StagedScorer):
         """Train, an epoch at a time."""
         network = self._network(import_torch("the neural scorer"), risk.queries.n_features, setting.random_state)
         X, active = network.tensor(risk.queries.dense()), risk.active
+        there = risk.on_device(network.device)
         rng = np.random.default_rng(setting.random_state)
         for _ in range(self.epochs):
             batches = np.array_split(rng.permutation(active), math.ceil(len(active) / self.batch))
             with network.single_thread():
                 for numbers in batches:
                     rows = network.rows(risk.rows(numbers))
-                    network.step(X[rows], partial(_slopes, risk, numbers))
+                    slopes = partial(_slopes, risk, numbers) if there is None else partial(there.slopes, numbers, rows)
+                    network.step(X[rows], slopes)
                     if setting.late:
                         break
-                value, _ = risk(network.scores(X))
+                scores = network.scores(X)
+                value = risk(on_host(scores))[0] if there is None else there(scores)
             yield Stage(network.form, network.theta(), value)
 
     def _network(self, torch: Any, n_features: int, seed: int | None) -> Network:
@@ -99,5 +102,5 @@ class Neural(StagedScorer):
         return network
 
 
-def _slopes(risk: ScoreRisk, numbers: IntArray, scores: FloatArray) -> FloatArray:
-    return risk.batch(numbers, scores)[1]
+def _slopes(risk: ScoreRisk, numbers: IntArray, scores: Any) -> Any:
+    return scores.new_tensor(risk.batch(numbers, on_host(scores))[1])

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from marginrank.devices import Device
+from marginrank.devices import Device, Segments
 from marginrank.typing import IntArray
 
 #: Documents that a program of a kernel works on.
 BLOCK: Final = 64
 
 
+class Chosen(NamedTuple):
+    """Some of the queries of a loss: their numbers, their documents, and where each begins among these."""
+
+    queries: Any
+    documents: Any
+    offsets: IntArray
+
+
+@dataclass(frozen=True, eq=False)
 class DeviceLoss(ABC):
-    """A loss of given queries, as a function of scores on a device; all numbers are float64."""
+    """A loss of given queries, as a function of scores on a device; all numbers are float64.
+
+    Args:
+        device: The device.
+        offsets: Where each query begins and the last ends.
+    """
+
+    device: Device
+    offsets: IntArray
 
     @abstractmethod
     def __call__(self, scores: Any) -> tuple[Any, Any]:
@@ -25,23 +44,26 @@ class DeviceLoss(ABC):
         """Return the generalised Hessian at the scores times a direction, for smooth losses."""
         raise NotImplementedError
 
+    @abstractmethod
+    def take(self, chosen: Chosen) -> Self:
+        """Return the loss of some of the queries."""
 
-class Tiles:
-    """Queries cut into tiles of at most `BLOCK` documents, one for each program of a kernel.
+    @cached_property
+    def segments(self) -> Segments:
+        """Sums over the documents of each query."""
+        return self.device.segments(self.offsets)
 
-    Args:
-        device: The device.
-        offsets: Where each query begins and the last ends.
-        first: Where the tiles of each query begin; where the query begins, by default.
-        end: Where they end.
-    """
-
-    def __init__(
-        self, device: Device, offsets: IntArray, first: IntArray | None = None, end: IntArray | None = None
-    ) -> None:
-        first, end = (offsets[:-1] if first is None else first), (offsets[1:] if end is None else end)
+    def tiles(self, first: IntArray, end: IntArray) -> Tiles:
+        """Cut a run of documents of each query into tiles of at most `BLOCK`, one for each program of a kernel."""
         counts = -(-(end - first) // BLOCK)
         query = np.repeat(np.arange(len(counts)), counts)
         number = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-        self.queries, self.starts = device.tensor(query), device.tensor(first[query] + BLOCK * number)
-        self.count = len(query)
+        return Tiles(len(query), self.device.tensor(query), self.device.tensor(first[query] + BLOCK * number))
+
+
+class Tiles(NamedTuple):
+    """Tiles of documents: how many, the query of each, and where each begins."""
+
+    n_tiles: int
+    queries: Any
+    starts: Any

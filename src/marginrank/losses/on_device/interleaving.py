@@ -2,63 +2,95 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Self
 
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.losses.oracles.problem import Placement
+from marginrank.typing import IntArray
 
 _STEP: Final = 32
 
 
+@dataclass(frozen=True, eq=False)
 class DeviceInterleaving(DeviceLoss):
     """The structured hinge of measures like AP, whose credits are a share times a convex discount.
 
     Args:
         device: The device.
-        levels: The documents by level.
-        placement: Shares, discounts and scales.
+        offsets: Where each query begins and the last ends.
+        n_relevant: Relevant documents of each query; −1 where it has no others, or none.
+        levels: 0 for relevant documents, 1 for the others.
+        shares: Share of the documents, relevant ones first.
+        discounts: Discount of each rank.
+        scales: Scale of φpo, by query.
     """
 
-    def __init__(self, device: Device, levels: Levels, placement: Placement) -> None:
-        offsets, active = levels.queries, levels.ordered
-        ends = levels.offsets[levels.of_query[:-1] + np.minimum(levels.counts, 1)]
-        of_document = levels.of_document
-        query = np.repeat(np.arange(len(active)), levels.lengths)
-        firsts = levels.offsets[levels.of_query[:-1][query] + of_document]
-        self._levels, self._firsts = device.tensor(of_document), device.tensor(firsts)
-        self._offsets, self._ends = device.tensor(offsets), device.tensor(ends)
-        self._shares, self._discounts, self._scales = map(device.tensor, placement)
-        # Queries without an order have no tiles, and slopes that stay 0.
-        relevant_end, irrelevant_end = np.where(active, ends, offsets[:-1]), np.where(active, offsets[1:], ends)
-        self._all = Tiles(device, offsets)
-        self._relevant = Tiles(device, offsets, end=relevant_end)
-        self._irrelevant = Tiles(device, offsets, first=ends, end=irrelevant_end)
-        self._segments, self._torch = device.segments(offsets), device.torch
+    n_relevant: IntArray
+    levels: Any
+    shares: Any
+    discounts: Any
+    scales: Any
+
+    @classmethod
+    def of(cls, device: Device, levels: Levels, placement: Placement) -> Self:
+        """Copy to the device what is given by document and by query."""
+        first = levels.of_query[:-1]
+        sizes = np.append(np.diff(levels.offsets), 0)
+        n_relevant = np.where(levels.ordered, sizes[first], -1)
+        parts = map(device.tensor, (levels.of_document, *placement))
+        return cls(device, levels.queries, n_relevant, *parts)
+
+    def take(self, chosen: Chosen) -> Self:
+        """Return the loss of some of the queries."""
+        queries, documents, offsets = chosen
+        n_relevant, scales = self.n_relevant[queries.cpu().numpy()], self.scales[queries]
+        levels, shares = self.levels[documents], self.shares[documents]
+        return type(self)(self.device, offsets, n_relevant, levels, shares, self.discounts, scales)
+
+    @cached_property
+    def _ends(self) -> IntArray:
+        """Where the relevant documents of each query end; where it begins, if it does not count."""
+        return self.offsets[:-1] + np.maximum(self.n_relevant, 0)
+
+    @cached_property
+    def _tiles(self) -> tuple[Tiles, Tiles, Tiles]:
+        """Tiles of all documents, and of the relevant ones and the others of queries that count."""
+        first, ends = self.offsets[:-1], self._ends
+        stop = np.where(self.n_relevant < 0, first, self.offsets[1:])
+        return self.tiles(first, self.offsets[1:]), self.tiles(first, ends), self.tiles(ends, stop)
+
+    @cached_property
+    def _firsts(self) -> Any:
+        """Where the level of each document begins."""
+        lengths = self.device.tensor(np.diff(self.offsets))
+        bounds = self.device.tensor(np.stack([self.offsets[:-1], self._ends]))
+        repeated = self.device.torch.repeat_interleave(bounds, lengths, dim=1, output_size=int(self.offsets[-1]))
+        return self.device.torch.where(self.levels == 0, repeated[0], repeated[1])
 
     def __call__(self, scores: Any) -> tuple[Any, Any]:
         """Return ξ of each query and ∂ξ/∂s of each document."""
         from marginrank.losses.on_device import kernels  # noqa: PLC0415
 
-        values, documents, before = (self._torch.empty_like(part) for part in (scores, self._levels, self._levels))
-        tiles = self._all
-        kernels.sort_levels[(tiles.count,)](
-            scores, self._levels, self._offsets, self._firsts, tiles.queries, tiles.starts, values, documents,
+        torch, (everything, relevant, others) = self.device.torch, self._tiles
+        offsets, ends = self.segments.offsets, self.device.tensor(self._ends)
+        values, terms, slopes, by_document = (torch.zeros_like(scores) for _ in range(4))
+        documents, before = (torch.zeros_like(self.levels) for _ in range(2))
+        kernels.sort_levels[(everything.n_tiles,)](
+            scores, self.levels, offsets, self._firsts, everything.queries, everything.starts, values, documents,
             BLOCK=BLOCK, STEP=_STEP,
         )  # fmt: skip
-        slopes, terms = self._torch.zeros_like(scores), self._torch.zeros_like(scores)
-        problem = (self._shares, self._discounts, self._scales, before, slopes, terms)
-        tiles = self._irrelevant
-        kernels.place_irrelevant[(tiles.count,)](
-            values, self._offsets, self._ends, tiles.queries, tiles.starts, *problem, BLOCK=BLOCK
+        problem = (self.shares, self.discounts, self.scales, before, slopes, terms)
+        kernels.place_irrelevant[(others.n_tiles,)](
+            values, offsets, ends, others.queries, others.starts, *problem, BLOCK=BLOCK
         )
-        tiles = self._relevant
-        kernels.place_relevant[(tiles.count,)](
-            values, self._offsets, self._ends, tiles.queries, tiles.starts, *problem, BLOCK=BLOCK, STEP=_STEP
+        kernels.place_relevant[(relevant.n_tiles,)](
+            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=_STEP
         )
-        by_document = self._torch.empty_like(slopes)
         by_document[documents] = slopes
-        return self._segments.sum(terms).clamp_(min=0.0), by_document
+        return self.segments.sum(terms).clamp_(min=0.0), by_document

@@ -2,65 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Self
 
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.typing import FloatArray
 
 _STEP: Final = 32
 
 
+@dataclass(frozen=True, eq=False)
 class DevicePairs(DeviceLoss):
     """Hinges of pairs of documents of different level: ξ = scale · Σ max(0, margin − (v_i − v_j))^power.
 
     Args:
         device: The device.
-        levels: The documents by level.
-        heights: What is taken from the scores of each level to give v.
+        offsets: Where each query begins and the last ends.
+        levels: Level of each document, the best being 0.
+        heights: What is taken from each score to give v.
         margins: Margin of each query.
         scales: Scale of each query.
         squared: Whether the hinges are squared.
     """
 
-    def __init__(
-        self,
+    levels: Any
+    heights: Any
+    margins: Any
+    scales: Any
+    squared: bool
+
+    @classmethod
+    def of(
+        cls,
         device: Device,
         levels: Levels,
         heights: FloatArray,
         margins: FloatArray,
         scales: FloatArray,
-        squared: bool,
-    ) -> None:
-        of_document = levels.of_document
-        query = np.repeat(np.arange(len(levels.counts)), levels.lengths)
-        by_document = heights[levels.of_query[:-1][query] + of_document]
-        self._heights = device.tensor(by_document) if by_document.any() else None
-        self._levels, self._offsets = device.tensor(of_document), device.tensor(levels.queries)
-        self._margins, self._scales = device.tensor(margins), device.tensor(scales)
-        self._squared, self._tiles = squared, Tiles(device, levels.queries)
-        self._segments, self._empty = device.segments(levels.queries), device.torch.empty_like
+        squared: bool = False,
+    ) -> Self:
+        """Copy to the device what is given by level and by query."""
+        level = levels.of_document
+        by_document = heights[np.repeat(levels.of_query[:-1], levels.lengths) + level]
+        tensor = device.tensor
+        of_documents, of_queries = (tensor(level), tensor(by_document)), (tensor(margins), tensor(scales))
+        return cls(device, levels.queries, *of_documents, *of_queries, squared)
+
+    def take(self, chosen: Chosen) -> Self:
+        """Return the loss of some of the queries."""
+        queries, documents, offsets = chosen
+        levels, heights = self.levels[documents], self.heights[documents]
+        margins, scales = self.margins[queries], self.scales[queries]
+        return type(self)(self.device, offsets, levels, heights, margins, scales, self.squared)
+
+    @cached_property
+    def _tiles(self) -> Tiles:
+        return self.tiles(self.offsets[:-1], self.offsets[1:])
 
     def __call__(self, scores: Any) -> tuple[Any, Any]:
         """Return ξ of each query and ∂ξ/∂s of each document."""
-        xi, slopes = self._empty(scores), self._empty(scores)
+        xi, slopes = self.device.torch.empty_like(scores), self.device.torch.empty_like(scores)
         self._run(scores, scores, xi, slopes, curve=False)
-        return self._segments.sum(xi), slopes
+        return self.segments.sum(xi), slopes
 
     def curve(self, scores: Any, direction: Any) -> Any:
         """Return the generalised Hessian at the scores times a direction."""
-        product = self._empty(scores)
+        product = self.device.torch.empty_like(scores)
         self._run(scores, direction, scores, product, curve=True)
         return product
 
     def _run(self, scores: Any, direction: Any, xi: Any, slopes: Any, *, curve: bool) -> None:
         from marginrank.losses.on_device.kernels import hinges  # noqa: PLC0415
 
-        values, tiles = scores if self._heights is None else scores - self._heights, self._tiles
-        hinges[(tiles.count,)](
-            values, self._levels, self._offsets, tiles.queries, tiles.starts, self._margins, self._scales, direction,
-            xi, slopes, SQUARED=self._squared, CURVE=curve, BLOCK=BLOCK, STEP=_STEP,
+        tiles = self._tiles
+        hinges[(tiles.n_tiles,)](
+            scores - self.heights, self.levels, self.segments.offsets, tiles.queries, tiles.starts, self.margins,
+            self.scales, direction, xi, slopes, SQUARED=self.squared, CURVE=curve, BLOCK=BLOCK, STEP=_STEP,
         )  # fmt: skip

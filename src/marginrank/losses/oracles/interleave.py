@@ -54,12 +54,12 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
 def pairs_on_device(problem: Problem, device: Device) -> DeviceLoss:
     """Prepare for scores on a device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
     heights, twice = np.zeros(len(problem.levels.gains)), 2.0 * problem.scales
-    return DevicePairs(device, problem.levels, heights, _costs(problem) / twice, twice, squared=False)
+    return DevicePairs.of(device, problem.levels, heights, _costs(problem) / twice, twice)
 
 
 def interleaving_on_device(problem: Problem, device: Device) -> DeviceLoss:
     """Prepare for scores on a device."""
-    return DeviceInterleaving(device, problem.levels, _placement(problem))
+    return DeviceInterleaving.of(device, problem.levels, _placement(problem))
 
 
 def _costs(problem: Problem) -> FloatArray:
