@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from marginrank.errors import NumericalError
 from marginrank.scorers.layers import Layers
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
+_Numbers = TypeVar("_Numbers", float, FloatArray)
 #: Rows that are scored together, so that layers of many units need no more room than features.
 _ROWS: Final = 1 << 16
 
@@ -94,6 +95,11 @@ class Network:
 def on_host(scores: Any) -> FloatArray:
     """Copy scores to the memory of this machine."""
     values: FloatArray = scores.cpu().numpy()
+    return check_finite(values)
+
+
+def check_finite(values: _Numbers) -> _Numbers:
+    """Return scores of a network, or what is computed from them, if they are finite."""
     if not np.isfinite(values).all():
         raise NumericalError("scores of the network are not finite; lower learning_rate, or scale the features")
     return values

@@ -13,7 +13,7 @@ import numpy as np
 from marginrank.devices import import_torch
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.scorers.layers import ACTIVATIONS, Layers
-from marginrank.scorers.network import Network, on_host
+from marginrank.scorers.network import Network, check_finite, on_host
 from marginrank.scorers.staged import Setting, Stage, StagedScorer
 from marginrank.typing import IntArray
 from marginrank.words import suggest
@@ -92,7 +92,7 @@ class Neural(StagedScorer):
                     if setting.late:
                         break
                 scores = network.scores(X)
-                value = risk(on_host(scores))[0] if there is None else there(scores)
+                value = risk(on_host(scores))[0] if there is None else check_finite(there(scores))
             yield Stage(network.form, network.theta(), value)
 
     def _network(self, torch: Any, n_features: int, seed: int | None) -> Network:
