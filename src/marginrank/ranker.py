@@ -66,6 +66,7 @@ class Ranker(BaseRanker):
             ``auto`` minimises the hinge, or the tight bound if the hinge is minimal at w = 0. By default that of the
             preset, otherwise ``auto``.
         C: Weight of the losses against the regulariser: the larger, the closer the fit to the training queries.
+            No effect on ``neural``, and on ``boosted`` without a start.
         scorer: ``linear``, ``additive`` (one curve per feature), ``kernel`` (a function of all features together),
             ``boosted`` (trees, by LightGBM or XGBoost), ``neural`` (a network, by PyTorch), or a `Scorer` such as
             ``Additive(bins=64)``.
@@ -79,8 +80,8 @@ class Ranker(BaseRanker):
         time_limit: Maximum number of seconds.
         warm_start: Start from the weights of the previous fit.
         patience: With validation queries, iterations without improvement after which training stops; 10 by default,
-            50 rounds for baselines.
-        random_state: Seed of baselines and of randomised solvers.
+            50 for boosted trees and baselines.
+        random_state: Seed of baselines, of randomised solvers and of the boosted and neural scorers.
         n_jobs: Number of threads; all cores by default. Results do not depend on it.
     """
 
@@ -360,8 +361,7 @@ class Ranker(BaseRanker):
         baseline = self._method().baseline
         if baseline is not None:
             return baseline._path_of_C
-        scorer = parse_scorer(self.scorer)
-        return scorer.takes_C if isinstance(scorer, StagedScorer) else True
+        return parse_scorer(self.scorer).takes_C
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

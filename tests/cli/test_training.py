@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from marginrank import Queries, Ranker, load, read, tune
+from marginrank import Boosted, Queries, Ranker, load, read, tune
+from marginrank.cli.method import Method
+from marginrank.cli.tune import parse_grid
+from marginrank.components import members
 from marginrank.data import read_queries, write_binary, write_letor, write_parquet
 from marginrank.data.fingerprint import fingerprint
 from marginrank.losses import StructuredLoss
 from marginrank.methods import Tight
 from marginrank.scorers import Linear
+from marginrank.scorers.base import Scorer
 from marginrank.solvers import Auto, Bundle
 
 from .conftest import judged
@@ -202,6 +207,18 @@ def test_missing_values_are_read_as_told(run, fails):
         (["--solver", "bundle(tol=0.1)", "--tol", "0.2"], "--tol is given twice; leave it out, or in --solver"),
         (["--scorer", "additive(bins=8)", "--bins", "9"], "--bins is given twice; leave it out, or in --scorer"),
         (["--scorer", "linear(missing=mean)", "--bins", "9"], "--bins goes with --scorer additive"),
+        (["--scorer", "boosted", "-C", "1"], "-C: --scorer boosted has no C; leave it out"),
+        (["--scorer", "neural", "--Cs", "1,2"], "--Cs: --scorer neural has no C; leave it out"),
+        (["--scorer", "boosted", "--tol", "0.1"], "--tol is for scorers that a solver trains, and boosted is not"),
+        (["--scorer", "neural", "--solver", "auto"], "--solver is for scorers that a solver trains"),
+        (["--scorer", "boosted(start=linear)", "--max-iter", "3"], "--max-iter is for scorers that a solver trains"),
+        (["--scorer", "neural", "--start", "ranksvm"], "--start is for scorers that a solver trains"),
+        (["--scorer", "boosted", "--patience", "3"], "give --valid, or leave it out"),
+        (["--scorer", "boosted", "--criterion", "ap"], "--criterion is for choosing C, and --scorer boosted has none"),
+        (
+            ["--scorer", "boosted(backend=xgboost)", "--random-state", "3"],
+            "--random-state: nothing is random here; leave it out",
+        ),
         (["--solver", "bundel"], "did you mean 'bundle'?"),
         (["--solver", "bundle(toll=1)"], "bundle has no parameter 'toll'"),
         (["--scorer", "additive", "--monotone", "0=up"], "FEATURE=increasing"),
@@ -402,10 +419,39 @@ def test_options_that_mean_something_together_are_taken(run, words):
     assert run("train", "train.txt", *words, "-o", "new.safetensors").code == 0
 
 
-def test_there_is_something_to_choose(fails):
-    assert "--preset best-feature has no C, so there is nothing to choose" in fails(
-        "tune", "train.txt", "--preset", "best-feature", code=2
-    )
+@pytest.mark.parametrize("part", ["preset best-feature", "scorer boosted", "scorer neural"])
+def test_there_is_something_to_choose(fails, part):
+    said = fails("tune", "train.txt", *f"--{part}".split(), code=2)
+    assert f"--{part} has no C, so there is nothing to choose" in said
+
+
+def test_trees_are_trained_once_until_validation_queries_stop_them(run):
+    pytest.importorskip("lightgbm", reason="LightGBM is an extra")
+    words = ["--scorer", "boosted(trees=5,leaves=4)", "--valid", "valid.txt", "--patience", "2"]
+    done = run("train", "train.txt", *words, "-o", "new.safetensors", "--json")
+    assert done.code == 0, done.err
+    assert done.json["selection"] is None
+    own = Ranker(scorer=Boosted(trees=5, leaves=4), patience=2)
+    own.fit(read_queries("train.txt"), validation=read_queries("valid.txt"))
+    assert np.array_equal(load("new.safetensors").coef_, own.coef_)
+
+
+def test_a_grid_names_the_parameters_of_every_scorer():
+    for kind in members(Scorer).values():
+        for field in fields(kind):
+            assert parse_grid([f"{field.name}=1"]), (kind, field.name)
+            assert parse_grid([f"scorer__{field.name}=1"]) == {f"scorer__{field.name}": [1]}
+
+
+@pytest.mark.parametrize("scorer", members(Scorer))
+def test_where_C_has_no_effect_it_is_not_taken(scorer):
+    """What the command line says of a scorer is what the estimator does."""
+    if scorer in ("boosted", "neural"):
+        pytest.importorskip({"boosted": "lightgbm", "neural": "torch"}[scorer])
+    method = Method(scorer=scorer)
+    queries = judged(10, 0)
+    weak, strong = (Ranker(scorer=scorer, C=C).fit(queries).predict(queries) for C in (0.001, 1000.0))
+    assert method.has_C == (not np.array_equal(weak, strong)) == Ranker(scorer=scorer)._path_of_C
 
 
 def test_sparse_text_is_read_for_methods_that_need_dense_features(run, folder):

@@ -271,7 +271,8 @@ def _check_usage(C: float | None, choosing: Choosing, method: Method, *, chosen:
             why = "-C fixes it; leave out one of them" if C is not None else f"{method.name} has none; leave it out"
             raise Misuse(f"{option} is for choosing C, and {why}")
     if method.patience is not None and (chosen or not choosing.valid):
-        raise Misuse("--patience is for one fit with validation queries: give -C and --valid, or leave it out")
+        needed = "-C and --valid" if method.has_C else "--valid"
+        raise Misuse(f"--patience is for one fit with validation queries: give {needed}, or leave it out")
     if method.random_state is not None and not method.draws and not (chosen and not choosing.valid):
         raise Misuse("--random-state: nothing is random here; leave it out")
 

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 _METHOD: Final = "Method"
 _SCORER: Final = "Scorer"
 _SOLVER: Final = "Solver"
-#: Options of the additive scorer, of the linear scorer, of the tight bound, and of all methods that minimise a loss.
+#: Options of the additive scorer, the linear scorer, the tight bound, solvers, and all methods that minimise a loss.
 _OF_ADDITIVE: Final = ("bins", "spacing", "shape", "monotone")
 _OF_LINEAR: Final = ("nonnegative", "nonnegative_feature")
 _OF_TIGHT: Final = ("start", "start_C", "anneal")
-_OF_LOSSES: Final = ("bound", *_OF_TIGHT, "solver", "tol", "max_iter")
+_OF_SOLVERS: Final = (*_OF_TIGHT, "solver", "tol", "max_iter")
+_OF_LOSSES: Final = ("bound", *_OF_SOLVERS)
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,8 @@ class Method:
     patience: Annotated[
         int | None,
         typer.Option(
-            help="With -C and --valid, stop after this many iterations without an improvement.",
-            show_default="10; 50 for baselines",
+            help="With --valid, and -C if the method has a C, stop after this many iterations without an improvement.",
+            show_default="10; 50 for trees and baselines",
             rich_help_panel=_SOLVER,
         ),
     ] = None
@@ -213,6 +214,8 @@ class Method:
             self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
         if kind != "linear":
             self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
+        if _is_staged(self._spelled_scorer()):
+            self._refuse(_OF_SOLVERS, f"is for scorers that a solver trains, and {kind} is not; leave it out")
         if self.nonnegative and self.nonnegative_feature:
             raise Misuse("--nonnegative is for all features; leave out --nonnegative-feature")
         if self.bound in ("hinge", "auto"):
@@ -277,17 +280,21 @@ class Method:
     def draws(self) -> bool:
         """Whether the method draws at random."""
         baseline: Any = self._method().baseline
-        return "random_state" in self._solver().get_params() if baseline is None else baseline.draws
+        if baseline is not None:
+            return bool(baseline.draws)
+        return self._scorer().draws or "random_state" in self._solver().get_params()
 
     @property
     def has_C(self) -> bool:
         """Whether the method has a C to choose."""
         baseline: Any = self._method().baseline
-        return baseline is None or baseline.takes_C
+        return bool((self._scorer() if baseline is None else baseline).takes_C)
 
     @property
     def name(self) -> str:
-        """What the method is called in errors."""
+        """What the method is called in errors about C."""
+        if self._method().baseline is None and not self.has_C:
+            return f"--scorer {self._scorer().name}"
         return f"--measure {self.measure}" if self.measure is not None else f"--preset {self.preset or 'svmmap'}"
 
     @property
@@ -340,6 +347,12 @@ class Method:
         given = {"tol": self.tol, "max_iter": self.max_iter}
         solver = parse_solver(self.solver or "auto")
         return solver.with_params(**{name: value for name, value in given.items() if value is not None})
+
+
+def _is_staged(scorer: Any) -> bool:
+    from marginrank.scorers.staged import StagedScorer  # noqa: PLC0415
+
+    return isinstance(scorer, StagedScorer)
 
 
 def _uses_groups(loss: Any) -> bool:

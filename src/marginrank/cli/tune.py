@@ -116,23 +116,16 @@ def _parameter_names() -> dict[str, str]:
     """Return what a grid may name: parameters of the ranker, and those of its scorer, bound, loss and solver."""
     from dataclasses import fields  # noqa: PLC0415
 
+    from marginrank.components import members  # noqa: PLC0415
     from marginrank.losses.structured import StructuredLoss  # noqa: PLC0415
     from marginrank.methods.tight import Tight  # noqa: PLC0415
     from marginrank.ranker import Ranker  # noqa: PLC0415
-    from marginrank.scorers.additive import Additive  # noqa: PLC0415
-    from marginrank.scorers.kernel import Kernel  # noqa: PLC0415
-    from marginrank.scorers.linear import Linear  # noqa: PLC0415
+    from marginrank.scorers.base import Scorer  # noqa: PLC0415
     from marginrank.solvers.auto import Auto  # noqa: PLC0415
 
     # Of two parts with a parameter of the same name the last has the short one.
-    parts: list[tuple[str, type[Any]]] = [
-        ("scorer", Kernel),
-        ("solver", Auto),
-        ("loss", StructuredLoss),
-        ("bound", Tight),
-        ("scorer", Linear),
-        ("scorer", Additive),
-    ]
+    scorers = [("scorer", kind) for kind in members(Scorer).values()]
+    parts: list[tuple[str, type[Any]]] = [("solver", Auto), ("loss", StructuredLoss), *scorers, ("bound", Tight)]
     names = [(part, f.name) for part, kind in parts for f in fields(kind) if f.repr]
     inner = {f"{part}__{name}": f"{part}__{name}" for part, name in names}
     inner |= {name: f"{part}__{name}" for part, name in names}

@@ -30,6 +30,10 @@ class Scorer(Component, ABC):
     takes_sparse: ClassVar[bool] = False
     #: Whether scores change with the scale of the features, so that scaling them matters.
     scale_matters: ClassVar[bool] = True
+    #: Whether C means something to it.
+    takes_C: ClassVar[bool] = True  # noqa: N815
+    #: Whether a ranker's seed changes what it learns.
+    draws: ClassVar[bool] = False
 
     def before_scaling(self, X: Features) -> Features:
         """Return the features to scale."""

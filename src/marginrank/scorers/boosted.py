@@ -89,6 +89,11 @@ class Boosted(StagedScorer):
         return self.start is not None
 
     @property
+    def draws(self) -> bool:  # type: ignore[override]
+        """Whether the seed matters: LightGBM places the bins of large data by a sample of the documents."""
+        return self.backend == "lightgbm"
+
+    @property
     def takes_nan(self) -> bool:  # type: ignore[override]
         """Whether features may be NaN."""
         return self.start_scorer is None or self.start_scorer.takes_nan

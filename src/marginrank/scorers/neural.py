@@ -24,8 +24,9 @@ class Neural(StagedScorer):
     """A feed-forward network of the features of a document; training needs PyTorch, the extra ``neural``.
 
     Batches of whole queries, drawn anew in every epoch, are stepped along by AdamW. With validation queries the best
-    epoch is kept. The trained network is made of arrays and needs no PyTorch to score. On a CPU, where
-    PyTorch works on one thread, the same seed gives the same network.
+    epoch is kept. ``weight_decay``, ``dropout`` and the number of epochs regularise; C has no effect. The trained
+    network is made of arrays and needs no PyTorch to score. On a CPU, where PyTorch works on one thread, the same seed
+    gives the same network.
 
     Args:
         hidden: Number of units of each hidden layer: a number, a tuple, or text such as ``64x32``.
@@ -40,6 +41,7 @@ class Neural(StagedScorer):
 
     name = "neural"
     patience: ClassVar[int] = 10
+    draws: ClassVar[bool] = True
 
     hidden: int | str | Sequence[int] = (64,)
     activation: str = "relu"

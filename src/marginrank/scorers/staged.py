@@ -81,7 +81,6 @@ class StagedScorer(Scorer):
 
     #: Stages without an improvement on validation queries after which training stops, unless `Ranker` is told.
     patience: ClassVar[int] = 50
-    #: Whether C means something to it.
     takes_C: ClassVar[bool] = False  # noqa: N815
 
     @property
