@@ -15,6 +15,7 @@ from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import Validation, as_queries, column_names, refuse_other_columns, validation_parts
 from marginrank.data.queries import Queries, check_finite
+from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
@@ -431,6 +432,7 @@ class BaseRanker(Estimator):
 def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:
     if queries.document_ids is None:
         raise DataError("these queries have no document_ids; give them when making the Queries, or rank without ids")
+    distinct_names(queries)
     return [queries.document_ids[order].tolist() for order in orders]
 
 

@@ -140,6 +140,20 @@ def test_ranking_refuses_what_makes_no_sense(fails, words, said, code):
     assert said in fails("rank", *words, code=code)
 
 
+def test_ids_that_two_documents_of_a_query_share_are_refused_where_they_are_written(run, fails, folder):
+    lines = [f"{row % 2} qid:{row // 3} 1:{row} 2:1 3:0 4:0 5:2 # d{row % 2}" for row in range(6)]
+    (folder / "twice.txt").write_text("\n".join(lines) + "\n")
+    said = "twice.txt: two documents of query 0 have the id 'd0'; keep one of them, or give each an id of its own"
+    for words in (["--k", "2"], ["--format", "csv"], ["-o", "new.run"], ["-o", "new.jsonl"]):
+        assert said in fails("rank", "model.safetensors", "twice.txt", *words, code=1)
+    assert run("rank", "model.safetensors", "twice.txt", "-o", "scores-of-twice.txt").code == 0
+    assert run("evaluate", "twice.txt", "scores-of-twice.txt").code == 0
+    (folder / "twice.run").write_text("0 Q0 d0 1 0.5 me\n1 Q0 d0 1 0.5 me\n")
+    assert said in fails("evaluate", "twice.txt", "twice.run", code=1)
+    said = "two documents of query 1 have the id 'd1'"
+    assert said in fails("explain", "model.safetensors", "twice.txt", "--query", "1", "--document", "d0", code=1)
+
+
 def test_a_model_is_not_applied_to_other_features(fails):
     write_letor("other.txt", judged(20, 1).with_features(np.ones((160, 3))))
     error = fails("rank", "model.safetensors", "other.txt", "-o", "new.txt", code=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -61,6 +62,34 @@ def test_a_run_is_judged_by_the_queries(ranker):
     assert evaluate(queries, run, "rr", missing_topics="skip").query_ids.tolist() == [7]
     with pytest.raises(DataError, match="topic 8 has judgements but no documents"):
         evaluate(queries, run)
+
+
+TWICE = Queries.from_arrays(
+    [[0.3, 0.0], [0.9, 0.0], [0.1, 0.0], [0.2, 0.0]],
+    [0, 2, 1, 0],
+    qid=["b", "a", "b", "b"],
+    document_ids=["x", "x", "y", "y"],
+    feature_names=["bm25", "clicks"],
+)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda ranker: ranker.rank(TWICE, ids=True),
+        lambda _: Run.from_scores(TWICE, TWICE.feature("bm25")),
+        lambda _: evaluate(TWICE, {"b": {"y": 1.0}}, "ap", missing_topics="skip"),
+    ],
+)
+def test_ids_are_refused_where_they_do_not_tell_documents_apart(ranker, use):
+    with pytest.raises(DataError, match=r"^two documents of query b have the id 'y'; keep one of them, or give each"):
+        use(ranker)
+
+
+def test_training_and_scoring_need_no_ids():
+    scores = Ranker().fit(TWICE).predict(TWICE)
+    assert evaluate(TWICE, scores, "ap").mean["ap"] == evaluate(replace(TWICE, document_ids=None), scores).mean["ap"]
+    assert Ranker().fit(TWICE).rank(TWICE)[1].tolist() == [3]
 
 
 def test_judgements_go_with_runs(ranker):

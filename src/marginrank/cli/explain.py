@@ -106,7 +106,9 @@ def _find_query(queries: Queries, query: str, path: Path) -> Queries:
 
 
 def _find_document(of_query: Queries, document: str, path: Path) -> int:
-    ids = [str(name) for name in of_query.document_names.tolist()]
+    from marginrank.data.validation import distinct_names  # noqa: PLC0415
+
+    ids = [str(name) for name in distinct_names(of_query).tolist()]
     if document not in ids:
         message = f"{query_named(of_query.query_ids[0])} has no document {document!r}; known: {listed(ids, _MOST_IDS)}"
         raise DataError(message, path=path)

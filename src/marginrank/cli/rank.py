@@ -63,7 +63,7 @@ def command(
     check_inputs([model, *data])
     check_model_first("rank", model, data)
     check_outputs([out], inputs=[model, *data], force=force)
-    queries, scores = _score(model, data, reading)
+    queries, scores = _score(model, data, reading, named=kind != "scores")
     if group and queries.document_groups is None:
         raise DataError("no document groups in this data; a table names them with --document-group", path=data[0])
     ranked = Ranked(queries if group else replace(queries, document_groups=None), scores, k, tag)
@@ -89,10 +89,15 @@ def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | No
         raise Misuse("--tag goes with --format trec")
 
 
-def _score(model: Path, data: list[Path], reading: Reading) -> tuple[Queries, FloatArray]:
+def _score(model: Path, data: list[Path], reading: Reading, *, named: bool) -> tuple[Queries, FloatArray]:
+    """Read and score documents; where their names are written, they have to tell documents apart."""
+    from marginrank.data.validation import distinct_names  # noqa: PLC0415
+
     ranker = load_ranker(model)
     queries = reading.read_for(ranker.model_, data)
     try:
+        if named:
+            distinct_names(queries)
         return queries, ranker.predict(queries)
     except DataError as error:
         raise DataError(error.problem, path=error.path or data[0]) from error

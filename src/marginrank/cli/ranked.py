@@ -62,11 +62,13 @@ class Ranked:
 
     def columns(self) -> dict[str, list[Any]]:
         """Query, rank, document and score of all that is ranked, as columns."""
+        from marginrank.data.validation import distinct_names  # noqa: PLC0415
+
         sizes, places = self._places()
         return {
             "query": [query for query, n in zip(self.queries.query_ids.tolist(), sizes, strict=True) for _ in range(n)],
             "rank": [rank for n in sizes for rank in range(1, n + 1)],
-            "document": self.queries.document_names[places].tolist(),
+            "document": distinct_names(self.queries)[places].tolist(),
             "score": self.scores[places].tolist(),
         }
 
@@ -80,11 +82,12 @@ class Ranked:
 
         from marginrank.data.text import as_text  # noqa: PLC0415
         from marginrank.data.trec import Run  # noqa: PLC0415
+        from marginrank.data.validation import distinct_names  # noqa: PLC0415
 
         if self.queries.document_groups is None:
             return Run.from_scores(self.queries, self.scores)
         sizes, places = self._places()
-        offsets, names = np.cumsum([0, *sizes]), self.queries.document_names[places]
+        offsets, names = np.cumsum([0, *sizes]), distinct_names(self.queries)[places]
         return Run(as_text(self.queries.query_ids), offsets, names, self.scores[places])
 
     def write(self, kind: Format, place: Path) -> None:
@@ -136,14 +139,16 @@ def _score_lines(ranked: Ranked) -> Iterator[str]:
 
 def _tsv_lines(ranked: Ranked) -> Iterator[str]:
     check_fields("TSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
+    columns = ranked.columns()
     yield "\t".join(_COLUMNS) + "\n"
-    yield from (f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*ranked.columns().values(), strict=True))
+    yield from (f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*columns.values(), strict=True))
 
 
 def _csv_lines(ranked: Ranked) -> Iterator[str]:
     check_fields("CSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
+    columns = ranked.columns()
     yield ",".join(_COLUMNS) + "\n"
-    for row in zip(*ranked.columns().values(), strict=True):
+    for row in zip(*columns.values(), strict=True):
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow(row)
         yield line.getvalue()

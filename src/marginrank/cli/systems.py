@@ -77,7 +77,22 @@ def read_all(
         raise DataError("this is a run, not judgements; give the judged file first", path=judged)
     if any(not model.model_.takes_sparse for model in models.values()):
         truth = dense(truth)
-    return truth, {name: models.get(name) or _read_system(path, truth) for name, path in systems.items()}
+    opened = {name: models.get(name) or _read_system(path, truth) for name, path in systems.items()}
+    if any(isinstance(system, Run) for system in opened.values()):
+        _check_names(truth, judged)
+    return truth, opened
+
+
+def _check_names(truth: Queries | Qrels, path: Path) -> None:
+    """Refuse judged data in which a run could mean one document or another."""
+    from marginrank.data.queries import Queries  # noqa: PLC0415
+    from marginrank.data.validation import distinct_names  # noqa: PLC0415
+
+    try:
+        if isinstance(truth, Queries):
+            distinct_names(truth)
+    except DataError as error:
+        raise DataError(error.problem, path=path) from None
 
 
 def _common_features(models: Mapping[str, BaseRanker]) -> tuple[str, ...] | None:

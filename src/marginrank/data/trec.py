@@ -17,6 +17,7 @@ from marginrank.data.places import DECIMAL, TextBlock
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
 from marginrank.data.text import as_text, join_text, text_array, text_bytes
+from marginrank.data.validation import distinct_names, repeated_document
 from marginrank.errors import DataError
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
@@ -94,7 +95,7 @@ class Run:
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (queries.n_documents,):
             raise DataError(f"scores have shape {values.shape} for {queries.n_documents} documents; give one for each")
-        return cls(as_text(queries.query_ids), queries.offsets, queries.document_names, values, tag)
+        return cls(as_text(queries.query_ids), queries.offsets, distinct_names(queries), values, tag)
 
     def ranked(self, depth: int | None = None) -> Run:
         """Sort each topic as trec_eval does, and keep the first ``depth`` documents."""
@@ -298,13 +299,11 @@ def _refuse_repeated(
     source: tuple[list[tuple[Path, IntArray]], IntArray | None] | None,
 ) -> None:
     """Refuse a document that stands twice for a topic: every measure would count it twice."""
-    topic = np.repeat(np.arange(len(topics)), np.diff(offsets))
-    order = np.lexsort((document_ids, topic))
-    same = (topic[order[1:]] == topic[order[:-1]]) & (document_ids[order[1:]] == document_ids[order[:-1]])
-    if not same.any():
+    found = repeated_document(offsets, document_ids)
+    if found is None:
         return
-    at = int(order[1:][same].min())
-    problem = f"document {document_ids[at]} twice for topic {topics[topic[at]]}; keep one line"
+    at, topic = found
+    problem = f"document {document_ids[at]} twice for topic {topics[topic]}; keep one line"
     if source is None:
         raise DataError(problem)
     places, rows = source

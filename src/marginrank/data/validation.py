@@ -10,8 +10,8 @@ import numpy as np
 from marginrank.data.grouping import check_offsets
 from marginrank.errors import DataError
 from marginrank.sparse import sp
-from marginrank.typing import AnyArray
-from marginrank.words import count
+from marginrank.typing import AnyArray, IntArray
+from marginrank.words import count, query_named
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -60,6 +60,40 @@ def _check(queries: Queries) -> None:
     names = queries.feature_names
     if names is not None and (len(names) != queries.X.shape[1] or not all(isinstance(name, str) for name in names)):
         raise DataError(f"{len(names)} feature_names for {queries.X.shape[1]} features; give a name for each")
+
+
+def repeated_document(offsets: IntArray, document_ids: AnyArray) -> tuple[int, int] | None:
+    """Find the first document with the id of another one before it in its query; return its row and its query.
+
+    >>> repeated_document(np.array([0, 2, 5]), np.array(["a", "b", "a", "c", "a"]))
+    (4, 1)
+    """
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((document_ids, query))
+    same = (query[order[1:]] == query[order[:-1]]) & (document_ids[order[1:]] == document_ids[order[:-1]])
+    if not same.any():
+        return None
+    row = int(order[1:][same].min())
+    return row, int(query[row])
+
+
+def distinct_names(queries: Queries) -> AnyArray:
+    """Return the names of documents, for rankings and judgements that know documents by nothing else.
+
+    Training and scoring need no names, so that queries may have documents that share one.
+
+    Raises:
+        DataError: Two documents of a query have the same id.
+    """
+    names = queries.document_names
+    found = None if queries.document_ids is None else repeated_document(queries.offsets, names)
+    if found is not None:
+        row, query = found
+        raise DataError(
+            f"two documents of {query_named(queries.query_ids[query])} have the id {str(names[row])!r}; keep one of "
+            "them, or give each an id of its own"
+        )
+    return names
 
 
 def _check_column(name: str, column: AnyArray, n: int) -> None:

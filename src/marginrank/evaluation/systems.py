@@ -14,6 +14,7 @@ from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import Queries
 from marginrank.data.text import as_text
 from marginrank.data.trec import Qrels, Run, trec_order
+from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError, TrainingDataWarning
 from marginrank.evaluation.orderings import best_first
 from marginrank.typing import AnyArray, FloatArray
@@ -95,7 +96,7 @@ def training_note(names: Sequence[str]) -> str:
 
 def as_qrels(queries: Queries) -> Qrels:
     """Return the judgements without the features; documents without an id are called by their rows."""
-    return Qrels(as_text(queries.query_ids), queries.offsets, queries.document_names, queries.grades)
+    return Qrels(as_text(queries.query_ids), queries.offsets, distinct_names(queries), queries.grades)
 
 
 class Lists:
