@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from shutil import copyfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from marginrank import compare, evaluate, load
@@ -68,11 +70,49 @@ def test_comparisons_are_those_of_the_library(run, other):
     found = {"model": evaluate(queries, model.predict(queries)), "first": evaluate(queries, other)}
     done = run("evaluate", "test.txt", "model.safetensors", "first.txt", "--compare")
     for measure in ("ndcg@10", "ap"):
-        assert f"{measure}\n{compare(found, measure=measure, baseline='model')}\n" in done.out
+        assert f"{measure}\n{compare(found, measure=measure, baseline='first')}\n" in done.out
     record = run(
-        "evaluate", "test.txt", "model.safetensors", "first.txt", "--compare", "--baseline", "first", "--json"
+        "evaluate", "test.txt", "model.safetensors", "first.txt", "--compare", "--baseline", "model", "--json"
     ).json
-    assert record["comparisons"]["ap"] == compare(found, measure="ap", baseline="first").to_dicts()
+    assert record["comparisons"]["ap"] == compare(found, measure="ap", baseline="model").to_dicts()
+
+
+def test_a_model_is_compared_with_what_is_none(run, other):
+    """In whatever order they are given; of models alone, the first is the baseline."""
+    copyfile("model.safetensors", "again.safetensors")
+    for names, baseline in ((["model", "again", "first"], "first"), (["model", "again"], "model")):
+        paths = [f"{name}.txt" if name == "first" else f"{name}.safetensors" for name in names]
+        rows = run("evaluate", "test.txt", *paths, "--compare", "--json").json["comparisons"]["ap"]
+        assert {row["other"] for row in rows} == {baseline}
+        assert {row["system"] for row in rows} == {*names} - {baseline}
+        report = run("report", "test.txt", *paths, "-o", "page.html", "--force", "--json").json
+        assert report["settings"]["baseline"] == baseline
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_runs_are_judged_by_tables_without_features(run, folder, suffix):
+    """Columns of text are no obstacle, nor are there any others."""
+    queries = read_queries("test.txt")
+    columns = {
+        "query": np.repeat(queries.query_ids, queries.lengths).tolist(),
+        "document": queries.document_ids.tolist(),
+        "grade": queries.grades.tolist(),
+    }
+    assert run("rank", "model.safetensors", "test.txt", "-o", "new.run").code == 0
+    wanted = run("evaluate", "test.txt", "new.run", "--json").json["systems"]["new"]["mean"]
+    for more in ({}, {"title": ["a text"] * queries.n_documents}):
+        frame = pd.DataFrame(columns | more)
+        if suffix == "csv":
+            frame.to_csv("judged.csv", index=False)
+        elif suffix == "jsonl":
+            frame.to_json("judged.jsonl", orient="records", lines=True)
+        else:
+            frame.to_parquet("judged.parquet")
+        done = run("evaluate", f"judged.{suffix}", "new.run", "--json")
+        assert done.code == 0, done.err
+        assert done.json["systems"]["new"]["mean"] == wanted
+        done = run("report", f"judged.{suffix}", "new.run", "--force")
+        assert done.code == 0, done.err
 
 
 def test_intervals_are_those_of_the_library(run, other):

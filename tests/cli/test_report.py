@@ -77,7 +77,7 @@ def test_the_commands_of_a_page_give_its_numbers_again(run, systems):
 
 
 def test_the_commands_of_models_give_their_weights_gaps_and_rankings_again(run, systems):
-    facts = run("report", "test.txt", *systems, "--k", "3", "--json").json
+    facts = run("report", "test.txt", *systems, "--k", "3", "--baseline", "tuned", "--json").json
     page = Path("report.html").read_text(encoding="utf-8")
     lines = commands_of(page)
     inspected = [run(*words_of(line)).json for line in lines if line.endswith("--json")]
@@ -98,7 +98,7 @@ def test_the_commands_of_models_give_their_weights_gaps_and_rankings_again(run, 
 
 
 def test_queries_won_and_lost_are_explained_by_models(run, systems):
-    facts = run("report", "test.txt", *systems, "--k", "3", "--json").json
+    facts = run("report", "test.txt", *systems, "--k", "3", "--baseline", "tuned", "--json").json
     page = Path("report.html").read_text(encoding="utf-8")
     lines = [line for line in commands_of(page) if line.startswith("marginrank explain")]
     contest = facts["contests"][0]

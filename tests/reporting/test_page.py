@@ -45,7 +45,8 @@ def systems(queries):
 
 @pytest.fixture(scope="module")
 def facts(queries, systems):
-    return gather(queries, systems, ["ndcg@5", "ap"], k=5, title=ODD, query_text=dict.fromkeys(range(40), ODD))
+    texts = dict.fromkeys(range(40), ODD)
+    return gather(queries, systems, ["ndcg@5", "ap"], k=5, baseline="tuned", title=ODD, query_text=texts)
 
 
 @pytest.fixture(scope="module")

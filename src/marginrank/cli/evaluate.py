@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from marginrank.cli.describing import unjudged_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
-from marginrank.cli.judging import Judging
+from marginrank.cli.judging import BASELINE, Judging
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import check_fields
 from marginrank.cli.reading import Reading
@@ -53,7 +53,7 @@ def command(
         typer.Option(
             metavar="NAME",
             help="With --compare, the baseline system: its file without suffix.",
-            show_default="the first",
+            show_default=BASELINE,
         ),
     ] = None,
     out: Annotated[
@@ -80,21 +80,22 @@ def command(
     check_inputs([judged, *systems])
     check_data_first("evaluate", judged, systems)
     check_outputs([out], inputs=[judged, *systems], force=force)
-    results, unjudged, trained_on_these = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
-    compared = _compare(results, measures, baseline or names[0]) if comparison else {}
+    found = _evaluate(judged, dict(zip(names, systems, strict=True)), judging, reading)
+    results = found.results
+    compared = _compare(results, measures, baseline or found.baseline) if comparison else {}
     if per_query and out is not None:
         with whole(out, force=force) as place:
             place.write_text(_tsv(results, measures), encoding="utf-8")
     shown = per_query and out is None
     within = _intervals(results, measures) if intervals else {}
     means = _means_within(results, within) if intervals else _means(results, measures)
-    sections = [means + unjudged_line(unjudged)]
+    sections = [means + unjudged_line(found.unjudged)]
     sections += [_per_query(results, measures)] if shown else []
     sections += [f"{measure}\n{result}" for measure, result in compared.items()]
     record = _record(results, within, compared, per_query=shown)
-    for name, one in unjudged.items():
+    for name, one in found.unjudged.items():
         record["systems"][name]["unjudged"] = asdict(one)
-    output.result({**record, "trained_on_these": trained_on_these, "output": out}, "\n\n".join(sections))
+    output.result({**record, "trained_on_these": found.trained_on_these, "output": out}, "\n\n".join(sections))
 
 
 def _check_usage(
@@ -108,15 +109,22 @@ def _check_usage(
         raise Misuse("--compare needs at least two systems")
 
 
-def _evaluate(
-    judged: Path,
-    systems: Mapping[str, Path],
-    judging: Judging,
-    reading: Reading,
-) -> tuple[dict[str, Evaluation], dict[str, Unjudged], list[str]]:
-    """Evaluate the systems; count what nobody judged, name those that were trained on these queries, warn of them."""
+class _Evaluated(NamedTuple):
+    """Systems on judged queries."""
+
+    results: dict[str, Evaluation]
+    #: Of runs, what nobody judged.
+    unjudged: dict[str, Unjudged]
+    #: The systems that were trained on these queries.
+    trained_on_these: list[str]
+    #: The system to compare with where none is named.
+    baseline: str
+
+
+def _evaluate(judged: Path, systems: Mapping[str, Path], judging: Judging, reading: Reading) -> _Evaluated:
+    """Evaluate the systems, and warn of those that were trained on these queries."""
     from marginrank.data.trec import Run  # noqa: PLC0415
-    from marginrank.evaluation.systems import warn_if_trained_on  # noqa: PLC0415
+    from marginrank.evaluation.systems import default_baseline, warn_if_trained_on  # noqa: PLC0415
     from marginrank.evaluation.unjudged import count_unjudged  # noqa: PLC0415
 
     truth, opened = read_all(judged, systems, reading)
@@ -124,7 +132,7 @@ def _evaluate(
     options = {"policy": judging.policy, "depth": judging.depth, "missing_topics": judging.missing_topics}
     results = {name: judge(truth, one, systems[name], judging.spellings, **options) for name, one in opened.items()}
     unjudged = {name: count_unjudged(truth, one) for name, one in opened.items() if isinstance(one, Run)}
-    return results, unjudged, warn_if_trained_on(truth, opened)
+    return _Evaluated(results, unjudged, warn_if_trained_on(truth, opened), default_baseline(opened))
 
 
 def _compare(results: Mapping[str, Evaluation], measures: Sequence[str], baseline: str) -> dict[str, Comparison]:

@@ -12,6 +12,8 @@ from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names
 from marginrank.cli.failures import Misuse
 
 DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
+#: The baseline where none is named.
+BASELINE: Final = "the first that is no model"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import typer
 
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
-from marginrank.cli.judging import Judging
+from marginrank.cli.judging import BASELINE, Judging
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
 from marginrank.cli.systems import check_data_first, read_all, system_names
@@ -40,7 +40,7 @@ def command(
     ] = 10,
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The baseline system: its file without suffix.", show_default="the first"),
+        typer.Option(metavar="NAME", help="The baseline system: its file without suffix.", show_default=BASELINE),
     ] = None,
     query_text: Annotated[
         Path | None,

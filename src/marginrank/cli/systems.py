@@ -65,7 +65,8 @@ def read_all(
 ) -> tuple[Queries | Qrels, dict[str, BaseRanker | FloatArray | Run]]:
     """Read judged data and the systems to judge on it.
 
-    Only models look at features: missing values are refused where one of the models takes none.
+    Only models look at features: without one, tables are read without them. Missing values are refused where one of
+    the models takes none.
     """
     from marginrank.data.trec import Run  # noqa: PLC0415
     from marginrank.model_file import is_model  # noqa: PLC0415
@@ -96,7 +97,9 @@ def _check_names(truth: Queries | Qrels, path: Path) -> None:
 
 
 def _common_features(models: Mapping[str, BaseRanker]) -> tuple[str, ...] | None:
-    """Return the names of the features of models if they all have the same."""
+    """Return the names of the features of models if they all have the same; without a model, no feature is needed."""
+    if not models:
+        return ()
     names = {model.model_.feature_names for model in models.values()}
     return names.pop() if len(names) == 1 else None
 

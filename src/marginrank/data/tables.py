@@ -103,7 +103,7 @@ def choose_columns(
     if absent:
         near = did_you_mean(absent[0], columns)
         raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
-    if not names:
+    if not names and features is None:
         raise DataError("no feature columns are left; name them with features=")
     return Columns(query, grade, document, document_group, names)
 
@@ -129,7 +129,8 @@ def from_frame(
         document_id: Column of document names; by default ``document_id``, ``docid``, ``doc_id``, ``docno``,
             ``document`` or ``doc`` if there is one.
         document_group: Column of group labels, for rankings that take each group at most once.
-        features: Feature columns; by default all the others, which must then be numbers.
+        features: Feature columns; by default all the others, which must then be numbers. An empty list for judgements
+            alone.
         dtype: float32 or float64; by default float32 where every feature column is, else float64.
         missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
     """

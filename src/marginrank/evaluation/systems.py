@@ -81,6 +81,16 @@ def warn_if_trained_on(judged: Queries | Qrels, systems: Mapping[str, object]) -
     return names
 
 
+def default_baseline(systems: Mapping[str, object]) -> str:
+    """Name the system to compare the others with: the first that was not trained, or the first of all.
+
+    >>> default_baseline({"bm25": [0.3, 0.1], "dense": [0.2, 0.4]})
+    'bm25'
+    """
+    untrained = [name for name, system in systems.items() if not hasattr(system, "trained_on_")]
+    return next(iter(untrained or systems))
+
+
 def training_note(names: Sequence[str]) -> str:
     """Say of systems that they are judged by their training queries.
 

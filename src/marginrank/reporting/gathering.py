@@ -18,7 +18,15 @@ from marginrank.estimator import BaseRanker
 from marginrank.evaluation.comparing import Summary, summarize
 from marginrank.evaluation.evaluating import Evaluation, MissingTopics, evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
-from marginrank.evaluation.systems import Document, Lists, Scored, System, score_documents, warn_if_trained_on
+from marginrank.evaluation.systems import (
+    Document,
+    Lists,
+    Scored,
+    System,
+    default_baseline,
+    score_documents,
+    warn_if_trained_on,
+)
 from marginrank.reporting.commands import Commands, Sources
 from marginrank.reporting.explaining import Explanation, explain_document, first_difference, one_query
 from marginrank.reporting.facts import (
@@ -67,7 +75,7 @@ def gather(
     query_text: Mapping[Any, str] | None = None,
 ) -> Facts:
     """Find all that a report says; the parameters are those of `marginrank.write_report`."""
-    settings = _settings(list(systems), measures, parse_policy(policy), depth, missing_topics, k, baseline)
+    settings = _settings(systems, measures, parse_policy(policy), depth, missing_topics, k, baseline)
     cutoffs = [f"ndcg@{cutoff}" for cutoff in range(1, k + 1)]
     needed = list(dict.fromkeys([*settings.measures, *cutoffs]))
     options: dict[str, Any] = {"policy": policy, "depth": depth, "missing_topics": missing_topics}
@@ -99,7 +107,7 @@ def gather(
 
 
 def _settings(
-    names: Sequence[str],
+    systems: Mapping[str, System],
     measures: Iterable[str],
     policy: Policy,
     depth: int | None,
@@ -108,14 +116,14 @@ def _settings(
     baseline: str | None,
 ) -> Settings:
     chosen = tuple(dict.fromkeys(str(measure).strip() for measure in measures))
-    if not names:
+    if not systems:
         raise ValueError("no system given; name at least one")
     if not chosen:
         raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
     if k < 1:
         raise ValueError(f"k is {k}; show at least one document")
-    if baseline is not None and baseline not in names:
-        raise ValueError(f"there is no system {baseline!r}; known: {', '.join(names)}")
+    if baseline is not None and baseline not in systems:
+        raise ValueError(f"there is no system {baseline!r}; known: {', '.join(systems)}")
     return Settings(
         chosen,
         policy.name,
@@ -123,7 +131,7 @@ def _settings(
         depth,
         missing_topics,
         k,
-        names[0] if baseline is None else baseline,
+        default_baseline(systems) if baseline is None else baseline,
         CONFIDENCE,
     )
 

@@ -49,7 +49,8 @@ def write_report(
         depth: Evaluate only the first documents of each ranking.
         missing_topics: How to score judged topics missing from the run: ``error``, ``skip`` or ``zero``.
         k: Number of documents shown per query, and last cutoff of NDCG.
-        baseline: The system that the others are compared with; by default the first.
+        baseline: The system that the others are compared with; by default the first that was not trained, such as
+            scores or a run, or the first.
         title: Title of the page.
         sources: The files of data and systems; with them the page has the command that recomputes each number.
         query_text: The text of each query, by query id, to show beside the id. Queries may be left out.
