@@ -42,6 +42,15 @@ def test_the_text_has_the_table_the_tests_and_the_weights(run):
     assert "unjudged" not in done.out
 
 
+def test_quiet_is_silent_where_files_are_written(run, folder):
+    words = [*RUNS, "--kinds", "rrf", "--quiet"]
+    done = run(*words, "-o", "quiet.run")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (folder / "quiet.run").exists()
+    # Where nothing is written, the comparison is what was asked for.
+    assert "combmnz" in run(*words, "--trials", "1", "--sizes", "10,5,10").out
+
+
 def test_unjudged_documents_of_runs_are_counted(run, folder):
     lines = (folder / "judged.qrels").read_text().splitlines()
     (folder / "some.qrels").write_text("\n".join(line for line in lines if not line.endswith("7 0")) + "\n")

@@ -202,7 +202,9 @@ def command(
         fusion.fit(queries)
         learned, said = _learned(fusion, len(queries))
         record, text = record | learned, text + said + _write(fusion, queries, out, model, force)
-    output.result(record | {"run": out, "model": model}, text)
+    # Without a file, the comparison is what was asked for.
+    show = output.result if out is None and model is None else output.summary
+    show(record | {"run": out, "model": model}, text)
 
 
 def _check_usage(
