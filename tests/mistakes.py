@@ -363,7 +363,7 @@ IN_PYTHON: Sequence[InPython] = (
         "a folder that is not there",
         lambda d: d.fitted.save("nowhere/model.safetensors"),
         FileNotFoundError,
-        ("no such folder", "create it first"),
+        ("nowhere: no such folder", "create it first"),
     ),
 )
 

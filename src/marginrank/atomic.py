@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -142,19 +141,19 @@ def _locked(waiting: Path, target: Path, *, wait: bool) -> int | None:
 def _check_target(target: Path, overwrite: bool) -> None:
     folder = target.parent
     if not folder.is_dir():
-        kind = errno.ENOTDIR if folder.exists() else errno.ENOENT
-        raise OSError(kind, "no such folder; create it first, or choose another", str(folder))
+        kind = NotADirectoryError if folder.exists() else FileNotFoundError
+        raise kind(f"{folder}: no such folder; create it first, or choose another")
     if target.is_dir():
-        raise OSError(errno.EISDIR, "this is a folder; give the name of a file", str(target))
+        raise IsADirectoryError(f"{target}: this is a folder; give the name of a file")
     if target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "not a regular file; give another name", str(target))
+        raise OSError(f"{target}: not a regular file; give another name")
     if not overwrite:
         _refuse_existing(target)
 
 
 def _refuse_existing(target: Path) -> None:
     if target.exists():
-        raise FileExistsError(errno.EEXIST, "exists; choose another name or pass overwrite=True", str(target))
+        raise FileExistsError(f"{target}: exists; choose another name or pass overwrite=True")
 
 
 def _put_in_free_place(written: Path, target: Path) -> None:
