@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import marginrank as mr
+from marginrank import losses
 from marginrank.data import Run, write_letor, write_run
 from marginrank.evaluation import Policy
 from marginrank.losses import MaxLoss, PairwiseHinge, SquaredError, StructuredLoss, SumLoss
@@ -15,6 +20,28 @@ from marginrank.risk import RankingRisk
 @pytest.fixture
 def queries():
     return mr.Queries.from_arrays([[3.0], [1.0], [2.0], [0.0]], [2, 1, 0, 0], qid=list("abab"))
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "meant"),
+    [(mr, "Rankr", "Ranker"), (mr, "queries", "Queries"), (losses, "StructuralLoss", "StructuredLoss")],
+)
+def test_a_misspelled_name_is_answered_with_the_right_one(package, name, meant):
+    said = f"module {package.__name__!r} has no attribute {name!r}; did you mean {meant!r}?"
+    with pytest.raises(AttributeError, match=f"^{re.escape(said)}$"):
+        getattr(package, name)
+
+
+def test_a_name_like_no_other_is_only_refused():
+    with pytest.raises(AttributeError, match=r"^module 'marginrank' has no attribute 'xyzzy'$"):
+        _ = mr.xyzzy
+    assert not hasattr(mr, "__wrapped__")
+
+
+def test_modules_are_there_without_importing_them():
+    code = "import marginrank as mr; print(mr.losses.PairwiseHinge(), mr.data.letor.read_letor.__name__)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == f"{PairwiseHinge()} read_letor\n"
 
 
 @pytest.mark.parametrize(

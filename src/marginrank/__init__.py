@@ -1,8 +1,7 @@
 """Train rankers for the measure they are judged by."""
 
-import lazy_loader
-
+from marginrank.lazy import attach
 from marginrank.version import __version__ as __version__
 
 # __init__.pyi names what is exported; modules are loaded when their names are first used.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
