@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ class ScoreRisk:
         self._n_jobs = n_jobs
         n = queries.n_documents
         self._scores, self._slopes, self._xi = np.zeros(n), np.zeros(n), np.zeros(len(queries))
+
+    def starting_at(self, scores: FloatArray) -> ScoreRisk:
+        """Return the same risk for training that starts at other scores."""
+        other = copy(self)
+        other.start = scores
+        return other
 
     @property
     def active(self) -> IntArray:

@@ -159,9 +159,9 @@ class StagedTraining:
         solver = Auto(tol=_START_TOL, time_limit=setting.seconds_left)
         training = Training(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
         theta = training.path(prepared, [setting.C])[0].solution.theta
-        risk.start = prepared.scores(theta)
-        yield Stage(prepared.form, theta, risk(risk.start)[0])
-        for stage in self.scorer.stages(risk, setting):
+        started = risk.starting_at(prepared.scores(theta))
+        yield Stage(prepared.form, theta, risk(started.start)[0])
+        for stage in self.scorer.stages(started, setting):
             yield _on_top(prepared.form, theta, stage)
 
     def _bounded(self) -> tuple[Loss, Bound]:
