@@ -34,8 +34,14 @@ class Component:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if not cls.__name__.startswith("_"):
-            Component.registry[cls.__name__] = cls
+        if cls.__name__.startswith("_"):
+            return
+        namesake = Component.registry.get(cls.__name__)
+        package = f"{__name__.rpartition('.')[0]}."
+        # A file names classes by their names alone, and would be read with the wrong one.
+        if namesake is not None and namesake.__module__.startswith(package) and namesake.__module__ != cls.__module__:
+            raise TypeError(f"{namesake.__module__} has a class {cls.__name__} already; give yours another name")
+        Component.registry[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the parameters by name."""

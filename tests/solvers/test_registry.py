@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from marginrank.components import members
+from marginrank.components import from_spec, members, to_spec
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.solvers.base import Solver, parse_solver
 
@@ -242,3 +242,13 @@ def test_names_that_are_unknown_are_explained():
     assert list(members(Scorer)) == ["additive", "boosted", "kernel", "linear", "neural"]
     solvers = ["auto", "bundle", "cccp", "descent", "frank-wolfe", "n-slack", "newton", "subgradient"]
     assert list(members(Solver)) == solvers
+
+
+def test_two_classes_cannot_share_a_name_in_files():
+    with pytest.raises(TypeError, match=r"marginrank\.scorers\.linear has a class Linear already; give yours another"):
+
+        class Linear(Scorer):
+            """Another one, which files would be read with."""
+
+    assert parse_scorer("linear").__module__ == "marginrank.scorers.linear"
+    assert from_spec(to_spec(parse_scorer("linear"))) == parse_scorer("linear")
