@@ -8,60 +8,22 @@ import numpy as np
 import pytest
 
 from marginrank import DataError
-from marginrank.components import Component, members
-from marginrank.losses import (
-    CostLoss,
-    GroupedLoss,
-    ListHinge,
-    Loss,
-    MaxLoss,
-    ModifiedWTA,
-    NDCGPairwiseHinge,
-    PairwiseHinge,
-    PositionHinge,
-    SlackLoss,
-    SmoothedHinge,
-    SoftmaxCrossEntropy,
-    SquaredError,
-    StructuredLoss,
-    SumLoss,
-)
+from marginrank.losses import StructuredLoss
 from marginrank.methods import all_presets
 from marginrank.methods.presets import parse_preset
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
 from marginrank.torch import RankingLoss  # noqa: E402
+from tests.losses.every import LOSSES, every_loss, needs_groups, over  # noqa: E402
 
-LOSSES = [
-    StructuredLoss("ap"),
-    StructuredLoss("ndcg@3", "dorm"),
-    StructuredLoss("ndcg@3", "dorm", "tight"),
-    SlackLoss("rr@3", "dorm"),
-    SmoothedHinge("ap", "po", 0.1),
-    SumLoss((StructuredLoss("ap"), StructuredLoss("ndcg@2")), (1.0, 0.5)),
-    MaxLoss((StructuredLoss("auc"), StructuredLoss("rr", "mrr"))),
-    ModifiedWTA(),
-    GroupedLoss("ndcg@3"),
-    CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))), "dorm(shape=linear)"),
-    PairwiseHinge(),
-    PairwiseHinge(power=2),
-    NDCGPairwiseHinge(),
-    PositionHinge(),
-    ListHinge(),
-    SquaredError(),
-    SoftmaxCrossEntropy(),
-]
-every_loss = pytest.mark.parametrize(
-    "loss", LOSSES, ids=[f"{type(loss).__name__}-{n}" for n, loss in enumerate(LOSSES)]
-)
 LENGTHS = [4, 1, 7, 5, 3]
 #: Two documents make a group, for the loss that cannot do without.
 GROUPS = np.arange(20) // 2
 
 
 def groups_for(loss, rows=slice(None)):
-    return {"groups": GROUPS[rows]} if isinstance(loss, GroupedLoss) else {}
+    return {"groups": GROUPS[rows]} if needs_groups(loss) else {}
 
 
 def batch(dtype=torch.float64, seed=0):
@@ -72,16 +34,6 @@ def batch(dtype=torch.float64, seed=0):
     grades[offsets[3] : offsets[4]] = 1.0
     grades[[0, 1, 5, 6, 17, 18]] = [2, 0, 1, 0, 2, 0]
     return torch.tensor(rng.standard_normal(offsets[-1]), dtype=dtype, requires_grad=True), grades, offsets
-
-
-def test_these_are_all_losses():
-    members(Loss)
-    kinds = {
-        kind
-        for kind in Component.registry.values()
-        if issubclass(kind, Loss) and not kind.__abstractmethods__ and kind.__module__.startswith("marginrank.")
-    }
-    assert {type(loss) for loss in LOSSES} == kinds
 
 
 @every_loss
@@ -98,7 +50,7 @@ def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
     assert scores.grad.double().numpy() == pytest.approx(2.0 * slopes / counted.sum(), rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.smooth], ids=repr)
+@over(loss for loss in LOSSES if loss.smooth)
 def test_smooth_losses_pass_gradcheck(loss):
     scores, grades, offsets = batch()
     module = RankingLoss(loss)

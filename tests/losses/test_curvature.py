@@ -12,21 +12,11 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from marginrank import DataError, Queries
-from marginrank.losses import (
-    ListHinge,
-    MaxLoss,
-    ModifiedWTA,
-    PairwiseHinge,
-    PositionHinge,
-    SlackLoss,
-    SmoothedHinge,
-    SoftmaxCrossEntropy,
-    SquaredError,
-    StructuredLoss,
-    SumLoss,
-)
+from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, StructuredLoss, SumLoss
 from marginrank.risk import RankingRisk
 from marginrank.threads import for_chunks
+
+from .every import LOSSES, needs_groups, over
 
 GRADES = [0, 0.5, 1, 2, 3]
 WEIGHTS = {(a, b): (a - b) ** 2 for a in GRADES for b in GRADES if a > b}
@@ -37,25 +27,8 @@ SQUARED = [
     PairwiseHinge(power=2, rank_weights=WEIGHTS),
     PairwiseHinge(power=2, normalize="none", rank_weights={**WEIGHTS, (2, 1): 0.0}),
 ]
-OTHERS = [
-    SquaredError(),
-    SoftmaxCrossEntropy(),
-    SoftmaxCrossEntropy("binary", divergence=True),
-    SumLoss((PairwiseHinge(power=2), SoftmaxCrossEntropy(), SquaredError()), (0.5, 2.0, 0.25)),
-]
-KINKED = [
-    PairwiseHinge(),
-    PositionHinge(),
-    ListHinge(),
-    StructuredLoss("ap"),
-    StructuredLoss("ndcg@2", "dorm", "tight"),
-    SlackLoss("rr"),
-    SmoothedHinge("ap"),
-    ModifiedWTA(),
-    MaxLoss((PairwiseHinge(power=2), SquaredError())),
-]
-every_squared = pytest.mark.parametrize("loss", SQUARED, ids=str)
-every_smooth = pytest.mark.parametrize("loss", [*SQUARED, *OTHERS], ids=str)
+SMOOTH = [*SQUARED, *(loss for loss in LOSSES if loss.smooth and loss not in SQUARED)]
+every_squared, every_smooth = over(SQUARED), over(SMOOTH)
 
 # Quarters make pairs that are tied, and pairs that stand exactly at a margin.
 numbers = st.one_of(st.integers(-8, 8).map(lambda k: k / 4), st.floats(-3, 3, allow_subnormal=False, width=32))
@@ -191,14 +164,15 @@ def test_batches_threads_and_history_change_no_bit(loss):
             np.testing.assert_array_equal(product(loss, grades[rows], scores[rows], direction[rows]), found[rows])
 
 
-@pytest.mark.parametrize("loss", KINKED, ids=str)
+@over(loss for loss in LOSSES if not loss.smooth)
 def test_losses_with_kinks_refuse(loss):
-    assert not loss.smooth
-    name = type(loss).__name__
+    """A sum names its part."""
+    name = type(loss.losses[0] if isinstance(loss, SumLoss) else loss).__name__
+    prepared = loss.prepare([1.0, 0.0], groups=np.arange(2) if needs_groups(loss) else None)
     with pytest.raises(TypeError, match=f"^{name} has kinks, and so no Hessian; minimise it with the solver 'bundle'"):
-        product(loss, np.array([1.0, 0.0]), np.zeros(2), np.ones(2))
+        prepared.curve(np.zeros(2), np.ones(2), np.empty(2), 0, 1)
     with pytest.raises(TypeError, match=f"^{name} has kinks"):
-        loss.prepare([1.0, 0.0]).diagonal(np.zeros(2))
+        prepared.diagonal(np.zeros(2))
 
 
 def test_a_sum_names_the_part_that_refuses():

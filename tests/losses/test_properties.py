@@ -27,40 +27,42 @@ from marginrank.losses import (
 from marginrank.measures import parse_measure
 from marginrank.methods.presets import all_presets, parse_mix, parse_preset
 
+from .every import every_loss, kinds_of, ranks_cost, registered_kinds
+
 AP, NDCG, RR = StructuredLoss("ap"), StructuredLoss("ndcg@10", "dorm"), StructuredLoss("rr@10", "mrr")
 TIGHT = StructuredLoss("ndcg@2", "dorm", "tight")
 
 
-def ranks_cost(grades):
-    return np.outer(grades, np.arange(len(grades)))
+CRITERIA = [
+    (NDCG, "ndcg@10"),
+    (StructuredLoss(parse_measure("ndcg@5(gain=linear)")), "ndcg@5(gain=linear)"),
+    (SlackLoss("ap"), "ap"),
+    (SmoothedHinge("p@3"), "p@3"),
+    (ListHinge("rr"), "rr"),
+    (GroupedLoss("dcg@3"), "dcg@3"),
+    (PairwiseHinge(), "auc"),
+    (PositionHinge(), "auc"),
+    (NDCGPairwiseHinge(), "ndcg"),
+    (SquaredError(), "ndcg"),
+    (SoftmaxCrossEntropy(), "ndcg"),
+    (ModifiedWTA(), "wta"),
+    (CostLoss(ranks_cost), "ndcg"),
+    (CostLoss(ranks_cost, measure="eru"), "eru"),
+    (SumLoss((NDCG, AP), (1.0, 0.5)), "ndcg@10 + 0.5*ap"),
+    (SumLoss((NDCG, AP)), "ndcg@10 + ap"),
+    (SumLoss((AP, StructuredLoss("ap", "dorm")), (0.5, 0.5)), "ap"),
+    (SumLoss((AP, SumLoss((NDCG, RR), (4.0, 1.0))), (1.0, 0.125)), "ap + 0.5*ndcg@10 + 0.125*rr@10"),
+    (SumLoss((AP, NDCG), (0.0, 2.0)), "ndcg@10"),
+    (MaxLoss((AP, NDCG, RR)), "ap + ndcg@10 + rr@10"),
+    (MaxLoss((AP, StructuredLoss("ap", "dorm"), NDCG)), "ap + ndcg@10"),
+]
 
 
-@pytest.mark.parametrize(
-    ("loss", "criterion"),
-    [
-        (NDCG, "ndcg@10"),
-        (StructuredLoss(parse_measure("ndcg@5(gain=linear)")), "ndcg@5(gain=linear)"),
-        (SlackLoss("ap"), "ap"),
-        (SmoothedHinge("p@3"), "p@3"),
-        (ListHinge("rr"), "rr"),
-        (GroupedLoss("dcg@3"), "dcg@3"),
-        (PairwiseHinge(), "auc"),
-        (PositionHinge(), "auc"),
-        (NDCGPairwiseHinge(), "ndcg"),
-        (SquaredError(), "ndcg"),
-        (SoftmaxCrossEntropy(), "ndcg"),
-        (ModifiedWTA(), "wta"),
-        (CostLoss(ranks_cost), "ndcg"),
-        (CostLoss(ranks_cost, measure="eru"), "eru"),
-        (SumLoss((NDCG, AP), (1.0, 0.5)), "ndcg@10 + 0.5*ap"),
-        (SumLoss((NDCG, AP)), "ndcg@10 + ap"),
-        (SumLoss((AP, StructuredLoss("ap", "dorm")), (0.5, 0.5)), "ap"),
-        (SumLoss((AP, SumLoss((NDCG, RR), (4.0, 1.0))), (1.0, 0.125)), "ap + 0.5*ndcg@10 + 0.125*rr@10"),
-        (SumLoss((AP, NDCG), (0.0, 2.0)), "ndcg@10"),
-        (MaxLoss((AP, NDCG, RR)), "ap + ndcg@10 + rr@10"),
-        (MaxLoss((AP, StructuredLoss("ap", "dorm"), NDCG)), "ap + ndcg@10"),
-    ],
-)
+def test_the_criterion_of_every_loss_is_tested():
+    assert kinds_of(loss for loss, _ in CRITERIA) == registered_kinds()
+
+
+@pytest.mark.parametrize(("loss", "criterion"), CRITERIA)
 def test_a_loss_names_its_measure(loss, criterion):
     assert loss.criterion == criterion
     assert all(weight > 0 for weight, _ in parse_mix(criterion))
@@ -119,9 +121,12 @@ def test_a_prepared_loss_is_exact_where_its_parts_are(compound):
     assert compound((AP, SlackLoss("p@3"))).prepare(grades).exact
 
 
-def test_convex_losses_have_no_majorant():
-    for loss in (AP, NDCG, SumLoss((AP, NDCG)), MaxLoss((AP, NDCG)), SlackLoss("ap"), PairwiseHinge(power=2)):
-        assert loss.majorant is None
+@every_loss
+def test_exactly_convex_losses_have_no_majorant(loss):
+    assert (loss.majorant is None) == loss.convex
+
+
+def test_a_maximum_has_no_majorant():
     with pytest.raises(ValueError, match=r"use separate slacks \(SumLoss\)"):
         MaxLoss((AP, TIGHT)).majorant  # noqa: B018
 

@@ -20,7 +20,6 @@ from marginrank.losses import (
     CostLoss,
     GroupedLoss,
     ListHinge,
-    Loss,
     MaxLoss,
     ModifiedWTA,
     NDCGPairwiseHinge,
@@ -36,15 +35,12 @@ from marginrank.losses import (
 )
 from marginrank.risk import RankingRisk
 from marginrank.solvers.base import Solver
+from tests.losses.every import kinds_of, ranks_cost, registered_kinds
 from tests.losses.exhaustive import coefficients, delta, worth
 
 SOLVERS = members(Solver)
 #: Two of four documents are relevant to these.
 AP, AUC, RR, P2 = "ap(rel=2)", "auc(rel=2)", "rr(rel=2)", "p@2(rel=2)"
-
-
-def inversions(grades):
-    return np.outer(grades, np.arange(len(grades)))
 
 
 LOSSES = [
@@ -83,8 +79,8 @@ LOSSES = [
     SlackLoss("ndcg@2"),
     GroupedLoss("ndcg@2"),
     GroupedLoss("ndcg@2", "log", "tight"),
-    CostLoss(inversions),
-    CostLoss(inversions, "dorm(shape=linear)", "tight"),
+    CostLoss(ranks_cost),
+    CostLoss(ranks_cost, "dorm(shape=linear)", "tight"),
 ]
 
 
@@ -133,7 +129,7 @@ def grouped(loss, grades, groups):
 def costed(loss, grades):
     profile = {"dorm": np.arange(1.0, 5.0) ** -0.5, "dorm(shape=linear)": -np.arange(4.0) / 4}[loss.feature_map]
     ranks = np.array(list(permutations(range(4))))
-    costs = np.array([inversions(grades)[np.arange(4), rank].sum() for rank in ranks])
+    costs = np.array([ranks_cost(grades)[np.arange(4), rank].sum() for rank in ranks])
     slopes = profile[ranks]
     return costs - costs.min(), slopes - slopes[np.argmin(costs)]
 
@@ -289,12 +285,7 @@ def assert_certified(found, least, name):
 
 
 def test_every_loss_is_among_them():
-    kinds = {kind for loss in LOSSES for kind in (type(loss), *map(type, getattr(loss, "losses", ())))}
-    known = {
-        kind for kind in Loss.registry.values() if issubclass(kind, Loss) and kind.__module__.startswith("marginrank.")
-    }
-    abstract = {kind for kind in known if getattr(kind, "__abstractmethods__", None)}
-    assert kinds == known - abstract
+    assert kinds_of(LOSSES) == registered_kinds()
 
 
 def judged_by_ap(n_queries=25, n_documents=5):
