@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-#: The help of ``--policy``; a test compares the names with those there are.
-POLICY_HELP: Final = (
-    "How to score ties, and queries without relevant documents: standard, letor3, letor4, mslr, trec or lightgbm."
-)
-
 
 def preset_names(incomplete: str) -> list[tuple[str, str]]:
     """Presets that begin so, each with what it is."""

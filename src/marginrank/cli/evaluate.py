@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from marginrank.cli.declarations import Judged, Systems, out_option
 from marginrank.cli.describing import unjudged_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
@@ -32,14 +33,8 @@ EXAMPLES: Final = (
 
 
 def command(
-    judged: Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")],
-    systems: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SYSTEM",
-            help="Models, files with one score per line, TREC runs, or rankings written by `marginrank rank`.",
-        ),
-    ],
+    judged: Judged,
+    systems: Systems,
     reading: Reading,
     output: Output,
     judging: Judging,
@@ -57,15 +52,7 @@ def command(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="With --per-query, write the values to this file, tab-separated.",
-            show_default="stdout",
-            rich_help_panel="Output",
-        ),
+        Path | None, out_option("With --per-query, write the values to this file, tab-separated.", "stdout")
     ] = None,
     force: Force = False,
 ) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names
+from marginrank.cli.completion import measure_names
+from marginrank.cli.declarations import policy_option
 from marginrank.cli.describing import data_line, model_facts
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
@@ -63,15 +64,7 @@ class Choosing:
             rich_help_panel=_PANEL,
         ),
     ] = None
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=POLICY_HELP,
-            autocompletion=policy_names,
-            rich_help_panel=_PANEL,
-        ),
-    ] = "standard"
+    policy: Annotated[str, policy_option(_PANEL)] = "standard"
     rule: Annotated[
         Literal["best", "one-se"],
         typer.Option(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names, preset_names
+from marginrank.cli.completion import measure_names, preset_names
+from marginrank.cli.declarations import jobs_option, out_option, policy_option
 from marginrank.cli.describing import health_lines, unjudged_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
@@ -77,18 +78,8 @@ class Learning:
         bool,
         typer.Option("--ranks", help="The columns are ranks, 1 is best; without --qrels.", rich_help_panel=_PANEL),
     ] = False
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=POLICY_HELP,
-            autocompletion=policy_names,
-            rich_help_panel=_PANEL,
-        ),
-    ] = "standard"
-    n_jobs: Annotated[
-        int | None, typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=_PANEL)
-    ] = None
+    policy: Annotated[str, policy_option(_PANEL)] = "standard"
+    n_jobs: Annotated[int | None, jobs_option(_PANEL)] = None
 
     @property
     def given(self) -> list[str]:
@@ -157,17 +148,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write the fused run to this file.",
-            show_default=False,
-            rich_help_panel="Output",
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("Write the fused run to this file.")] = None,
     model: Annotated[
         Path | None,
         typer.Option(

@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names
+from marginrank.cli.completion import measure_names
+from marginrank.cli.declarations import policy_option
 from marginrank.cli.failures import Misuse
 
 DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
@@ -31,14 +32,7 @@ class Judging:
             autocompletion=measure_names,
         ),
     ] = field(default_factory=list)
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help=POLICY_HELP,
-            autocompletion=policy_names,
-        ),
-    ] = "standard"
+    policy: Annotated[str, policy_option()] = "standard"
     depth: Annotated[
         int | None, typer.Option(min=1, help="Evaluate only the first documents of each ranking.", show_default="all")
     ] = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from marginrank.cli.completion import measure_names, preset_names
+from marginrank.cli.declarations import jobs_option
 from marginrank.cli.failures import Misuse
 
 if TYPE_CHECKING:
@@ -196,9 +197,7 @@ class Method:
             help="Random seed, of folds and of methods that draw at random.", show_default="0", rich_help_panel=_SOLVER
         ),
     ] = None
-    n_jobs: Annotated[
-        int | None, typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=_SOLVER)
-    ] = None
+    n_jobs: Annotated[int | None, jobs_option(_SOLVER)] = None
 
     def check(self) -> None:
         """Refuse options that are wrong, or mean nothing beside the others, before any data is read."""

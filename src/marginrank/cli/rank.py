@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from marginrank.cli.declarations import out_option
 from marginrank.cli.describing import data_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
@@ -34,12 +35,7 @@ def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features; grades are not needed.")],
     reading: Reading,
     output: Output,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", help="Where to write.", show_default="stdout", rich_help_panel="Output"
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("Where to write.", "stdout")] = None,
     form: Annotated[
         Format | None,
         typer.Option(

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from marginrank.cli.declarations import Judged, Systems, out_option
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.judging import BASELINE, Judging
@@ -24,14 +25,8 @@ EXAMPLES: Final = (
 
 
 def command(
-    judged: Annotated[Path, typer.Argument(metavar="JUDGED", help="Judged queries, or TREC judgements.")],
-    systems: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SYSTEM",
-            help="Models, files with one score per line, TREC runs, or rankings written by `marginrank rank`.",
-        ),
-    ],
+    judged: Judged,
+    systems: Systems,
     reading: Reading,
     output: Output,
     judging: Judging,
@@ -51,10 +46,7 @@ def command(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.", show_default="systems and data")] = None,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.", rich_help_panel="Output"),
-    ] = Path("report.html"),
+    out: Annotated[Path, out_option("HTML file to write.", shown=True)] = Path("report.html"),
     force: Force = False,
 ) -> None:
     """Write an HTML report about systems on judged queries.
@@ -63,23 +55,19 @@ def command(
     is significant. Then come measures with confidence intervals, paired differences, NDCG by cutoff, the queries won
     and lost with their documents, the models, a profile of the data, and the command that recomputes each number.
     """
-    inputs = [judged, *systems, *([] if query_text is None else [query_text])]
     shown = shown_paths([judged, *systems])
     names = system_names([Path(path) for path in shown[1:]])
     judging.check(names, baseline)
     if baseline is not None and len(names) == 1:
         raise Misuse("--baseline is for comparing systems, and there is one; leave it out")
-    check_inputs(inputs)
-    check_data_first("report", judged, systems)
-    check_outputs([out], inputs=inputs, force=force)
+    _check_files(judged, systems, query_text, out, force)
     from marginrank.data.query_texts import read_query_texts  # noqa: PLC0415
     from marginrank.reporting.commands import Sources  # noqa: PLC0415
     from marginrank.reporting.report import write_report  # noqa: PLC0415
     from marginrank.reporting.verdict import verdict  # noqa: PLC0415
 
     texts = None if query_text is None else read_query_texts(query_text)
-    paths = dict(zip(names, systems, strict=True))
-    truth, opened = read_all(judged, paths, reading)
+    truth, opened = read_all(judged, dict(zip(names, systems, strict=True)), reading)
     judging.check_systems(opened)
     sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading))
     with whole(out, force=force) as place:
@@ -103,6 +91,13 @@ def command(
         {**facts.to_dict(), "verdict": verdict(facts), "output": out},
         f"{printable(verdict(facts))}\nwrote {printable(str(out))} ({size / 1e6:.1f} MB): {what}",
     )
+
+
+def _check_files(judged: Path, systems: Sequence[Path], query_text: Path | None, out: Path, force: bool) -> None:
+    inputs = [judged, *systems, *([] if query_text is None else [query_text])]
+    check_inputs(inputs)
+    check_data_first("report", judged, systems)
+    check_outputs([out], inputs=inputs, force=force)
 
 
 def shown_paths(paths: Sequence[Path]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from marginrank.cli.declarations import out_option
 from marginrank.cli.files import Force, check_outputs
 from marginrank.cli.fitting import Choosing, fit
 from marginrank.cli.method import Method
@@ -25,9 +26,7 @@ def command(
     choosing: Choosing,
     method: Method,
     reading: Reading,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="MODEL", help="The model to write.", rich_help_panel="Output")
-    ],
+    out: Annotated[Path, out_option("The model to write.", metavar="MODEL")],
     output: Output,
     C: Annotated[
         float | None,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from marginrank.cli.declarations import out_option
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_outputs, whole
 from marginrank.cli.fitting import Choosing, fit
@@ -40,12 +41,7 @@ def command(
             rich_help_panel="Choosing",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="MODEL", help="Write the chosen model.", show_default=False, rich_help_panel="Output"
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("Write the chosen model.", metavar="MODEL")] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
