@@ -61,9 +61,10 @@ def copied_per_second() -> float:
 
 
 def linear(queries: Queries, bandwidth: float) -> None:
-    print(
-        "| preset | CPU, ms a pass | cuda, ms a pass | ratio | share of bandwidth | fit to 1e-3, s | of it solver, s | passes |"
+    columns = (
+        "CPU, ms a pass | cuda, ms a pass | ratio | share of bandwidth | fit to 1e-3, s | of it solver, s | passes"
     )
+    print(f"| preset | {columns} |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     rng = np.random.default_rng(1)
     for name, (preset, loss) in LOSSES.items():
