@@ -194,10 +194,13 @@ class Ranker(BaseRanker):
             raise DataError(f"the {scorer.name} scorer takes no sparse X; pass X.toarray()")
         if isinstance(scorer, StagedScorer):
             return self._train_stages(method, scorer, queries, Cs, validation, callback, time_limit)
+        limit = min(time_limit, seconds(self.time_limit))
+        deadline = time.perf_counter() + limit
         scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
-        prepared = scorer.prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
+        # Half of the time, so that the solver has as much.
+        prepared = scorer.within(limit / 2).prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
         stopper = self._stopper(prepared, scaled, validation, patience, callback)
-        solver = self._solver(callback if stopper is None else stopper, time_limit)
+        solver = self._solver(callback if stopper is None else stopper, deadline)
         training = Training(_loss_of(method), self._bound(method), solver, self.n_jobs)
         fits = training.path(
             prepared, Cs, start if start is not None and start.shape == (prepared.n_parameters,) else None
@@ -280,9 +283,9 @@ class Ranker(BaseRanker):
             callback,
         )
 
-    def _solver(self, callback: Callback | None, time_limit: float) -> Solver:
+    def _solver(self, callback: Callback | None, deadline: float) -> Solver:
         solver = parse_solver(self.solver)
-        limit = min(solver.time_limit, time_limit, seconds(self.time_limit))
+        limit = min(solver.time_limit, max(deadline - time.perf_counter(), 1e-9))
         solver = replace(solver, time_limit=limit, callback=callback or solver.callback)
         # A seed of the solver's own comes first.
         if solver.get_params().get("random_state") == 0:

@@ -20,7 +20,7 @@ from marginrank.model_file import read_model
 from marginrank.scorers import Kernel, Scorer, parse_scorer
 from marginrank.scorers import kernel as module
 from marginrank.scorers.expansion import Given, Poly, Rbf
-from marginrank.scorers.kernel import incomplete_cholesky
+from marginrank.scorers.kernel import Limits, incomplete_cholesky
 from marginrank.solvers import Bundle
 from tests.losses.exhaustive import EveryRanking
 
@@ -57,7 +57,7 @@ def test_all_landmarks_give_the_whole_matrix(name):
     function, reference = KERNELS[name]
     X = np.vstack([documents(60), documents(60)[:7]])
     K = reference(X, X)
-    features, landmarks = incomplete_cholesky(X, function, None, 0.0)
+    features, landmarks = incomplete_cholesky(X, function, Limits(None, 0.0))
     n_distinct = np.linalg.matrix_rank(K)
     assert features.shape == (67, len(landmarks))
     assert len(landmarks) == pytest.approx(n_distinct, abs=2)
@@ -73,7 +73,7 @@ def test_no_more_landmarks_than_the_tolerance_asks_for(name, tol):
     function, reference = KERNELS[name]
     X = documents(300)
     K = reference(X, X)
-    features, landmarks = incomplete_cholesky(X, function, None, tol)
+    features, landmarks = incomplete_cholesky(X, function, Limits(None, tol))
     residual = np.trace(K - features @ features.T) / np.trace(K)
     before = np.trace(K - features[:, :-1] @ features[:, :-1].T) / np.trace(K)
     assert residual <= tol < before
@@ -90,7 +90,7 @@ def test_landmarks_are_drawn_with_probabilities_proportional_to_their_residuals(
     drawn = np.zeros((4, 4))
     for _ in range(n_sets):
         turn = np.linalg.qr(rng.standard_normal((2, 2)))[0]
-        first, second = incomplete_cholesky(fixed @ turn, Poly(1.0, 2, 0.3), 2, 0.0)[1]
+        first, second = incomplete_cholesky(fixed @ turn, Poly(1.0, 2, 0.3), Limits(2, 0.0))[1]
         drawn[first, second] += 1
     # A rotation changes no value of the kernel, so all data sets have the same probabilities.
     expected = np.zeros((4, 4))
@@ -114,7 +114,7 @@ def test_features_are_nearly_as_good_as_the_best_of_their_number(name, monkeypat
     best = np.cumsum(np.linalg.eigvalsh(K)[::-1])
     for panel in (1, 128):
         monkeypatch.setattr(module, "_PANEL", panel)
-        features, _ = incomplete_cholesky(X, function, 60, 0.0)
+        features, _ = incomplete_cholesky(X, function, Limits(60, 0.0))
         assert np.trace(K) - (features**2).sum() <= 1.5 * (best[-1] - best[29])
         uniform = rng.permutation(len(X))[:60]
         projected = K[:, uniform] @ np.linalg.pinv(K[np.ix_(uniform, uniform)]) @ K[uniform]
@@ -123,19 +123,19 @@ def test_features_are_nearly_as_good_as_the_best_of_their_number(name, monkeypat
 
 def test_results_do_not_depend_on_threads_panels_or_the_order_of_rows(monkeypatch):
     X = documents(5000)
-    features, landmarks = incomplete_cholesky(X, Rbf(0.3), 200, 0.0, n_jobs=1)
+    features, landmarks = incomplete_cholesky(X, Rbf(0.3), Limits(200, 0.0), n_jobs=1)
     for n_jobs in (2, 3):
-        again, same = incomplete_cholesky(X, Rbf(0.3), 200, 0.0, n_jobs=n_jobs)
+        again, same = incomplete_cholesky(X, Rbf(0.3), Limits(200, 0.0), n_jobs=n_jobs)
         assert np.array_equal(landmarks, same)
         assert np.array_equal(features, again)
     order = np.random.default_rng(5).permutation(len(X))
-    shuffled, moved = incomplete_cholesky(X[order], Rbf(0.3), 200, 0.0)
+    shuffled, moved = incomplete_cholesky(X[order], Rbf(0.3), Limits(200, 0.0))
     assert np.array_equal(order[moved], landmarks)
     assert np.abs(shuffled - features[order]).max() < 1e-9
     monkeypatch.setattr(module, "_ROWS", 7)
-    small, few = incomplete_cholesky(X[:500], Rbf(0.3), None, 1e-6)
+    small, few = incomplete_cholesky(X[:500], Rbf(0.3), Limits(None, 1e-6))
     monkeypatch.setattr(module, "_ROWS", 2048)
-    large, many = incomplete_cholesky(X[:500], Rbf(0.3), None, 1e-6)
+    large, many = incomplete_cholesky(X[:500], Rbf(0.3), Limits(None, 1e-6))
     assert np.array_equal(few, many)
     assert np.abs(small - large).max() < 1e-9
 
@@ -271,6 +271,59 @@ def test_spellings_grids_and_searches():
     }
 
 
+def slow_clock(monkeypatch):
+    """Let every value of the kernel of all documents take a second on the clock."""
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    evaluate = Rbf.__call__
+
+    def slowly(self, rows, columns):
+        clock[0] += len(columns) * len(rows) / 240.0
+        return evaluate(self, rows, columns)
+
+    monkeypatch.setattr(Rbf, "__call__", slowly)
+    return clock
+
+
+def test_no_landmarks_are_added_after_the_time_limit(monkeypatch):
+    queries = judged(30, 8)
+    whole = Kernel(gamma=0.5, rank=200, tol=0.0).prepare(queries)
+    clock = slow_clock(monkeypatch)
+    prepared = Kernel(gamma=0.5, rank=200, tol=0.0, time_limit=60.0).prepare(queries)
+    assert 0 < prepared.n_parameters < 128
+    assert clock[0] < 130.0
+    # They are the first of those that would have been chosen.
+    assert np.array_equal(prepared.form.documents, whole.form.documents[: prepared.n_parameters])
+    assert np.array_equal(np.asarray(prepared.queries.X), np.asarray(whole.queries.X)[:, : prepared.n_parameters])
+    assert Kernel(gamma=0.5, rank=200, tol=0.0, time_limit=1e-9).prepare(queries).n_parameters > 0
+
+
+def test_a_panel_is_given_up_when_time_is_up(monkeypatch):
+    monkeypatch.setattr(module, "_ROWS", 16)
+    queries = judged(30, 8)
+    clock = slow_clock(monkeypatch)
+    Kernel(gamma=0.5, rank=200, tol=0.0, time_limit=20.0).prepare(queries)
+    assert clock[0] < 24.0
+
+
+def test_half_of_the_time_limit_is_left_for_the_solver(monkeypatch):
+    limits = []
+    minimize = Bundle.minimize
+
+    def noted(self, problem, C, start=None):
+        limits.append(self.time_limit)
+        return minimize(self, problem, C, start)
+
+    monkeypatch.setattr(Bundle, "minimize", noted)
+    monkeypatch.setattr(module, "_ROWS", 16)
+    slow_clock(monkeypatch)
+    scorer = Kernel(gamma=0.5, rank=200, tol=0.0)
+    ranker = Ranker("svmmap", scorer=scorer, solver="bundle", time_limit=50.0).fit(judged(30, 8))
+    assert 0 < ranker.form_.n_parameters < 60
+    assert 20.0 < limits[0] < 30.0
+    assert ranker.scorer is scorer
+
+
 def test_a_warm_start_begins_at_the_solution():
     queries = judged(30, 8)
     ranker = Ranker("svmmap", scorer="kernel(rank=40)", warm_start=True, C=5.0).fit(queries)
@@ -287,6 +340,7 @@ def test_a_warm_start_begins_at_the_solution():
         ({"degree": 0}, "degree is 0; it must be a whole number from 1 to 100"),
         ({"degree": 2.5}, "degree is 2.5"),
         ({"coef0": -1.0}, "coef0 is -1.0; it must be a finite number of at least 0"),
+        ({"time_limit": 0.0}, "time_limit is 0.0; it must be positive"),
         ({"rank": 0}, "rank is 0; it must be a positive whole number, or None"),
         ({"rank": True}, "rank is True"),
         ({"tol": -0.1}, "tol is -0.1; it must be a finite number of at least 0"),

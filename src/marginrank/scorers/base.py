@@ -39,6 +39,10 @@ class Scorer(Component, ABC):
         """Return the features to scale."""
         return X
 
+    def within(self, time_limit: float) -> Scorer:  # noqa: ARG002
+        """Return the scorer with a time limit for `prepare`; itself where that takes a pass over the features."""
+        return self
+
     @abstractmethod
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedScorer:
         """Prepare for scoring the documents of given queries repeatedly."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -50,6 +51,8 @@ class Kernel(Scorer):
         coef0: Constant of ``poly``.
         rank: Maximum number of landmarks; None for as many as the tolerance asks for.
         tol: Trace of K − ΦΦᵀ at which no more landmarks are added, as a share of the trace of K.
+        time_limit: Seconds after which no more landmarks are added; the first ones always are. A `Ranker` with a time
+            limit leaves half of it for the solver.
 
     >>> queries = Queries.from_arrays([[0.0], [2.0], [0.0]], [1, 0, 1], group=[3])
     >>> prepared = Kernel(gamma=0.5, tol=0.0).prepare(queries)
@@ -66,6 +69,7 @@ class Kernel(Scorer):
     coef0: float = 1.0
     rank: int | None = 500
     tol: float = 1e-3
+    time_limit: float = np.inf
 
     def __post_init__(self) -> None:
         if not callable(self.kernel) and self.kernel not in get_args(KernelName):
@@ -76,12 +80,19 @@ class Kernel(Scorer):
         if self.rank is not None and (isinstance(self.rank, bool) or self.rank != int(self.rank) or self.rank < 1):
             raise ValueError(f"rank is {self.rank!r}; it must be a positive whole number, or None")
         check_number("tol", self.tol, least=0.0)
+        if not self.time_limit > 0:
+            raise ValueError(f"time_limit is {self.time_limit}; it must be positive")
+
+    def within(self, time_limit: float) -> Kernel:
+        """Return the scorer with a time limit for choosing landmarks."""
+        return replace(self, time_limit=min(self.time_limit, time_limit))
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:
         """Choose the landmarks, and prepare for scoring the documents of given queries."""
+        limits = Limits(self.rank, self.tol, time.perf_counter() + self.time_limit)
         X = np.asarray(queries.X)
         kernel = self.function(X)
-        features, landmarks = incomplete_cholesky(X, kernel, self.rank, self.tol, n_jobs)
+        features, landmarks = incomplete_cholesky(X, kernel, limits, n_jobs)
         prepared = PreparedLinear(queries.with_features(features))
         documents, factor = np.array(X[landmarks], dtype=np.float64), features[landmarks]
         prepared.form = Expansion(documents, kernel, factor[np.tril_indices(len(landmarks))])
@@ -95,8 +106,27 @@ class Kernel(Scorer):
         return Rbf(gamma) if self.kernel == "rbf" else Poly(gamma, int(self.degree), float(self.coef0))
 
 
+class Limits(NamedTuple):
+    """When a factorisation ends.
+
+    Args:
+        rank: Maximum number of pivots; None for no limit.
+        tol: Trace of the residual at which to stop, as a share of the trace of K.
+        deadline: When to stop, by the clock of `time.perf_counter`; the first pivots are always finished.
+    """
+
+    rank: int | None = None
+    tol: float = 0.0
+    deadline: float = np.inf
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.perf_counter() > self.deadline
+
+
 def incomplete_cholesky(
-    X: AnyArray, kernel: KernelFunction, rank: int | None, tol: float, n_jobs: int | None = None
+    X: AnyArray, kernel: KernelFunction, limits: Limits, n_jobs: int | None = None
 ) -> tuple[FloatArray, IntArray]:
     """Return Φ with ΦΦᵀ ≈ K, and the rows it was made from: there ΦΦᵀ is K, and Φ is lower triangular.
 
@@ -108,11 +138,10 @@ def incomplete_cholesky(
     Args:
         X: The documents.
         kernel: The kernel.
-        rank: Maximum number of pivots; None for no limit.
-        tol: Trace of the residual at which to stop, as a share of the trace of K.
+        limits: When to end.
         n_jobs: Number of threads; results do not depend on it.
     """
-    n = len(X)
+    n, (rank, tol, _) = len(X), limits
     limit = n if rank is None else min(n, int(rank))
     what = f"{n:,} documents with {limit:,} landmarks"
     check_memory(8 * (n + limit) * limit, what, max_memory(), remedy="lower the rank of the kernel")
@@ -133,7 +162,8 @@ def incomplete_cholesky(
             _check_symmetric(block, largest)
             kept, factor = _keep(block - known @ known.T, chance.draw(candidates), floor)
             chosen = candidates[kept]
-            _extend(X, kernel, features, residuals, (done, chosen, factor), n_jobs)
+            if not _extend(X, kernel, features, residuals, (done, chosen, factor), limits, n_jobs):
+                break
             if residuals.min() < -_NEGATIVE * largest:
                 raise DataError("the kernel function is not positive semi-definite on these documents; use another")
             n_needed = _enough(features[:, done : done + len(chosen)], trace_left - tol * trace)
@@ -211,16 +241,25 @@ def _extend(
     features: FloatArray,
     residuals: FloatArray,
     panel: tuple[int, IntArray, FloatArray],
+    limits: Limits,
     n_jobs: int | None,
-) -> None:
-    """Write the features of new landmarks beside those before, and take their squares from the residuals."""
+) -> bool:
+    """Write the features of new landmarks beside those before, and take their squares from the residuals.
+
+    Return whether all are written: after the deadline no more are, but for those of the first landmarks.
+    """
     from scipy.linalg import solve_triangular  # noqa: PLC0415
 
     done, chosen, factor = panel
     end = done + len(chosen)
     pivots, known = _floats(X, chosen), features[chosen, :done]
 
+    left_out: list[slice] = []
+
     def work(rows: slice) -> None:
+        if done and limits.late:
+            left_out.append(rows)
+            return
         values = kernel(_floats(X, rows), pivots)
         values -= features[rows, :done] @ known.T
         new = solve_triangular(factor, values.T, lower=True, check_finite=False)
@@ -228,6 +267,7 @@ def _extend(
         residuals[rows] -= np.einsum("ij,ij->j", new, new)
 
     for_each(work, [(rows,) for rows in _blocks(len(X))], n_jobs)
+    return not left_out
 
 
 def _enough(new: FloatArray, excess: float) -> int:
