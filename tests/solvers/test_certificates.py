@@ -37,6 +37,7 @@ from marginrank.risk import RankingRisk
 from marginrank.solvers.base import Solver
 from tests.losses.every import kinds_of, ranks_cost, registered_kinds
 from tests.losses.exhaustive import coefficients, delta, worth
+from tests.solvers.test_contract import ROUGH
 
 SOLVERS = members(Solver)
 #: Two of four documents are relevant to these.
@@ -267,7 +268,9 @@ def test_the_optimum_is_between_dual_and_primal_or_there_is_no_gap(number, data)
         else:
             assert {step.gap for step in found.trace} == {found.gap} == {np.inf}, name
             assert not found.converged, name
-    convex = {"auto", "bundle", "frank-wolfe", "n-slack", "subgradient"} | ({"newton"} if loss.smooth else set())
+    convex = {"auto", "bundle", "frank-wolfe", "n-slack", "stochastic", "subgradient"} | (
+        {"newton"} if loss.smooth else set()
+    )
     assert convex <= set(taken) if loss.convex else set(taken) == {"auto", "cccp", "descent"}
 
 
@@ -280,6 +283,8 @@ def assert_certified(found, least, name):
         assert before.dual <= after.dual + rounding, name
         assert after.dual <= found.dual + rounding, name
         assert before.primal >= after.primal >= found.primal, name
+    if name in ROUGH:
+        return
     assert found.converged, (name, found)
     assert 0 <= found.gap + 1e-12 * abs(found.primal) <= 1.001e-6 * abs(found.primal) + 2e-12 * abs(found.primal), name
 

@@ -22,6 +22,8 @@ SOLVERS = members(Solver)
 OFFERS = get_args(Offer)
 C = 20.0
 every_solver = pytest.mark.parametrize("name", SOLVERS)
+#: Solvers that come near the optimum and no nearer, with what lets them come that near here.
+ROUGH = {"stochastic": {"max_iter": 1000}}
 
 
 class Hinges(Problem):
@@ -190,14 +192,15 @@ def test_the_optimum_is_found_from_anywhere(name, signs, center, start):
     asked |= {"center"} if center else set()
     if not asked <= set(SOLVERS[name].supports):
         pytest.skip(f"{name} refuses them")
-    found = make(name, tol=1e-8).minimize(problem, C, start)
+    found = make(name, tol=1e-8, **ROUGH.get(name, {})).minimize(problem, C, start)
     least = optimum(problem)
-    assert found.primal == pytest.approx(least, rel=1e-6)
+    assert found.primal == pytest.approx(least, rel=0.03 if name in ROUGH else 1e-6)
     assert found.primal == pytest.approx(objective(problem, found.theta), rel=1e-12)
     assert found.risk == pytest.approx(problem.value(found.theta), rel=1e-12)
     assert signs is None or (np.array(signs) * found.theta >= 0).all()
-    assert found.reason == ("converged" if np.isfinite(found.gap) else "stationary")
-    assert found.dual <= least * (1 + 1e-9)
+    proven = "converged" if np.isfinite(found.gap) else "stationary"
+    assert found.reason == ("max_iter" if name in ROUGH else proven)
+    assert (0.9 * least if name in ROUGH else -np.inf) <= found.dual <= least * (1 + 1e-9)
     assert not found.converged or found.gap <= 1e-8 * found.primal
 
 
@@ -211,8 +214,8 @@ def test_without_a_proof_nothing_is_called_converged(name):
             make(name).check(problem)
         except ValueError:
             continue
-        found = make(name, tol=1e-6).minimize(problem, C)
-        assert found.primal == pytest.approx(optimum(Hinges()), rel=1e-3)
+        found = make(name, tol=0.2 if name in ROUGH else 1e-6, **ROUGH.get(name, {})).minimize(problem, C)
+        assert found.primal == pytest.approx(optimum(Hinges()), rel=0.03 if name in ROUGH else 1e-3)
         assert found.reason == "stationary"
         assert not found.converged
         assert (found.dual, found.gap) == (-np.inf, np.inf)
@@ -226,7 +229,8 @@ def test_a_path_is_each_C_on_its_own(name):
     path = solver.path(problem, Cs)
     assert [found.C for found in path] == Cs
     for found in path:
-        assert found.primal == pytest.approx(solver.minimize(problem, found.C).primal, rel=1e-7)
+        alone = solver.minimize(problem, found.C).primal
+        assert found.primal == pytest.approx(alone, rel=0.2 if name in ROUGH else 1e-7)
         assert found.primal == pytest.approx(objective(problem, found.theta, found.C), rel=1e-12)
         assert found.dual <= optimum(problem, found.C) * (1 + 1e-9)
     assert solver.path(problem, []) == []

@@ -240,7 +240,7 @@ def test_names_that_are_unknown_are_explained():
     with pytest.raises(ValueError, match=r"unknown scorer 'linaer'; did you mean 'linear'\?"):
         parse_scorer("linaer")
     assert list(members(Scorer)) == ["additive", "boosted", "kernel", "linear", "neural"]
-    solvers = ["auto", "bundle", "cccp", "descent", "frank-wolfe", "n-slack", "newton", "subgradient"]
+    solvers = ["auto", "bundle", "cccp", "descent", "frank-wolfe", "n-slack", "newton", "stochastic", "subgradient"]
     assert list(members(Solver)) == solvers
 
 

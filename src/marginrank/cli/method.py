@@ -161,7 +161,7 @@ class Method:
         str | None,
         typer.Option(
             metavar="SOLVER",
-            help="auto, bundle, newton, frank-wolfe, n-slack, subgradient, cccp or descent; with options, "
+            help="auto, bundle, newton, frank-wolfe, n-slack, stochastic, subgradient, cccp or descent; with options, "
             "'bundle(idle=10)'.",
             show_default="auto",
             rich_help_panel=_SOLVER,

@@ -12,4 +12,5 @@ from .problem import Function as Function
 from .problem import Problem as Problem
 from .solution import Solution as Solution
 from .solution import Step as Step
+from .stochastic import Stochastic as Stochastic
 from .subgradient import Subgradient as Subgradient
