@@ -34,6 +34,7 @@ class RankingRisk(Problem):
         loss: The loss.
         n_jobs: Number of threads; all cores by default.
         center: Where the regulariser is minimal; 0 by default.
+        base: Scores that are added to those of the scorer; none by default.
 
     >>> from marginrank.losses import StructuredLoss
     >>> queries = Queries.from_arrays([[1.0, 0.0], [0.0, 1.0]], [1, 0], group=[2])
@@ -43,7 +44,12 @@ class RankingRisk(Problem):
     """
 
     def __init__(
-        self, scorer: PreparedScorer, loss: Loss, n_jobs: int | None = None, center: FloatArray | None = None
+        self,
+        scorer: PreparedScorer,
+        loss: Loss,
+        n_jobs: int | None = None,
+        center: FloatArray | None = None,
+        base: FloatArray | None = None,
     ) -> None:
         queries = scorer.queries
         self.queries = queries
@@ -54,6 +60,7 @@ class RankingRisk(Problem):
         self.n_parameters = scorer.n_parameters
         self.n_blocks = len(queries)
         self.center, self.signs = center, scorer.signs
+        self._base = base
         self.convex = loss.convex
         self._n_jobs = thread_count(n_jobs)
         self._chunks, self._part_starts = _cut(scorer)
@@ -82,7 +89,11 @@ class RankingRisk(Problem):
     def majorant(self) -> Problem | None:  # type: ignore[override]
         """The risk of the convex loss above this one; None where it is convex itself."""
         above = self.definition.majorant
-        return None if above is None else ranking_risk(self.scorer, above, self._n_jobs, self.center)
+        if above is None:
+            return None
+        if self._base is not None:
+            return RankingRisk(self.scorer, above, self._n_jobs, self.center, self._base)
+        return ranking_risk(self.scorer, above, self._n_jobs, self.center)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return risk and gradient at θ."""
@@ -116,7 +127,7 @@ class RankingRisk(Problem):
         for_each(
             lambda first, end: self.scorer.score(table, scores, *self._rows(first, end)), self._chunks, self._n_jobs
         )
-        return scores
+        return scores if self._base is None else scores + self._base
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         table = self.scorer.table(self._check(theta))
@@ -156,6 +167,8 @@ class RankingRisk(Problem):
     def _score(self, table: FloatArray, first: int, end: int) -> None:
         start, stop = self._rows(first, end)
         self.scorer.score(table, self._scores, start, stop)
+        if self._base is not None:
+            self._scores[start:stop] += self._base[start:stop]
         if not np.isfinite(self._scores[start:stop]).all():
             at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
             raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")

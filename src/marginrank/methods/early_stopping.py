@@ -65,7 +65,7 @@ class EarlyStopping:
             self._waited += 1
         else:
             self._last = theta
-            value = self._measure(theta)
+            value = self.measure(theta)
             improved = self.best is None or value > self.best[0]
             self._waited = 0 if improved else self._waited + 1
             if improved:
@@ -83,7 +83,8 @@ class EarlyStopping:
         reason = solution.reason if np.array_equal(theta, solution.theta) else "callback"
         return replace(solution, theta=theta, primal=step.primal, risk=risk, reason=reason)
 
-    def _measure(self, theta: FloatArray) -> float:
+    def measure(self, theta: FloatArray) -> float:
+        """Return the value of the criterion on the validation queries."""
         means = evaluate(self.queries, self.scores(theta), [str(measure) for _, measure in self._mix]).mean
         value = float(sum(weight * means[str(measure)] for weight, measure in self._mix))
         if np.isnan(value):

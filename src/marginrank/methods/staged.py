@@ -15,6 +15,7 @@ from marginrank.errors import DataError, NumericalError
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.methods.early_stopping import EarlyStopping
+from marginrank.methods.refit import Refit, has_leaves
 from marginrank.methods.tight import BoundChoice, Tight
 from marginrank.methods.training import NO_ORDER, Fit, Training
 from marginrank.model import Health
@@ -72,6 +73,18 @@ class Judge:
         added = form.score(theta, queries.X, self.n_jobs)
         self._scores = added if self._scores is None else self._scores + added
         return self._scores
+
+    def prefers(self, stage: Stage, other: Stage) -> bool:
+        """Return whether a stage is better than another on the validation queries; True where there are none."""
+        if self.stopping is None:
+            return True
+        stopper, ready = self.stopping
+        values = []
+        for one in (stage, other):
+            scores = one.form.score(one.theta, ready.X, self.n_jobs)
+            stopper.scores = lambda _, scores=scores: scores  # type: ignore[misc]
+            values.append(stopper.measure(one.theta))
+        return values[0] > values[1]
 
 
 def keep_best(
@@ -131,23 +144,38 @@ class StagedTraining:
     def path(self, queries: Queries, Cs: Sequence[float], judge: Judge) -> list[tuple[Form, Fit]]:
         """Train for each C; once, where the scorer has no use for it."""
         loss, bound = self._bounded()
+        if self.scorer.refits is not None and not loss.convex:
+            raise ValueError(f"{loss} is not convex, so no solver refits the leaves; use bound='hinge', or no refit")
         risk = ScoreRisk(loss, queries, self.setting.n_jobs)
         if not risk.weights.any():
             raise DataError(NO_ORDER)
         fits: list[tuple[Form, Fit]] = []
+        # Only the start and the refit have a C, unless the stages have one of their own.
+        again = self.scorer.takes_C and (self.scorer.refits is None or self.scorer.start_scorer is not None)
         for C in Cs:
-            if fits and not self.scorer.takes_C:
-                form, fit = fits[0]
-                fits.append((form, replace(fit, solution=replace(fit.solution, C=C))))
-                continue
             setting = replace(self.setting, C=C)
-            stages = self._stages(risk, setting)
             # Two threads of BLAS for matrices as small as those of a batch cost more than they bring.
             with threadpool_limits(1, "blas"):
-                stage, solution = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
+                if not fits or again:
+                    stages = self._stages(risk, setting)
+                    kept, grown = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
+                    refit = self._refit(kept, grown, risk)
+                stage, solution, name = kept, replace(grown, C=C), self.scorer.name
+                if refit is not None:
+                    solver = Auto(time_limit=setting.seconds_left).choose(refit.problem)
+                    better, refitted = refit.minimize(C, solver)
+                    if judge.prefers(better, kept):
+                        stage, solution, name = better, refitted, solver.name
             origin = np.zeros(len(solution.theta))
-            fits.append((stage.form, Fit(solution, loss, bound, self.scorer.name, _health(solution, risk), origin)))
+            fits.append((stage.form, Fit(solution, loss, bound, name, _health(solution, risk), origin)))
         return fits
+
+    def _refit(self, stage: Stage, grown: Solution, risk: ScoreRisk) -> Refit | None:
+        """Return the refit of the leaves; None where there is none, or where growing them was cut short."""
+        cut_short = grown.reason in ("time_limit", "interrupted")
+        if self.scorer.refits is None or cut_short or not has_leaves(stage):
+            return None
+        return Refit(stage, risk, self.scorer.refits, self.setting.n_jobs)
 
     def _stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
         """Train the model to start from, if there is one, and the stages on top of it."""

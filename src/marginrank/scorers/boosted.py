@@ -16,7 +16,7 @@ from marginrank.data.queries import Queries
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.scorers.bins import Monotone, monotone_signs
-from marginrank.scorers.staged import GrownStage, Setting, Stage, StagedScorer
+from marginrank.scorers.staged import GrownStage, Setting, Stage, StagedScorer, Towards
 from marginrank.scorers.trees import Tree, Trees
 from marginrank.threads import thread_count
 from marginrank.typing import Features, FloatArray, IntArray
@@ -32,7 +32,7 @@ class Boosted(StagedScorer):
     """Boosted trees, grown by LightGBM or XGBoost on the gradients of any loss; the model scores without them.
 
     Each tree is a step down the risk, the mean of ξ over the queries. The size and number of trees, the learning rate
-    and ``l2`` regularise; C is that of the model in ``start``, and has no effect without one.
+    and ``l2`` regularise; C is that of the model in ``start`` and of ``refit``, and has no effect without one of them.
 
     Args:
         trees: Number of trees; with validation queries, the most.
@@ -47,6 +47,9 @@ class Boosted(StagedScorer):
             of them.
         start: ``linear``, ``additive`` or another scorer, whose model is trained first; the trees are added to it.
         backend: ``lightgbm`` or ``xgboost``, which has to be installed for training.
+        refit: ``grown`` or ``zero`` to fit the leaves of all trees again at the end, all at once: a convex solver
+            minimises ½‖θ − θ₀‖² + C·risk over their values θ, with a certificate. θ₀ are the values they were grown
+            with, or 0. With validation queries, the new values are kept if they are better there.
     """
 
     name = "boosted"
@@ -60,6 +63,7 @@ class Boosted(StagedScorer):
     monotone: Monotone | None = None
     start: str | Scorer | None = None
     backend: Backend = "lightgbm"
+    refit: Towards | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.start_scorer, StagedScorer):
@@ -77,6 +81,10 @@ class Boosted(StagedScorer):
             raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
         if self.backend == "xgboost" and self.min_documents != type(self).min_documents:
             raise ValueError("XGBoost does not count the documents of a leaf; leave out min_documents")
+        if self.refit not in (None, *get_args(Towards)):
+            raise ValueError(f"refit is {self.refit!r}; choose 'grown' or 'zero'")
+        if self.refit is not None and self.monotone is not None:
+            raise ValueError("refitted leaves need not be monotone; leave out refit or monotone")
 
     @property
     def start_scorer(self) -> Scorer | None:
@@ -84,9 +92,14 @@ class Boosted(StagedScorer):
         return None if self.start is None else parse_scorer(self.start)
 
     @property
+    def refits(self) -> Towards | None:
+        """What refitted leaves are regularised towards."""
+        return self.refit
+
+    @property
     def takes_C(self) -> bool:  # type: ignore[override]
-        """Whether there is a start, which has a C."""
-        return self.start is not None
+        """Whether there is a start or a refit, which have a C."""
+        return self.start is not None or self.refit is not None
 
     @property
     def draws(self) -> bool:  # type: ignore[override]

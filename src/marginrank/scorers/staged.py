@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from marginrank.losses.score_risk import ScoreRisk
 from marginrank.scorers.base import PreparedScorer, Scorer
 from marginrank.scorers.forms import Form
 from marginrank.typing import FloatArray
+
+#: What refitted leaves are regularised towards: the values they were grown with, or 0.
+Towards: TypeAlias = Literal["grown", "zero"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,11 @@ class StagedScorer(Scorer):
     @property
     def start_scorer(self) -> Scorer | None:
         """A scorer that is trained first, for the stages to add to ``risk.start``, its scores; None for no other."""
+        return None
+
+    @property
+    def refits(self) -> Towards | None:
+        """What the leaves of the kept stage are regularised towards in a refit at the end; None for no refit."""
         return None
 
     @abstractmethod

@@ -178,6 +178,27 @@ class Trees(Form):
         add_trees(rows, *nodes, theta, self.single, raw)
         return raw
 
+    def leaves(self, X: Features, n_jobs: int | None = None) -> AnyArray:
+        """Return the leaf of each tree that each document comes to, as its number in θ.
+
+        >>> stump = Tree(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
+        ...     np.array([0, 0.25, 2.0]))
+        >>> form, _ = Trees.collect([stump, stump], [0, 0], n_features=1)
+        >>> form.leaves(np.array([[1.5], [2.0]])).tolist()
+        [[0, 2], [1, 3]]
+        """
+        from marginrank.scorers.trees_kernel import find_leaves  # noqa: PLC0415
+
+        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.missing_left
+        leaves = np.empty((X.shape[0], len(self.roots)), dtype=np.int32)
+
+        def work(start: int) -> None:
+            rows = np.ascontiguousarray(X[start : start + _ROWS])
+            find_leaves(rows, *nodes, self.single, leaves[start : start + _ROWS])
+
+        for_each(work, [(start,) for start in range(0, len(leaves), _ROWS)], n_jobs)
+        return leaves
+
     def _dense(self, X: Features) -> FloatArray:
         """Return features as they are compared with thresholds."""
         if sp.issparse(X):

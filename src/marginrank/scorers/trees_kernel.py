@@ -8,18 +8,52 @@ from marginrank.kernels import njit
 
 
 @njit(nogil=True, cache=True)
+def _leaf(X, row, node, feature, threshold, left, right, missing_left, single):  # type: ignore[no-untyped-def]
+    """Return the number in θ of the leaf that a row of X comes to from a root."""
+    while feature[node] >= 0:
+        value = np.float64(X[row, feature[node]])
+        if single:
+            value = np.float64(np.float32(value))
+        goes_left = missing_left[node] if np.isnan(value) else value <= threshold[node]
+        node = left[node] if goes_left else right[node]
+    return left[node]
+
+
+@njit(nogil=True, cache=True)
 def add_trees(X, feature, threshold, left, right, roots, outputs, missing_left, theta, single, raw):  # type: ignore[no-untyped-def]
     """Add the leaf of each tree that a row of X comes to to the output of the tree."""
     for row in range(len(X)):
         for tree in range(len(roots)):
-            node = roots[tree]
-            while feature[node] >= 0:
-                value = np.float64(X[row, feature[node]])
-                if single:
-                    value = np.float64(np.float32(value))
-                goes_left = missing_left[node] if np.isnan(value) else value <= threshold[node]
-                node = left[node] if goes_left else right[node]
-            raw[row, outputs[tree]] += theta[left[node]]
+            leaf = _leaf(X, row, roots[tree], feature, threshold, left, right, missing_left, single)
+            raw[row, outputs[tree]] += theta[leaf]
+
+
+@njit(nogil=True, cache=True)
+def find_leaves(X, feature, threshold, left, right, roots, missing_left, single, leaves):  # type: ignore[no-untyped-def]
+    """Write the number in θ of the leaf of each tree that a row of X comes to."""
+    for row in range(len(X)):
+        for tree in range(len(roots)):
+            leaves[row, tree] = _leaf(X, row, roots[tree], feature, threshold, left, right, missing_left, single)
+
+
+@njit(nogil=True, cache=True)
+def score_leaves(leaves, theta, scores, start, stop):  # type: ignore[no-untyped-def]
+    """Write the sums of the values of the leaves of some rows."""
+    for row in range(start, stop):
+        score = 0.0
+        for tree in range(leaves.shape[1]):
+            score += theta[leaves[row, tree]]
+        scores[row] = score
+
+
+@njit(nogil=True, cache=True)
+def add_slopes(leaves, slopes, start, stop, cells):  # type: ignore[no-untyped-def]
+    """Add the slope of each of some rows to its leaves."""
+    for row in range(start, stop):
+        slope = slopes[row]
+        if slope != 0.0:
+            for tree in range(leaves.shape[1]):
+                cells[leaves[row, tree]] += slope
 
 
 @njit(nogil=True, cache=True)
