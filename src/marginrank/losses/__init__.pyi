@@ -5,6 +5,7 @@ from .base import Loss as Loss
 from .base import PreparedLoss as PreparedLoss
 from .combine import MaxLoss as MaxLoss
 from .combine import SumLoss as SumLoss
+from .differences import SquaredDifferences as SquaredDifferences
 from .feature_maps import FeatureMap as FeatureMap
 from .feature_maps import FirstRelevant as FirstRelevant
 from .feature_maps import PartialOrder as PartialOrder
