@@ -13,6 +13,7 @@ from .measures import parse_measure as parse_measure
 from .model import Model as Model
 from .ranker import Ranker as Ranker
 from .ranker import load as load
+from .recommend.recommender import Recommender as Recommender
 from .reporting.report import write_report as write_report
 from .scorers.additive import Additive as Additive
 from .scorers.boosted import Boosted as Boosted

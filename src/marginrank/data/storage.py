@@ -93,7 +93,7 @@ def _assemble(content: Content) -> Queries:
         raise TypeError("'first_feature' is not 0 or 1")
     X: Any = arrays.pop("X") if "X" in arrays else _sparse_from(arrays, n_features)
     columns: dict[str, Any] = {attribute: arrays.pop(name, None) for name, attribute in _NUMBERS.items()}
-    columns |= {name: _labels_from(arrays, name) for name in _LABELS}
+    columns |= {name: labels_from(arrays, name) for name in _LABELS}
     unknown = sorted(set(arrays) - set(_SPARSE_PARTS if sp.issparse(X) else ()))
     missing = [name for name in ("offsets", "query_ids") if columns[name] is None]
     if header["judged"] and columns["judgements"] is None:
@@ -117,11 +117,11 @@ def _arrays_of(queries: Queries) -> dict[str, AnyArray]:
     for name in _LABELS:
         labels = getattr(queries, name)
         if labels is not None:
-            arrays |= _stored_labels(name, labels)
+            arrays |= stored_labels(name, labels)
     return arrays
 
 
-def _stored_labels(name: str, labels: AnyArray) -> dict[str, AnyArray]:
+def stored_labels(name: str, labels: AnyArray) -> dict[str, AnyArray]:
     """Numbers as they are; text as code points, a row per word, or as bytes and the end of each word."""
     if labels.dtype.kind in "iub" or labels.dtype in (np.float32, np.float64):
         return {name: labels}
@@ -135,7 +135,8 @@ def _stored_labels(name: str, labels: AnyArray) -> dict[str, AnyArray]:
     return {f"{name}.bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}.ends": ends}
 
 
-def _labels_from(arrays: dict[str, AnyArray], name: str) -> AnyArray | None:
+def labels_from(arrays: dict[str, AnyArray], name: str) -> AnyArray | None:
+    """Take the labels that `stored_labels` made out of arrays; None where there are none."""
     codes, data, ends = (arrays.pop(f"{name}.{part}", None) for part in ("codes", "bytes", "ends"))
     if codes is not None:
         if codes.ndim != 2 or codes.dtype != np.uint32 or codes.shape[1] == 0:

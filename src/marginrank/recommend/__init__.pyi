@@ -1,0 +1,11 @@
+from .alternating import Factorization as Factorization
+from .alternating import Factors as Factors
+from .alternating import HalfStep as HalfStep
+from .columns import SideFeatures as SideFeatures
+from .factor_model import FactorModel as FactorModel
+from .item_step import ItemRisk as ItemRisk
+from .ratings import Ratings as Ratings
+from .recommender import Recommendation as Recommendation
+from .recommender import Recommender as Recommender
+from .user_step import UserProblem as UserProblem
+from .user_step import UserSolution as UserSolution

@@ -1,0 +1,259 @@
+"""Ranking matrix factorisation by alternating convex steps."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from marginrank.losses.base import Loss
+from marginrank.recommend.item_step import ItemRisk
+from marginrank.recommend.ratings import Ratings
+from marginrank.recommend.user_step import UserProblem
+from marginrank.solvers.base import Solver
+from marginrank.sparse import sp
+from marginrank.typing import BoolArray, FloatArray
+
+#: Factors that are tried as a start: the leading singular vectors of the slopes, longer and longer.
+_LENGTHS: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """What the score of an item for a user is made of.
+
+    With fixed columns x_u of users and z_i of items, the score is x_u·A_i + z_i·(w + B_u) + U_u·V_i. A row of ``users``
+    is B_u and then U_u, a row of ``items`` is A_i and then V_i. Item biases are the A_i of a constant column of users.
+    """
+
+    user_columns: FloatArray
+    item_columns: FloatArray
+    users: FloatArray
+    items: FloatArray
+    shared: FloatArray
+
+    @classmethod
+    def zero(cls, user_columns: FloatArray, item_columns: FloatArray, n_factors: int) -> Factors:
+        """Return factors that give every item the score 0."""
+        (n_users, n_x), (n_items, n_z) = user_columns.shape, item_columns.shape
+        return cls(
+            np.ascontiguousarray(user_columns, dtype=np.float64),
+            np.ascontiguousarray(item_columns, dtype=np.float64),
+            np.zeros((n_users, n_z + n_factors)),
+            np.zeros((n_items, n_x + n_factors)),
+            np.zeros(n_z),
+        )
+
+    @property
+    def user_rows(self) -> FloatArray:
+        """A row for each user; its product with the row of an item is the score."""
+        n = len(self.shared)
+        return np.hstack([self.user_columns, self.users[:, :n] + self.shared, self.users[:, n:]])
+
+    @property
+    def item_rows(self) -> FloatArray:
+        """A row for each item; its product with the row of a user is the score."""
+        n = self.user_columns.shape[1]
+        return np.hstack([self.items[:, :n], self.item_columns, self.items[:, n:]])
+
+    @property
+    def features(self) -> FloatArray:
+        """What the own parameters of users are multiplied with: fixed columns and factors of each item."""
+        return np.hstack([self.item_columns, self.items[:, self.user_columns.shape[1] :]])
+
+    @property
+    def norm(self) -> float:
+        """½ of the sum of all squares of what is learned."""
+        return 0.5 * float(sum(np.vdot(part, part) for part in (self.users, self.items, self.shared)))
+
+    def base(self, ratings: Ratings) -> FloatArray:
+        """Return the scores of ratings without the own parameters of users, who are those of the fixed columns."""
+        n = self.user_columns.shape[1]
+        fixed = np.einsum("rk,rk->r", self.user_columns[ratings.user], self.items[ratings.item, :n])
+        return np.asarray(fixed + (self.item_columns @ self.shared)[ratings.item])
+
+
+@dataclass(frozen=True)
+class HalfStep:
+    """The objective after a half step, and how far the half step was from its optimum, at most."""
+
+    side: Literal["start", "users", "items"]
+    objective: float
+    gap: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Factorization:
+    """Minimise ½‖B‖² + ½‖U‖² + ½‖A‖² + ½‖V‖² + ½‖w‖² + C·Σ_u c_u·ξ_u, Le and Smola (2008) §5.2 with fixed columns.
+
+    The paper alternates: with the factors of items given, every user has a small convex problem; with those of users
+    given, there is one convex problem in the factors of items. Both come with certificates, and neither step ever
+    raises the objective. It is convex in either but not in both, so the result depends on the start: the leading
+    singular vectors of the slopes of the loss, from where biases and fixed columns alone are best.
+
+    Args:
+        ratings: Who rated what.
+        loss: A convex loss.
+        C: Weight of the loss of each user.
+        solver: How the problem of the items is solved; its tolerance is that of the users too.
+        max_iter: Maximum number of rounds, of two half steps each.
+        tol: Relative fall of the objective in a round at which to stop.
+        time_limit: Maximum number of seconds.
+        seed: Seed of the start of the singular vectors.
+        n_jobs: Number of threads; all cores by default.
+    """
+
+    ratings: Ratings
+    loss: Loss
+    C: float
+    solver: Solver
+    max_iter: int = 30
+    tol: float = 1e-4
+    time_limit: float = np.inf
+    seed: int | None = 0
+    n_jobs: int | None = None
+
+    def run(self, factors: Factors, *, warm: bool = False) -> tuple[Factors, tuple[HalfStep, ...]]:
+        """Alternate from given factors; without ``warm``, these are 0 and a start is made from them."""
+        work = _Work(self, time.perf_counter())
+        trace = [HalfStep("start", work.objective(factors), np.inf, work.seconds)]
+
+        def note(side: Literal["start", "users", "items"], objective: float, gap: float) -> None:
+            trace.append(HalfStep(side, objective, gap, work.seconds))
+
+        if not warm:
+            factors, objective, gap = work.item_step(factors)
+            note("items", objective, gap)
+            factors, objective = work.begin(factors, objective)
+            note("start", objective, np.inf)
+        for _ in range(self.max_iter):
+            before = trace[-1].objective
+            factors, objective, gap = work.user_step(factors)
+            note("users", objective, gap)
+            if work.late:
+                break
+            factors, objective, gap = work.item_step(factors)
+            note("items", objective, gap)
+            if work.late or before - objective <= self.tol * abs(before):
+                break
+        return factors, tuple(trace)
+
+
+class _Work:
+    """The half steps of one run, with the loss prepared once."""
+
+    def __init__(self, task: Factorization, began: float) -> None:
+        ratings = task.ratings
+        self.task, self.began = task, began
+        self.loss = task.loss.prepare(ratings.values, ratings.offsets)
+        self.weights = user_weights(task.C, ratings, self.loss.active)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def late(self) -> bool:
+        return self.seconds > self.task.time_limit
+
+    def _users(self, factors: Factors) -> UserProblem:
+        ratings = self.task.ratings
+        base, features = factors.base(ratings), factors.features
+        return UserProblem(ratings, self.loss, self.weights, features, base, self.task.n_jobs)
+
+    def _items(self, factors: Factors) -> ItemRisk:
+        ratings, n = self.task.ratings, len(factors.shared)
+        columns = np.hstack([factors.user_columns, factors.users[:, n:]])
+        own = np.einsum("rk,rk->r", factors.users[ratings.user, :n], factors.item_columns[ratings.item])
+        return ItemRisk(ratings, self.loss, self.weights, columns, factors.item_columns, own, self.task.n_jobs)
+
+    def objective(self, factors: Factors) -> float:
+        return factors.norm + self._items(factors)(_theta(factors))[0]
+
+    def user_step(self, factors: Factors) -> tuple[Factors, float, float]:
+        """Return better factors of users, the objective, and how far it is from the best for these items."""
+        solution = self._users(factors).solve(factors.users, self.task.solver.tol)
+        reached = replace(factors, users=solution.factors)
+        others = reached.norm - 0.5 * float(np.vdot(reached.users, reached.users))
+        return reached, others + float(solution.objectives.sum()), float(solution.gaps.sum())
+
+    def item_step(self, factors: Factors) -> tuple[Factors, float, float]:
+        """Return better factors of items, the objective, and how far it is from the best for these users."""
+        problem = self._items(factors)
+        left = max(self.task.time_limit - self.seconds, 1e-3)
+        solver = replace(self.task.solver, time_limit=min(self.task.solver.time_limit, left))
+        solution = solver.minimize(problem, 1.0, _theta(factors))
+        items = factors.items.size
+        reached = replace(
+            factors, items=solution.theta[:items].reshape(factors.items.shape), shared=solution.theta[items:]
+        )
+        users = 0.5 * float(np.vdot(factors.users, factors.users))
+        return reached, users + solution.primal, solution.gap
+
+    def begin(self, factors: Factors, objective: float) -> tuple[Factors, float]:
+        """Return a start for factors that are 0: along leading singular vectors of the slopes, as far as it helps.
+
+        A product of factors t·uv' costs t in the regulariser and gains t·σ at first, where σ is the singular value of
+        the slopes. So the factors stay 0 where no σ is above 1.
+        """
+        left, values, right = self._leading(factors)
+        n_factors = factors.users.shape[1] - len(factors.shared)
+        room = np.sqrt(np.maximum(values - 1.0, 0.0) / np.maximum(values.max(initial=0.0), 1e-300))
+        best = factors
+        for length in _LENGTHS if room.any() else ():
+            users, items = factors.users.copy(), factors.items.copy()
+            users[:, -n_factors:][:, : len(room)] = length * room * left
+            items[:, -n_factors:][:, : len(room)] = length * room * right
+            trial = replace(factors, users=users, items=items)
+            reached = self.objective(trial)
+            if reached >= objective:
+                break
+            best, objective = trial, reached
+        return best, objective
+
+    def _leading(self, factors: Factors) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Leading singular vectors and values of the matrix of −∂/∂s, users × items."""
+        ratings = self.task.ratings
+        shape = len(ratings.users), len(ratings.items)
+        scores = np.einsum("rk,rk->r", factors.user_rows[ratings.user], factors.item_rows[ratings.item])
+        slopes = -self.loss(scores, self.task.n_jobs)[1] * np.repeat(self.weights, np.diff(ratings.offsets))
+        matrix = sp.csr_array((slopes, ratings.item, ratings.offsets), shape=shape)
+        n_factors = factors.users.shape[1] - len(factors.shared)
+        return leading_singular(matrix, n_factors, self.task.seed)
+
+
+def user_weights(C: float, ratings: Ratings, active: BoolArray) -> FloatArray:
+    """Return the weight of the loss of each user: C times the weight of the user over the mean, 0 without an order."""
+    given = np.ones(len(ratings.users)) if ratings.weights is None else ratings.weights / ratings.weights.mean()
+    return np.where(active, C * given, 0.0)
+
+
+def leading_singular(matrix: sp.csr_array, rank: int, seed: int | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the leading left singular vectors, singular values and right singular vectors, in columns.
+
+    >>> left, values, right = leading_singular(sp.csr_array(np.diag([3.0, 0.0, 5.0])), 2, seed=0)
+    >>> values.round(6).tolist(), np.abs(left).round(6).tolist()
+    ([5.0, 3.0], [[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]])
+    """
+    few = min(matrix.shape)
+    if rank >= few - 1 or few <= 2:
+        left, values, right = np.linalg.svd(matrix.toarray(), full_matrices=False)
+    else:
+        from scipy.sparse.linalg import svds  # noqa: PLC0415
+
+        start = np.random.default_rng(seed).standard_normal(few)
+        left, values, right = svds(matrix, k=rank, v0=start)
+        order = np.argsort(-values, kind="stable")
+        left, values, right = left[:, order], values[order], right[order]
+    left, values, right = left[:, :rank], values[:rank], right[:rank].T
+    # Singular vectors have no sign of their own; take the one that makes the largest entry positive.
+    signs = np.sign(left[np.argmax(np.abs(left), axis=0), np.arange(left.shape[1])])
+    signs[signs == 0] = 1.0
+    return left * signs, values, right * signs
+
+
+def _theta(factors: Factors) -> FloatArray:
+    return np.concatenate([factors.items.ravel(), factors.shared])

@@ -1,0 +1,213 @@
+"""What training a recommender leaves: factors of users and items, and what is known of who rated what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from marginrank.data.grouping import check_offsets
+from marginrank.data.storage import labels_from, stored_labels
+from marginrank.recommend.alternating import Factors, HalfStep
+from marginrank.recommend.columns import Columns, SideFeatures
+from marginrank.recommend.ids import locate
+from marginrank.recommend.ratings import Ratings
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+_SIDES = ("start", "users", "items")
+
+
+@dataclass(frozen=True, eq=False)
+class FactorModel:
+    """Scores of items for users.
+
+    Users and items that were not trained on have a defined score: a new user has no factors and no history, which
+    leaves item biases and what all users share; a new item has no bias and no factors, and the popularity of an item
+    that nobody rated. Both have their side features, where they were given.
+    """
+
+    #: Who rated what, which `recommend` leaves out.
+    seen: Ratings
+    factors: Factors
+    columns: Columns
+    trace: tuple[HalfStep, ...]
+
+    @cached_property
+    def user_rows(self) -> FloatArray:
+        """A row for each user; its product with the row of an item is the score."""
+        return self.factors.user_rows
+
+    @cached_property
+    def item_rows(self) -> FloatArray:
+        """A row for each item."""
+        return self.factors.item_rows
+
+    def rows_of_users(self, ids: AnyArray) -> FloatArray:
+        """Return the rows of users by id, those of new users included."""
+        at = locate(self.seen.users, ids, "user")
+        rows, new = self.user_rows[at], at < 0
+        if new.any():
+            own = np.zeros((int(new.sum()), self.factors.users.shape[1]))
+            own[:, : len(self.factors.shared)] += self.factors.shared
+            rows[new] = np.hstack([self.columns.of_nobody(ids[new]), own])
+        return rows
+
+    def rows_of_items(self, ids: AnyArray) -> FloatArray:
+        """Return the rows of items by id, those of new items included."""
+        at = locate(self.seen.items, ids, "item")
+        rows, new = self.item_rows[at], at < 0
+        if new.any():
+            n_new, n_x = int(new.sum()), self.factors.user_columns.shape[1]
+            n_factors = self.factors.items.shape[1] - n_x
+            fixed = self.columns.of_nothing(ids[new])
+            rows[new] = np.hstack([np.zeros((n_new, n_x)), fixed, np.zeros((n_new, n_factors))])
+        return rows
+
+    def score(self, users: AnyArray, items: AnyArray) -> FloatArray:
+        """Return the score of each pair of ids."""
+        user_ids, user = np.unique(users, return_inverse=True)
+        item_ids, item = np.unique(items, return_inverse=True)
+        rows, columns = self.rows_of_users(user_ids), self.rows_of_items(item_ids)
+        scores = np.empty(len(user))
+        for start in range(0, len(scores), 1 << 16):
+            part = slice(start, start + (1 << 16))
+            scores[part] = np.einsum("rk,rk->r", rows[user[part]], columns[item[part]])
+        return scores
+
+    def seen_by(self, ids: AnyArray) -> list[IntArray]:
+        """Return the positions of the items that each user rated."""
+        at, bounds = locate(self.seen.users, ids, "user"), list(pairwise(self.seen.offsets.tolist()))
+        return [self.seen.item[slice(*bounds[one])] if one >= 0 else self.seen.item[:0] for one in at.tolist()]
+
+    @property
+    def tastes(self) -> FloatArray:
+        """What items are compared by: their history, their factors, and what users who rated the same make of them."""
+        constants = 1 if self.columns.bias else 0
+        popularity = 1 if self.columns.popularity[2] else 0
+        return np.hstack([self.factors.item_columns[:, popularity:], self.factors.items[:, constants:]])
+
+    def with_users(self, new: Ratings, columns: FloatArray, own: FloatArray) -> FactorModel:
+        """Return the model with new users, in the place of those of before that have the same ids.
+
+        Args:
+            new: Their ratings, of the same items.
+            columns: Their fixed columns.
+            own: Their own parameters.
+        """
+        old = locate(new.users, self.seen.users, "user") < 0
+        kept = self.seen.of_users(np.flatnonzero(old))
+        seen = kept.updated(new)
+        places = np.searchsorted(seen.users, kept.users), np.searchsorted(seen.users, new.users)
+        tables = []
+        for theirs, ours in ((self.factors.user_columns[old], columns), (self.factors.users[old], own)):
+            table = np.empty((len(seen.users), theirs.shape[1]))
+            table[places[0]], table[places[1]] = theirs, ours
+            tables.append(table)
+        factors = replace(self.factors, user_columns=tables[0], users=tables[1])
+        return FactorModel(seen, factors, self.columns, self.trace)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return everything as arrays, for a file."""
+        seen, factors, columns = self.seen, self.factors, self.columns
+        arrays: dict[str, AnyArray] = {
+            "seen.item": seen.item,
+            "seen.values": seen.values,
+            "seen.offsets": seen.offsets,
+            **({} if seen.weights is None else {"seen.weights": seen.weights}),
+            **stored_labels("users", seen.users),
+            **stored_labels("items", seen.items),
+            **{f"factors.{name}": np.ascontiguousarray(array) for name, array in vars(factors).items()},
+            "columns.history": columns.history,
+            "columns.item_history": columns.item_history,
+            "columns.figures": np.array([columns.bias, *columns.popularity]),
+            "trace": np.array([(_SIDES.index(s.side), s.objective, s.gap, s.seconds) for s in self.trace]),
+        }
+        for name, side in (("user", columns.user_side), ("item", columns.item_side)):
+            if side is not None:
+                arrays |= {f"{name}_side.values": side.values, **stored_labels(f"{name}_side", side.ids)}
+        return arrays
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, AnyArray]) -> FactorModel:
+        """Read what `arrays` returned; refuse parts that contradict each other."""
+        parts = dict(arrays)
+        users, items = _ids(parts, "users"), _ids(parts, "items")
+        offsets = check_offsets(parts["seen.offsets"], len(parts["seen.item"]))
+        seen = Ratings(users, items, parts["seen.item"], parts["seen.values"], offsets, parts.get("seen.weights"))
+        figures = _numbers(parts["columns.figures"], (4,)).tolist()
+        sides = [_side(parts, name) for name in ("user", "item")]
+        history, item_history = parts["columns.history"], parts["columns.item_history"]
+        columns = Columns(figures[0], history, item_history, (figures[1], figures[2], figures[3]), *sides)
+        names = ("user_columns", "item_columns", "users", "items", "shared")
+        factors = Factors(*(parts[f"factors.{name}"] for name in names))
+        trace = parts["trace"]
+        if trace.ndim != 2 or trace.shape[1] != 4 or not np.isin(trace[:, 0], (0, 1, 2)).all():
+            raise ValueError("the trace is not one")
+        steps = tuple(HalfStep(_SIDES[int(side)], *rest) for side, *rest in trace.tolist())  # type: ignore[arg-type]
+        _check(seen, factors, columns)
+        return cls(seen, factors, columns, steps)
+
+
+def _ids(parts: dict[str, AnyArray], name: str) -> AnyArray:
+    ids = labels_from(parts, name)
+    if ids is None or ids.ndim != 1 or ids.dtype.kind not in "iUO":
+        raise ValueError(f"the ids of {name} are missing")
+    if np.any(ids[1:] <= ids[:-1]):
+        raise ValueError(f"the ids of {name} are not sorted")
+    return ids
+
+
+def _side(parts: dict[str, AnyArray], name: str) -> SideFeatures | None:
+    if f"{name}_side.values" not in parts:
+        return None
+    ids = _ids(parts, f"{name}_side")
+    values = parts[f"{name}_side.values"]
+    return SideFeatures(ids, _numbers(values, (len(ids), values.shape[-1])))
+
+
+def _numbers(array: AnyArray, shape: tuple[int, ...]) -> FloatArray:
+    if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"an array has shape {array.shape} and type {array.dtype}; finite float64 {shape} is needed")
+    return array
+
+
+def _check(seen: Ratings, factors: Factors, columns: Columns) -> None:
+    """Refuse shapes and numbers that scores cannot be made of."""
+    n_users, n_items = len(seen.users), len(seen.items)
+    if seen.item.dtype != np.int64 or seen.item.ndim != 1 or np.any((seen.item < 0) | (seen.item >= n_items)):
+        raise ValueError("ratings of items that are not there")
+    if len(seen.offsets) != n_users + 1:
+        raise ValueError(f"ratings of {len(seen.offsets) - 1} users for {n_users}")
+    _numbers(seen.values, (len(seen.item),))
+    if seen.weights is not None:
+        _numbers(seen.weights, (n_users,))
+    n_history = columns.history.shape[-1]
+    _numbers(columns.history, (n_items, n_history))
+    _numbers(columns.item_history, (n_items, n_history))
+    side = [0 if one is None else one.values.shape[1] for one in (columns.user_side, columns.item_side)]
+    n_x = (1 if columns.bias else 0) + n_history + side[0]
+    n_z = (1 if columns.popularity[2] else 0) + n_history + side[1]
+    n_factors = factors.users.shape[-1] - n_z
+    if n_factors < 0 or columns.popularity[1] <= 0:
+        raise ValueError("fewer factors than columns")
+    _numbers(factors.user_columns, (n_users, n_x))
+    _numbers(factors.item_columns, (n_items, n_z))
+    _numbers(factors.users, (n_users, n_z + n_factors))
+    _numbers(factors.items, (n_items, n_x + n_factors))
+    _numbers(factors.shared, (n_z,))
+
+
+def describe(model: FactorModel) -> dict[str, Any]:
+    """Return what a file says about a model beside its arrays."""
+    last = model.trace[-1]
+    return {
+        "users": len(model.seen.users),
+        "items": len(model.seen.items),
+        "ratings": model.seen.n_ratings,
+        "objective": last.objective,
+        "rounds": sum(step.side == "users" for step in model.trace),
+    }

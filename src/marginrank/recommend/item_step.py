@@ -1,0 +1,125 @@
+"""The factors of items, given those of users: one convex problem in all of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+
+from marginrank.losses.base import PreparedLoss
+from marginrank.recommend.ratings import Ratings
+from marginrank.solvers.problem import Offer, Problem
+from marginrank.threads import chunk_bounds, for_chunks, for_each
+from marginrank.typing import FloatArray, IntArray
+
+
+class ItemRisk(Problem):
+    """Σ_u c_u·ξ_u as a function of the factors of items and of weights of item features that all users share.
+
+    The score of a rating is base + A_u·B_i + z_i·w, with the given factors A_u of its user, the factors B_i of its
+    item, and the features z_i of the item. θ is B, row by row, and then w.
+
+    Args:
+        ratings: Who rated what.
+        loss: The loss of these ratings, prepared, with ξ convex.
+        weights: c_u, one per user.
+        users: A, one row per user.
+        features: z, one row per item.
+        base: Score of each rating where θ is 0.
+        n_jobs: Number of threads; all cores by default.
+    """
+
+    def __init__(
+        self,
+        ratings: Ratings,
+        loss: PreparedLoss,
+        weights: FloatArray,
+        users: FloatArray,
+        features: FloatArray,
+        base: FloatArray,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.ratings, self.loss, self.weights = ratings, loss, weights
+        self._users, self._features, self._base = np.ascontiguousarray(users), features, base
+        self._shape = len(ratings.items), users.shape[1]
+        self.n_parameters = self._shape[0] * self._shape[1] + features.shape[1]
+        self._row_weights = np.repeat(weights, np.diff(ratings.offsets))
+        self._n_jobs = n_jobs
+        self._scores, self._moves, self._slopes = (np.zeros(ratings.n_ratings) for _ in range(3))
+        self._at: FloatArray | None = None
+
+    @property
+    def offers(self) -> frozenset[Offer]:  # type: ignore[override]
+        """Products with the Hessian, for smooth losses."""
+        return cast("frozenset[Offer]", frozenset({"hessian"} if self.loss.definition.smooth else ()))
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether all values so far were computed exactly."""
+        return self.loss.exact
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk at θ and a subgradient."""
+        xi = np.zeros(len(self.ratings.users))
+        self._scores[:] = self._base
+        self._add_scores(theta, self._scores)
+        self._at = np.array(theta)
+
+        def work(first: int, end: int) -> None:
+            self.loss.evaluate(self._scores, xi, self._slopes, first, end)
+
+        for_chunks(work, self.ratings.offsets, self._n_jobs)
+        return float(self.weights @ xi), self._collect(self._slopes)
+
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the generalised Hessian of the risk at θ times a direction."""
+        if self._at is None or not np.array_equal(self._at, theta):
+            self(theta)
+        self._moves[:] = 0.0
+        self._add_scores(direction, self._moves)
+        product = np.zeros_like(self._moves)
+
+        def work(first: int, end: int) -> None:
+            self.loss.curve(self._scores, self._moves, product, first, end)
+
+        for_chunks(work, self.ratings.offsets, self._n_jobs)
+        return self._collect(product)
+
+    def _split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        n = self._shape[0] * self._shape[1]
+        return theta[:n].reshape(self._shape), theta[n:]
+
+    def _add_scores(self, theta: FloatArray, scores: FloatArray) -> None:
+        from marginrank.recommend.factors_kernel import add_scores  # noqa: PLC0415
+
+        items, shared = self._split(np.ascontiguousarray(theta))
+        if len(shared):
+            scores += (self._features @ shared)[self.ratings.item]
+        item, offsets = self.ratings.item, self.ratings.offsets
+
+        def work(first: int, end: int) -> None:
+            add_scores(self._users[first:end], items, item, offsets, scores, first, end)
+
+        for_chunks(work, offsets, self._n_jobs)
+
+    def _collect(self, slopes: FloatArray) -> FloatArray:
+        """Add the slopes of ratings up to those of θ, item by item, so that the order is always the same."""
+        from marginrank.recommend.factors_kernel import add_slopes  # noqa: PLC0415
+
+        ratings, weighted = self.ratings, slopes * self._row_weights
+        gradient = np.zeros(self.n_parameters)
+        items, shared = self._split(gradient)
+        offsets, order = ratings.item_offsets, ratings.by_item
+
+        def work(first: int, end: int) -> None:
+            add_slopes(weighted, order, ratings.user, self._users, offsets, items[first:end], first, end)
+
+        for_each(work, _runs(offsets), self._n_jobs)
+        if len(shared):
+            shared[:] = np.bincount(ratings.item, weighted, minlength=self._shape[0]) @ self._features
+        return gradient
+
+
+def _runs(offsets: IntArray) -> list[tuple[int, int]]:
+    return list(pairwise(chunk_bounds(offsets).tolist()))

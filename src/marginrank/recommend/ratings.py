@@ -1,0 +1,319 @@
+"""Ratings of items by users, from frames, arrays, queries or sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.grouping import offsets_from_sizes, rows_of
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.recommend.ids import id_column, locate
+from marginrank.sparse import sp
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+from marginrank.words import count, did_you_mean
+
+#: Column names that are recognised where none is given, first match first.
+USER_COLUMNS: Final = ("user", "user_id", "userid", "userId", "qid")
+ITEM_COLUMNS: Final = ("item", "item_id", "itemid", "itemId", "movie_id", "movieId", "document_id")
+RATING_COLUMNS: Final = ("rating", "grade", "label", "score")
+WEIGHT_COLUMNS: Final = ("weight",)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ratings:
+    """Ratings of items by users: those of a user next to each other, users and items in the order of their ids.
+
+    The order does not depend on that of the source, and so neither does what is learned.
+
+    >>> Ratings.of((["ann", "bob", "ann"], ["x", "x", "a"], [4, 2, 5]))
+    Ratings(3 ratings of 2 items by 2 users, 2..5)
+    """
+
+    users: AnyArray
+    items: AnyArray
+    #: Position of the item of each rating.
+    item: IntArray
+    values: FloatArray
+    #: Where the ratings of each user begin, and those of the last end.
+    offsets: IntArray
+    #: One weight per user; None where all count the same.
+    weights: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        ratings: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        rating: str | None = None,
+        weight: str | None = None,
+        shift: float = 0.0,
+        rated: bool = True,
+    ) -> Ratings:
+        """Take ratings from whatever holds them.
+
+        Args:
+            ratings: A frame; arrays (users, items, ratings) or (users, items, ratings, weights); `Queries` with
+                document ids, whose queries are the users; a sparse matrix with a row per user and a column per item,
+                whose stored entries are the ratings; or `Ratings`.
+            user: Column of a frame; by default ``user``, ``user_id`` and the like.
+            item: Column of a frame.
+            rating: Column of a frame.
+            weight: Column of a frame: the weight of the user, the same in all rows of a user.
+            shift: Added to each rating, for ratings below 0.
+            rated: Whether ratings are needed; without, every pair counts as rated 1.
+        """
+        if isinstance(ratings, Ratings):
+            return ratings
+        columns = {"user": user, "item": item, "rating": rating, "weight": weight}
+        users, items, values, weights = _columns_of(ratings, columns, rated)
+        if values is None:
+            values = np.ones(len(np.asarray(users, dtype=object)))
+        return _sorted(id_column(users, "user"), id_column(items, "item"), _as_values(values, shift), weights)
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of ratings."""
+        return len(self.values)
+
+    @cached_property
+    def user(self) -> IntArray:
+        """Position of the user of each rating."""
+        return np.repeat(np.arange(len(self.users)), np.diff(self.offsets))
+
+    @cached_property
+    def by_item(self) -> IntArray:
+        """The ratings in the order of their items, those of an item in the order of the users."""
+        return np.argsort(self.item, kind="stable")
+
+    @cached_property
+    def item_offsets(self) -> IntArray:
+        """Where the ratings of each item begin in ``by_item``, and those of the last end."""
+        return offsets_from_sizes(self.item_counts)
+
+    @property
+    def item_counts(self) -> IntArray:
+        """Number of ratings of each item."""
+        return np.bincount(self.item, minlength=len(self.items))
+
+    def select(self, chosen: BoolArray | IntArray) -> Ratings:
+        """Return some ratings, with all items, and the users that have any of them."""
+        rows = np.flatnonzero(chosen) if np.asarray(chosen).dtype == np.bool_ else np.sort(chosen)
+        sizes = np.bincount(self.user[rows], minlength=len(self.users))
+        kept = sizes > 0
+        return replace(
+            self,
+            users=self.users[kept],
+            item=self.item[rows],
+            values=self.values[rows],
+            offsets=offsets_from_sizes(sizes[kept]),
+            weights=None if self.weights is None else self.weights[kept],
+        )
+
+    def of_users(self, chosen: IntArray) -> Ratings:
+        """Return the ratings of some users, given by position, with all items."""
+        rows = rows_of(self.offsets, chosen)
+        return replace(
+            self,
+            users=self.users[chosen],
+            item=self.item[rows],
+            values=self.values[rows],
+            offsets=offsets_from_sizes(np.diff(self.offsets)[chosen]),
+            weights=None if self.weights is None else self.weights[chosen],
+        )
+
+    def widened(self, users: AnyArray, items: AnyArray) -> Ratings:
+        """Return the same ratings among more users and items, who have none or not yet."""
+        all_users, all_items = _union(self.users, users, "user"), _union(self.items, items, "item")
+        sizes = np.zeros(len(all_users), dtype=np.int64)
+        places = np.searchsorted(all_users, self.users)
+        sizes[places] = np.diff(self.offsets)
+        weights = None
+        if self.weights is not None:
+            weights = np.full(len(all_users), self.weights.mean())
+            weights[places] = self.weights
+        return Ratings(
+            all_users,
+            all_items,
+            np.searchsorted(all_items, self.items)[self.item],
+            self.values,
+            offsets_from_sizes(sizes),
+            weights,
+        )
+
+    def updated(self, new: Ratings) -> Ratings:
+        """Return these ratings and new ones; where a pair is rated in both, the new rating counts."""
+        old, new = self.widened(new.users, new.items), new.widened(self.users, self.items)
+        n = len(old.items)
+        old_keys, new_keys = old.user * n + old.item, new.user * n + new.item
+        kept = ~np.isin(old_keys, new_keys)
+        keys = np.concatenate([old_keys[kept], new_keys])
+        order = np.argsort(keys, kind="stable")
+        weights = old.weights if new.weights is None else new.weights
+        return replace(
+            old,
+            item=keys[order] % n,
+            values=np.concatenate([old.values[kept], new.values])[order],
+            offsets=offsets_from_sizes(np.bincount(keys // n, minlength=len(old.users))),
+            weights=weights,
+        )
+
+    def queries(self) -> Queries:
+        """Return the ratings as queries without features: users are queries, items documents."""
+        return Queries(
+            X=np.empty((self.n_ratings, 0), dtype=np.float32),
+            judgements=self.values,
+            offsets=self.offsets,
+            query_ids=self.users,
+            document_ids=self.items[self.item],
+            query_weights=self.weights,
+            keys=self.item.astype(np.uint64),
+        )
+
+    def __repr__(self) -> str:
+        span = f", {self.values.min():g}..{self.values.max():g}" if self.n_ratings else ""
+        parts = count(self.n_ratings, "rating"), count(len(self.items), "item"), count(len(self.users), "user")
+        return f"Ratings({parts[0]} of {parts[1]} by {parts[2]}{span})"
+
+
+def _union(known: AnyArray, more: AnyArray, what: str) -> AnyArray:
+    """Ids of both, sorted; they have to be of the same kind."""
+    locate(known, more, what)
+    return np.union1d(known, more) if len(more) else known
+
+
+def _columns_of(ratings: Any, columns: dict[str, str | None], rated: bool) -> tuple[Any, Any, Any, Any]:
+    """Users, items, ratings and weights, as they are given."""
+    if isinstance(ratings, Queries):
+        if ratings.document_ids is None:
+            raise DataError("these queries have no document_ids, which are the items; give them to Queries")
+        weights = None if ratings.query_weights is None else np.repeat(ratings.query_weights, ratings.lengths)
+        values = ratings.grades if rated or ratings.has_grades else None
+        return np.repeat(ratings.query_ids, ratings.lengths), ratings.document_ids, values, weights
+    if sp.issparse(ratings):
+        matrix: Any = ratings
+        table = matrix.tocoo()
+        return table.row.astype(np.int64), table.col.astype(np.int64), table.data, None
+    if isinstance(ratings, tuple | list) and len(ratings) in ((3, 4) if rated else (2, 3, 4)):
+        _check_lengths(ratings)
+        users, items, *rest = ratings
+        values, weights = (*rest, None, None)[:2]
+        return users, items, values, weights
+    return frame_columns(ratings, columns, rated)
+
+
+def _check_lengths(columns: Sequence[Any]) -> None:
+    names = ("users", "items", "ratings", "weights")
+    sizes = [len(column) for column in columns if column is not None]
+    if len(set(sizes)) > 1:
+        told = ", ".join(f"{size} {name}" for name, size in zip(names, sizes, strict=False))
+        raise DataError(f"there are {told}; give one of each per rating")
+
+
+def frame_columns(frame: Any, columns: dict[str, str | None], rated: bool) -> tuple[Any, Any, Any, Any]:
+    """Return the columns of users, items, ratings and weights of a frame; None for those it has not and need not."""
+    try:
+        table = nw.from_native(frame)
+    except TypeError:
+        raise TypeError(
+            f"ratings are a {type(frame).__name__}; give a frame, arrays (users, items, ratings), Queries with "
+            "document_ids, or a sparse matrix of users × items"
+        ) from None
+    rows = table.collect() if isinstance(table, nw.LazyFrame) else table
+    usual = {"user": USER_COLUMNS, "item": ITEM_COLUMNS, "rating": RATING_COLUMNS, "weight": WEIGHT_COLUMNS}
+    chosen = {}
+    for what, given in columns.items():
+        name = given or next((one for one in usual[what] if one in rows.columns), None)
+        needed = given is not None or what in ("user", "item") or (what == "rating" and rated)
+        if needed and name not in rows.columns:
+            near = did_you_mean(name, rows.columns) if name else ""
+            missing = f"no column {name!r}" if name else f"no column of {what}s is known"
+            raise DataError(f"{missing}; {near}name it with {what}=; the columns are {', '.join(rows.columns[:8])}")
+        chosen[what] = None if name is None else rows[name].to_numpy()
+    return chosen["user"], chosen["item"], chosen["rating"], chosen["weight"]
+
+
+def _as_values(values: npt.ArrayLike, shift: float) -> FloatArray:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("ratings are not numbers; map words to grades, for example {'dislike': 0, 'like': 1}") from None
+    if numbers.ndim != 1:
+        raise DataError(f"ratings have {numbers.ndim} dimensions, not 1; give one per user and item")
+    if not np.isfinite(numbers).all():
+        at = int(np.argmin(np.isfinite(numbers)))
+        raise DataError(f"rating {at} is {numbers[at]}; leave out the pairs without a rating")
+    shifted = numbers + shift
+    if shifted.min(initial=0.0) < 0:
+        at = int(np.argmin(shifted))
+        raise DataError(
+            f"rating {at} is {numbers[at]:g}, and ratings must not be negative; pass shift={-numbers.min():g} to add "
+            "to all of them"
+        )
+    return shifted
+
+
+def _sorted(users: AnyArray, items: AnyArray, values: FloatArray, weights: Any) -> Ratings:
+    """Order ratings by user and item; refuse pairs that are rated twice."""
+    if not len(users) == len(items) == len(values):
+        raise DataError(f"there are {len(users)} users, {len(items)} items, {len(values)} ratings; give one of each")
+    if not len(values):
+        raise DataError("there are no ratings")
+    user_ids, user = np.unique(users, return_inverse=True)
+    item_ids, item = np.unique(items, return_inverse=True)
+    order = np.lexsort((item, user))
+    user, item = user[order], item[order]
+    again = np.flatnonzero((np.diff(user) == 0) & (np.diff(item) == 0))
+    if len(again):
+        who, what = user_ids[user[again[0]]], item_ids[item[again[0]]]
+        raise DataError(
+            f"user {who} rated item {what} more than once; keep one rating of each pair, for example the last or the "
+            "mean"
+        )
+    offsets = offsets_from_sizes(np.bincount(user, minlength=len(user_ids)))
+    per_user = None if weights is None else _user_weights(np.asarray(weights)[order], user_ids, offsets)
+    return Ratings(user_ids, item_ids, item.astype(np.int64), values[order], offsets, per_user)
+
+
+def _user_weights(weights: AnyArray, users: AnyArray, offsets: IntArray) -> FloatArray:
+    """Return the weight of each user, which has to be the same for all ratings of the user."""
+    numbers = np.asarray(weights, dtype=np.float64)
+    if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
+        raise DataError("weights must be finite and not negative")
+    first = numbers[offsets[:-1]]
+    differs = numbers != np.repeat(first, np.diff(offsets))
+    if differs.any():
+        at = int(np.searchsorted(offsets, np.argmax(differs), side="right")) - 1
+        raise DataError(
+            f"user {users[at]} has ratings of different weight; losses weight users and not single ratings, so give "
+            "all ratings of a user the same weight"
+        )
+    if not first.any():
+        raise DataError("all weights are 0; give at least one user a positive weight")
+    return np.asarray(first)
+
+
+def pair_ids(pairs: Any) -> tuple[AnyArray, AnyArray]:
+    """Return the ids of users and items, in the order given.
+
+    Args:
+        pairs: Arrays (users, items), a frame, `Queries` with document ids, or `Ratings`.
+    """
+    if isinstance(pairs, Ratings):
+        return pairs.users[pairs.user], pairs.items[pairs.item]
+    if isinstance(pairs, Queries) or (isinstance(pairs, tuple | list) and len(pairs) == 2):
+        given = _columns_of(pairs, {}, rated=False)
+    else:
+        given = frame_columns(pairs, dict.fromkeys(("user", "item", "rating", "weight")), rated=False)
+    users, items = id_column(given[0], "user"), id_column(given[1], "item")
+    if len(users) != len(items):
+        raise DataError(f"there are {len(users)} users and {len(items)} items; give one of each per pair")
+    return users, items

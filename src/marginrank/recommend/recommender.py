@@ -1,0 +1,470 @@
+"""Recommend items to users by ranking matrix factorisation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Self, cast
+
+import numpy as np
+
+from marginrank.components import check_C, check_seed, from_spec, seconds, to_spec
+from marginrank.errors import DataError
+from marginrank.evaluation.evaluating import Evaluation, evaluate
+from marginrank.evaluation.orderings import best_first
+from marginrank.losses.base import Loss
+from marginrank.losses.differences import SquaredDifferences
+from marginrank.measures.gains import GAINS
+from marginrank.measures.mixes import parse_mix
+from marginrank.methods.presets import loss_for, parse_method
+from marginrank.model import reading
+from marginrank.model_checks import check_values
+from marginrank.model_file import read_model, write_model
+from marginrank.recommend.alternating import Factorization, Factors, HalfStep, user_weights
+from marginrank.recommend.columns import Columns, SideFeatures
+from marginrank.recommend.factor_model import FactorModel, describe
+from marginrank.recommend.ids import id_column, locate
+from marginrank.recommend.negatives import among_unseen, with_negatives
+from marginrank.recommend.ratings import Ratings, pair_ids
+from marginrank.recommend.user_step import UserProblem
+from marginrank.sklearn_api import Estimator, check_is_fitted
+from marginrank.solvers.auto import Auto
+from marginrank.solvers.base import Solver, parse_solver
+from marginrank.typing import AnyArray, FloatArray
+from marginrank.words import count
+
+#: Ratings per user for each unit of the default C.
+RATINGS_PER_C: Final = 12.0
+_KIND: Final = "recommender"
+
+
+class Recommendation(NamedTuple):
+    """An item and its score for a user; compare scores of the same user only."""
+
+    item: Any
+    score: float
+
+
+class Recommender(Estimator):
+    """Recommend items to users: matrix factorisation that is trained for a ranking measure.
+
+    Users are queries, items are documents, and the score of item i for user u is b_i + U_u·V_i and what fixed columns
+    add: the popularity of the item, what the user rated before, whatever the rating, and side features. Any convex loss
+    can be trained; see `Factorization` for the objective and how it is minimised.
+
+    >>> users, items = np.repeat(np.arange(20), 6), np.tile(np.arange(6), 20)
+    >>> likes = np.where((users % 2 == 0) == (items < 3), 5, 1)         # even users like items 0 to 2, odd ones 3 to 5
+    >>> shown = (users + items) % 5 > 0
+    >>> recommender = Recommender(factors=2, C=10.0).fit((users[shown], items[shown], likes[shown]))
+    >>> [one.item for one in recommender.recommend(0, k=2)]             # user 0 has not rated items 0 and 5
+    [0, 5]
+
+    Args:
+        measure: The measure, or mix of measures, to train for and to be judged by.
+        loss: Train this convex `Loss`, or preset such as ``dorm-ndcg``, instead of the one that follows from the
+            measure: `SquaredDifferences` of the gains of a measure with gains, the structured hinge of any other.
+        factors: Number of factors of each user and item.
+        C: Weight of the loss of each user; by default a twelfth of the mean number of ratings per user.
+        item_bias: Whether items have biases, or the length of the constant column that they are weights of: the larger,
+            the less they are regularised.
+        popularity: Whether the number of ratings of an item is one of its fixed columns.
+        history: Number of fixed columns made of who rated what, whatever the rating, for users and for items.
+        negatives: For implicit feedback: the number of items to draw as irrelevant for each that a user chose, or
+            ``all``. Ratings are then not needed, and every pair given is relevant. None for ratings.
+        shift: Added to all ratings, for ratings below 0.
+        solver: How the problem of the items is solved; its tolerance holds for the users too.
+        max_iter: Maximum number of rounds; a round improves all users, then all items.
+        tol: Relative fall of the objective in a round at which training stops.
+        time_limit: Maximum number of seconds; None for no limit.
+        random_state: Seed of the start and of drawn negatives.
+        n_jobs: Number of threads; all cores by default. Results do not depend on it.
+
+    Attributes:
+        model_: What training left.
+        trace_: The objective after every half step, with the gap to the optimum of the half step.
+        objective_: The objective reached.
+        loss_: The loss that was trained.
+        C_: The weight of the loss of each user.
+        user_ids_, item_ids_: Ids of the users and items trained on, sorted.
+        user_factors_, item_factors_: A row for each of them.
+        item_bias_: The bias of each item.
+    """
+
+    model_: FactorModel
+    loss_: Loss
+    C_: float
+
+    def __init__(
+        self,
+        measure: str = "ndcg@10",
+        *,
+        loss: str | Loss | None = None,
+        factors: int = 16,
+        C: float | None = None,
+        item_bias: bool | float = True,
+        popularity: bool = True,
+        history: int = 8,
+        negatives: int | Literal["all"] | None = None,
+        shift: float = 0.0,
+        solver: str | Solver = Auto(tol=1e-3),  # noqa: B008
+        max_iter: int = 30,
+        tol: float = 1e-3,
+        time_limit: float | None = None,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.measure = measure
+        self.loss = loss
+        self.factors = factors
+        self.C = C
+        self.item_bias = item_bias
+        self.popularity = popularity
+        self.history = history
+        self.negatives = negatives
+        self.shift = shift
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        ratings: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        rating: str | None = None,
+        weight: str | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
+    ) -> Self:
+        """Train on ratings.
+
+        Args:
+            ratings: A frame; arrays (users, items, ratings) or (users, items, ratings, weights); `Queries` with
+                document ids; or a sparse matrix with a row per user and a column per item. In any order.
+            user: Column of a frame; by default ``user``, ``user_id`` and the like.
+            item: Column of a frame; by default ``item``, ``item_id`` and the like.
+            rating: Column of a frame; by default ``rating``, ``grade``, ``label`` or ``score``.
+            weight: Column of a frame: the weight of the user, the same in all rows of a user; by default ``weight``.
+            user_features: Side features of users: a frame with a column of user ids, or a pair (ids, features). Users
+                with features need no ratings.
+            item_features: Side features of items, likewise.
+        """
+        seen = self._ratings(ratings, user=user, item=item, rating=rating, weight=weight)
+        sides = (
+            None if user_features is None else SideFeatures.of(user_features, "user"),
+            None if item_features is None else SideFeatures.of(item_features, "item"),
+        )
+        more = [
+            seen.users[:0] if sides[0] is None else sides[0].ids,
+            seen.items[:0] if sides[1] is None else sides[1].ids,
+        ]
+        if len(more[0]) or len(more[1]):
+            seen = seen.widened(*more)
+        self._check_parameters()
+        columns = Columns.learn(
+            seen,
+            bias=float(self.item_bias),
+            history=self.history,
+            popularity=self.popularity,
+            sides=sides,
+            seed=self.random_state,
+        )
+        start = Factors.zero(columns.of_users(seen), columns.of_items(seen), self.factors)
+        return self._train(seen, columns, start, warm=False)
+
+    def partial_fit(
+        self,
+        ratings: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        rating: str | None = None,
+        weight: str | None = None,
+    ) -> Self:
+        """Train on with new ratings, of known or new users and items, from the factors of before.
+
+        Where a pair was rated before, the new rating counts. Fixed columns of history stay as they were learned; a
+        recommender that is not fitted is fitted. Arguments are as in `fit`.
+        """
+        if "model_" not in vars(self):
+            return self.fit(ratings, user=user, item=item, rating=rating, weight=weight)
+        before = self.model_
+        new = self._ratings(ratings, user=user, item=item, rating=rating, weight=weight)
+        seen = before.seen.updated(new)
+        users, items = np.searchsorted(seen.users, before.seen.users), np.searchsorted(seen.items, before.seen.items)
+        columns = before.columns.extended(len(seen.items), items)
+        old = before.factors
+        start = Factors.zero(columns.of_users(seen), columns.of_items(seen), self.factors)
+        start.users[users], start.items[items] = old.users, old.items
+        return self._train(seen, columns, replace(start, shared=old.shared), warm=True)
+
+    def _train(self, seen: Ratings, columns: Columns, start: Factors, *, warm: bool) -> Self:
+        judged = seen if self.negatives is None else with_negatives(seen, self.negatives, self.random_state)
+        self.loss_ = self.loss_ if warm else self._loss(judged.values)
+        ratings_per_user = judged.n_ratings / max(1, int((np.diff(judged.offsets) > 0).sum()))
+        self.C_ = ratings_per_user / RATINGS_PER_C if self.C is None else check_C(self.C)
+        task = Factorization(
+            judged,
+            self.loss_,
+            self.C_,
+            parse_solver(self.solver),
+            self.max_iter,
+            self.tol,
+            seconds(self.time_limit),
+            self.random_state,
+            self.n_jobs,
+        )
+        if not self.loss_.prepare(judged.values, judged.offsets).active.any():
+            raise DataError(
+                "every user gives the same rating to all items, so there is nothing to learn; for data without "
+                "ratings pass negatives='all'"
+            )
+        factors, trace = task.run(start, warm=warm)
+        self.model_ = FactorModel(seen, factors, columns, trace)
+        return self
+
+    def _ratings(self, ratings: Any, **names: str | None) -> Ratings:
+        taken = Ratings.of(ratings, **names, shift=self.shift, rated=self.negatives is None)
+        if len(taken.items) < 2 and "model_" not in vars(self):
+            raise DataError(f"there is only one item, {taken.items[0]}, so there is nothing to rank; give more items")
+        return taken
+
+    def _check_parameters(self) -> None:
+        for name, least in (("factors", 1), ("history", 0), ("max_iter", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name} is {value!r}; give a whole number from {least} up")
+        if not 0 <= float(self.item_bias) < np.inf:
+            raise ValueError(f"item_bias is {self.item_bias!r}; give True, False or a length from 0 up")
+        if not np.isfinite(self.shift):
+            raise ValueError(f"shift is {self.shift}; give a finite number")
+        check_seed(self.random_state)
+        parse_mix(self.measure)
+
+    def _loss(self, values: FloatArray) -> Loss:
+        """The loss to train: the one asked for, or the one that follows from the measure."""
+        if self.loss is None:
+            parts = parse_mix(self.measure)
+            gain = str(getattr(parts[0][1], "gain", None))
+            if len(parts) > 1 or gain not in GAINS or self.negatives is not None:
+                return loss_for(self.measure)
+            return SquaredDifferences(gain, float(GAINS[gain](values).std()) or 1.0)
+        loss = parse_method(self.loss).loss
+        if loss is None or not loss.convex:
+            raise ValueError(f"loss is {self.loss!r}, which is no convex loss; see docs/recommend for those that are")
+        return loss
+
+    def predict(self, pairs: Any) -> FloatArray:
+        """Return the score of each pair of user and item, in the order given; compare scores of the same user only.
+
+        Args:
+            pairs: Arrays (users, items), a frame, `Queries` with document ids, or `Ratings`. Ids may be new.
+        """
+        check_is_fitted(self)
+        users, items = pair_ids(pairs)
+        return self.model_.score(users, items)
+
+    def recommend(self, user: Any, k: int = 10, *, exclude_seen: bool = True) -> list[Recommendation]:
+        """Return the best items for a user, best first; fewer than ``k`` where there are no more.
+
+        A new user gets what is best for everybody.
+
+        Args:
+            user: Id of the user.
+            k: How many items.
+            exclude_seen: Whether to leave out what the user has rated.
+        """
+        check_is_fitted(self)
+        (found,) = self.recommend_to([user], k, exclude_seen=exclude_seen)
+        return found
+
+    def recommend_to(
+        self, users: Iterable[Any] | None = None, k: int = 10, *, exclude_seen: bool = True
+    ) -> list[list[Recommendation]]:
+        """Return the best items for each of many users; for all known users by default."""
+        check_is_fitted(self)
+        model = self.model_
+        ids = model.seen.users if users is None else id_column(cast("Sequence[Any]", list(users)), "user")
+        items = model.seen.items
+        found = []
+        for start in range(0, len(ids), 256):
+            part = ids[start : start + 256]
+            scores = model.rows_of_users(part) @ model.item_rows.T
+            for row, seen in zip(scores, model.seen_by(part), strict=True):
+                if exclude_seen:
+                    row[seen] = -np.inf
+                best = best_first(row, k)
+                best = best[np.isfinite(row[best])]
+                found.append([Recommendation(items[at].item(), float(row[at])) for at in best.tolist()])
+        return found
+
+    def similar(self, item: Any, k: int = 10) -> list[Recommendation]:
+        """Return the items most like one, by the cosine of their factors and of who rated them, best first."""
+        check_is_fitted(self)
+        at = int(locate(self.model_.seen.items, id_column([item], "item"), "item")[0])
+        if at < 0:
+            raise KeyError(f"item {item!r} was not trained on, so nothing is known to be like it")
+        tastes = self.model_.tastes
+        lengths = np.linalg.norm(tastes, axis=1)
+        cosines = tastes @ tastes[at] / np.maximum(lengths * lengths[at], 1e-300)
+        cosines[at] = -np.inf
+        best = best_first(cosines, min(k, len(cosines) - 1))
+        return [Recommendation(self.model_.seen.items[one].item(), float(cosines[one])) for one in best.tolist()]
+
+    def fold_in(
+        self,
+        ratings: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        rating: str | None = None,
+        weight: str | None = None,
+    ) -> Self:
+        """Return a recommender that knows more users, by their ratings; items stay as they are.
+
+        Each new user is one small convex problem, solved as in training. A user that is known is replaced. Ratings of
+        items that were not trained on are left out. Arguments are as in `fit`.
+        """
+        check_is_fitted(self)
+        new = self._known_items(self._ratings(ratings, user=user, item=item, rating=rating, weight=weight))
+        judged = new if self.negatives is None else with_negatives(new, self.negatives, self.random_state)
+        before = self.model_
+        columns = before.columns.of_users(new)
+        factors = replace(before.factors, user_columns=columns, users=np.zeros((len(new.users), 0)))
+        loss = self.loss_.prepare(judged.values, judged.offsets)
+        weights = user_weights(self.C_, judged, loss.active)
+        problem = UserProblem(judged, loss, weights, factors.features, factors.base(judged), self.n_jobs)
+        solution = problem.solve(tol=parse_solver(self.solver).tol)
+        other = copy.copy(self)
+        other.model_ = before.with_users(new, columns, solution.factors)
+        return other
+
+    def _known_items(self, new: Ratings) -> Ratings:
+        """Number the items as in training; leave out those that are new."""
+        known = self.model_.seen.items
+        at = locate(known, new.items, "item")
+        kept = at[new.item] >= 0
+        if not kept.any():
+            raise DataError("none of the items was trained on, so nothing is known of these users")
+        chosen = new.select(kept)
+        return replace(chosen, items=known, item=at[chosen.item])
+
+    def evaluate(
+        self,
+        ratings: Any,
+        measures: str | Sequence[str] | None = None,
+        *,
+        among: Literal["rated", "unseen"] | None = None,
+        policy: str = "standard",
+    ) -> Evaluation:
+        """Evaluate rankings of held-out ratings, user by user; users without any are not in the mean.
+
+        Args:
+            ratings: Held-out ratings, as in `fit`.
+            measures: By default the measure that the recommender is trained for.
+            among: What is ranked for a user: the items ``rated`` in the held-out ratings, or all that were ``unseen``
+                in training, where those not held out count as irrelevant. The second is the default for implicit
+                feedback.
+            policy: How ties and users without relevant items are scored.
+        """
+        check_is_fitted(self)
+        held_out = Ratings.of(ratings, shift=self.shift, rated=self.negatives is None)
+        if (among or ("rated" if self.negatives is None else "unseen")) == "unseen":
+            held_out = among_unseen(held_out, self.model_.seen)
+        names = [str(part) for _, part in parse_mix(self.measure)] if measures is None else measures
+        return evaluate(held_out.queries(), self.predict(held_out), names, policy=policy, n_jobs=self.n_jobs)
+
+    def score(self, ratings: Any) -> float:
+        """Return the mean of the measure over the users of held-out ratings; for a mix, the weighted mean."""
+        mix = parse_mix(self.measure)
+        means = self.evaluate(ratings).mean
+        return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the recommender to a file that `Recommender.load` reads. It holds who rated what."""
+        check_is_fitted(self)
+        parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
+        header = {"parameters": parameters, "loss": to_spec(self.loss_), "C": self.C_, **describe(self.model_)}
+        write_model(path, _KIND, header, self.model_.arrays(), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a recommender written by `save`.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            DataError: The file is not a model, damaged, or the model of something else.
+        """
+        kind, header, arrays = read_model(path)
+        with reading(path):
+            if kind != _KIND:
+                raise DataError("this model is not a recommender; read it with marginrank.load")
+            check_values(header)
+            recommender = cls(**{name: from_spec(spec) for name, spec in header["parameters"].items()})
+            recommender._check_parameters()
+            recommender.model_ = FactorModel.of_arrays(arrays)
+            recommender.loss_, recommender.C_ = from_spec(header["loss"]), check_C(header["C"])
+            if not isinstance(recommender.loss_, Loss) or not recommender.loss_.convex:
+                raise ValueError(f"{recommender.loss_!r} is no convex loss")
+            counts = describe(recommender.model_)
+            for name in ("users", "items", "ratings"):
+                if header[name] != counts[name]:
+                    raise ValueError(f"{counts[name]} {name}, but the header says {header[name]}")
+        return recommender
+
+    @property
+    def trace_(self) -> tuple[HalfStep, ...]:
+        """The objective after every half step."""
+        return self._fitted.trace
+
+    @property
+    def objective_(self) -> float:
+        """The objective reached."""
+        return self._fitted.trace[-1].objective
+
+    @property
+    def user_ids_(self) -> AnyArray:
+        """Ids of the users, sorted."""
+        return self._fitted.seen.users
+
+    @property
+    def item_ids_(self) -> AnyArray:
+        """Ids of the items, sorted."""
+        return self._fitted.seen.items
+
+    @property
+    def user_factors_(self) -> FloatArray:
+        """The factors of each user."""
+        return self._fitted.factors.users[:, len(self._fitted.factors.shared) :]
+
+    @property
+    def item_factors_(self) -> FloatArray:
+        """The factors of each item."""
+        return self._fitted.factors.items[:, self._fitted.factors.user_columns.shape[1] :]
+
+    @property
+    def item_bias_(self) -> FloatArray:
+        """What the score of each item is for users of whom nothing is known."""
+        fitted = self._fitted
+        biases = fitted.columns.bias * fitted.factors.items[:, 0] if fitted.columns.bias else 0.0
+        return np.asarray(biases + fitted.factors.item_columns @ fitted.factors.shared)
+
+    @property
+    def _fitted(self) -> FactorModel:
+        # scikit-learn asks for attributes that end with _ before fitting, and expects AttributeError.
+        if "model_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self.model_
+
+    def __str__(self) -> str:
+        if "model_" not in vars(self):
+            return repr(self)
+        seen = self.model_.seen
+        sizes = f"{count(len(seen.users), 'user')}, {count(len(seen.items), 'item')}, {count(seen.n_ratings, 'rating')}"
+        return f"{self!r}, trained on {sizes}"

@@ -1,0 +1,167 @@
+"""Each half step against a generic convex solver, another solver of ours, and its own certificate."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from marginrank import Queries
+from marginrank.losses import (
+    PairwiseHinge,
+    SoftmaxCrossEntropy,
+    SquaredDifferences,
+    SquaredError,
+    StructuredLoss,
+    SumLoss,
+)
+from marginrank.recommend import Factorization, Factors, ItemRisk, Ratings, UserProblem
+from marginrank.recommend.alternating import user_weights
+from marginrank.risk import RankingRisk
+from marginrank.solvers.auto import Auto
+from marginrank.solvers.bundle import Bundle
+
+SMOOTH = [
+    SquaredDifferences(),
+    SquaredDifferences("exp2", unit=2.0),
+    SquaredError(),
+    SoftmaxCrossEntropy(target="share"),
+    PairwiseHinge(power=2),
+]
+KINKED = [PairwiseHinge(), StructuredLoss("ndcg@3"), StructuredLoss("ap"), StructuredLoss("rr", "mrr")]
+MIXED = SumLoss((SquaredDifferences(), StructuredLoss("auc")), (1.0, 0.5))
+
+
+def toy(seed=0, n_users=6, n_items=7, share=0.7):
+    rng = np.random.default_rng(seed)
+    pairs = np.argwhere(rng.random((n_users, n_items)) < share)
+    return Ratings.of((pairs[:, 0], pairs[:, 1], rng.integers(0, 4, len(pairs)), (pairs[:, 0] % 3) + 1.0))
+
+
+def slack(loss, grades, s):
+    """ξ of one user as a convex expression of cvxpy, from the definitions of the losses."""
+    n = len(grades)
+    if len(set(grades.tolist())) == 1 and not isinstance(loss, SquaredError):
+        return 0.0
+    if isinstance(loss, SquaredError):
+        return cp.sum_squares(s - grades) / (2 * n)
+    if isinstance(loss, SquaredDifferences):
+        gains = (2.0**grades - 1 if loss.gain == "exp2" else grades) / loss.unit
+        errors = s - gains
+        return sum(cp.square(errors[i] - errors[j]) for i in range(n) for j in range(n)) / (4 * n * n)
+    if isinstance(loss, SoftmaxCrossEntropy):
+        return cp.log_sum_exp(s) - (grades / grades.sum()) @ s
+    pairs = [(i, j) for i in range(n) for j in range(n) if grades[i] > grades[j]]
+    hinges = [cp.pos(1 - (s[i] - s[j])) for i, j in pairs]
+    return sum(hinge**loss.power for hinge in hinges) / len(pairs)
+
+
+def minimum(objective):
+    problem = cp.Problem(cp.Minimize(objective))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return problem.value
+
+
+def user_problem(ratings, loss, seed=1, width=3):
+    rng = np.random.default_rng(seed)
+    prepared = loss.prepare(ratings.values, ratings.offsets)
+    features, base = rng.standard_normal((len(ratings.items), width)), 0.3 * rng.standard_normal(ratings.n_ratings)
+    return UserProblem(ratings, prepared, user_weights(2.0, ratings, prepared.active), features, base, n_jobs=1)
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, PairwiseHinge()], ids=str)
+def test_every_user_reaches_the_minimum_that_a_generic_solver_finds(loss):
+    ratings = toy()
+    problem = user_problem(ratings, loss)
+    solution = problem.solve(tol=1e-10, max_iter=1000)
+    weights = 2.0 * ratings.weights / ratings.weights.mean()
+    for user in range(len(ratings.users)):
+        rows = slice(ratings.offsets[user], ratings.offsets[user + 1])
+        u = cp.Variable(3)
+        scores = problem.features[ratings.item[rows]] @ u + problem.base[rows]
+        xi = slack(loss, ratings.values[rows], scores)
+        assert solution.objectives[user] == pytest.approx(minimum(cp.sum_squares(u) / 2 + weights[user] * xi), abs=1e-6)
+        assert solution.gaps[user] <= 1e-9 * max(1.0, solution.objectives[user])
+
+
+@pytest.mark.parametrize("loss", [*KINKED, *SMOOTH, MIXED], ids=str)
+def test_every_user_reaches_the_minimum_of_our_bundle_method(loss):
+    ratings = toy(2)
+    problem = user_problem(ratings, loss)
+    problem.base[:] = 0.0
+    solution = problem.solve(tol=1e-9, max_iter=2000)
+    for user in np.flatnonzero(problem.loss.active):
+        rows = slice(ratings.offsets[user], ratings.offsets[user + 1])
+        X = problem.features[ratings.item[rows]]
+        alone = RankingRisk.of(Queries.from_arrays(X, ratings.values[rows], group=[len(X)]), loss)
+        best = Bundle(tol=1e-10).minimize(alone, problem.weights[user])
+        assert solution.objectives[user] == pytest.approx(best.primal, abs=1e-6)
+        assert solution.bounds[user] <= best.primal + 1e-9
+        np.testing.assert_allclose(solution.factors[user], best.theta, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, PairwiseHinge()], ids=str)
+def test_items_reach_the_minimum_that_a_generic_solver_finds(loss):
+    ratings, rng = toy(3), np.random.default_rng(4)
+    prepared = loss.prepare(ratings.values, ratings.offsets)
+    users, features = rng.standard_normal((len(ratings.users), 2)), rng.standard_normal((len(ratings.items), 1))
+    base = 0.3 * rng.standard_normal(ratings.n_ratings)
+    weights = user_weights(2.0, ratings, prepared.active)
+    solution = Auto(tol=1e-9).minimize(ItemRisk(ratings, prepared, weights, users, features, base), 1.0)
+    items, shared = cp.Variable((len(ratings.items), 2)), cp.Variable(1)
+    objective = cp.sum_squares(items) / 2 + cp.sum_squares(shared) / 2
+    for user in range(len(ratings.users)):
+        rows = slice(ratings.offsets[user], ratings.offsets[user + 1])
+        chosen = ratings.item[rows]
+        scores = items[chosen] @ users[user] + features[chosen] @ shared + base[rows]
+        if prepared.active[user]:
+            weight = 2.0 * ratings.weights[user] / ratings.weights.mean()
+            objective += weight * slack(loss, ratings.values[rows], scores)
+    assert solution.primal == pytest.approx(minimum(objective), abs=1e-6)
+    assert solution.converged
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, *KINKED[:2], MIXED], ids=str)
+def test_the_risk_of_items_is_the_slope_that_it_says(loss):
+    ratings, rng = toy(5), np.random.default_rng(6)
+    prepared = loss.prepare(ratings.values, ratings.offsets)
+    users, features = rng.standard_normal((len(ratings.users), 2)), rng.standard_normal((len(ratings.items), 2))
+    weights = user_weights(1.0, ratings, prepared.active)
+    risk = ItemRisk(ratings, prepared, weights, users, features, np.zeros(ratings.n_ratings))
+    theta, direction = rng.standard_normal((2, risk.n_parameters))
+    step = 1e-6
+    rise = risk(theta + step * direction)[0] - risk(theta - step * direction)[0]
+    _, slope = risk(theta)
+    assert rise / (2 * step) == pytest.approx(slope @ direction, abs=1e-5)
+    if loss.smooth:
+        ahead, behind = risk(theta + step * direction)[1], risk(theta - step * direction)[1]
+        product = risk.hessian_product(theta, direction)
+        np.testing.assert_allclose(product, (ahead - behind) / (2 * step), atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, *KINKED, MIXED], ids=str)
+def test_the_objective_never_rises_and_is_what_the_factors_say(loss):
+    ratings = toy(7, n_users=15, n_items=10)
+    rng = np.random.default_rng(8)
+    columns = np.hstack([np.ones((15, 1)), rng.standard_normal((15, 1))])
+    start = Factors.zero(columns, rng.standard_normal((10, 1)), 3)
+    task = Factorization(ratings, loss, 5.0, Auto(tol=1e-5), max_iter=6, tol=0.0, n_jobs=1)
+    factors, trace = task.run(start)
+    objectives = np.array([step.objective for step in trace])
+    assert np.all(np.diff(objectives) <= 1e-9 * objectives[:-1])
+    assert objectives[-1] < 0.95 * objectives[0]
+    scores = (factors.user_rows[ratings.user] * factors.item_rows[ratings.item]).sum(axis=1)
+    prepared = loss.prepare(ratings.values, ratings.offsets)
+    xi, _ = prepared(scores)
+    squares = sum((part**2).sum() for part in (factors.users, factors.items, factors.shared))
+    assert objectives[-1] == pytest.approx(squares / 2 + user_weights(5.0, ratings, prepared.active) @ xi)
+
+
+def test_factors_start_only_where_a_product_of_them_can_gain():
+    ratings = toy(9, n_users=12, n_items=8)
+    start = Factors.zero(np.ones((12, 1)), np.zeros((8, 0)), 3)
+    weak, _ = Factorization(ratings, SquaredDifferences(), 1e-3, Auto(), n_jobs=1).run(start)
+    strong, trace = Factorization(ratings, SquaredDifferences(), 100.0, Auto(), n_jobs=1).run(start)
+    assert not weak.users.any()
+    assert np.abs(strong.users).max() > 0.1
+    assert trace[1].objective > trace[2].objective
