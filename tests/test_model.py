@@ -279,7 +279,7 @@ CHANGES = [
     ({"feature_names": [1, 2, 3]}, "feature names are not a list of text"),
     ({"form": "forest"}, "unknown form 'forest'"),
     ({"form": "trees"}, "trees.feature"),
-    ({"form": ["linear"]}, "unhashable"),
+    ({"form": ["linear"]}, "unknown form"),
     ({"stopped": "bored"}, "unknown reason to stop 'bored'"),
     ({"scaling": "max"}, "unknown scaling 'max'"),
     ({"scaling": None}, "has no array 'scaler.mean_'"),

@@ -15,27 +15,19 @@ from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError, NumericalError
-from marginrank.model_checks import (
-    check_certificate,
-    check_counts,
-    check_first_feature,
-    check_record,
-    check_scale,
-    check_selection,
-    check_values,
-)
-from marginrank.model_file import read_model, write_model
+from marginrank.model_checks import check_certificate, check_counts, check_record, check_selection, check_theta
+from marginrank.model_file import read_model, reading, write_model
 from marginrank.notebooks import ResultTable, data_frame
 from marginrank.preparation.base import FeatureTransformer
+from marginrank.preparation.formulas import LEARNED
 from marginrank.preparation.scalings import SCALINGS
 from marginrank.scorers.bins import Bins, Shape
-from marginrank.scorers.forms import Form, all_forms
-from marginrank.scorers.linear import Weights
+from marginrank.scorers.forms import Form
+from marginrank.scoring import SCALER, Parts, read_parts
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import AnyArray, Features, FloatArray
 from marginrank.words import count, feature_labels, plain
 
-_SCALER: Final = "scaler."
 _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callback", "interrupted")
 
 
@@ -124,12 +116,7 @@ class Model:
     selection: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.theta.dtype != np.float64:
-            raise ValueError(f"parameters are of type {self.theta.dtype}, not float64")
-        if self.theta.shape != (self.form.n_parameters,):
-            raise ValueError(f"{self.theta.shape} parameters for a form of {self.form.n_parameters}")
-        if not np.isfinite(self.theta).all():
-            raise ValueError(f"parameter {int(np.argmin(np.isfinite(self.theta)))} is not finite")
+        check_theta(self.theta, self.form.n_parameters)
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             raise ValueError(f"{len(self.feature_names)} feature names for {self.n_features} features")
 
@@ -303,43 +290,30 @@ class Model:
         """Return the arrays of the model."""
         steps = [(step.primal, step.dual, step.seconds, step.passes) for step in self.solution.trace]
         arrays = {"theta": self.theta, "trace": np.array(steps, dtype=np.float64).reshape(-1, 4), **self.form.arrays()}
-        learned = [] if self.scaler is None else _learned(self.scaler)
-        return arrays | {f"{_SCALER}{name}": getattr(self.scaler, name) for name in learned}
+        learned = () if self.scaling is None else LEARNED[self.scaling]
+        return arrays | {f"{SCALER}{name}": getattr(self.scaler, name) for name in learned}
 
     @classmethod
     def from_parts(cls, described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Self:
         """Build a model from what `describe` and `arrays` returned."""
-        check_values(described)
-        forms, n_features, names = all_forms(), described["n_features"], described["feature_names"]
-        if type(n_features) is not int or n_features < 0:
-            raise ValueError(f"{n_features!r} is not a number of features")
-        if described["form"] not in forms:
-            raise ValueError(f"unknown form {described['form']!r}")
+        parts, health = read_parts(described, arrays), described["health"]
         if described["stopped"] not in _REASONS:
             raise ValueError(f"unknown reason to stop {described['stopped']!r}")
         if described["selection"] is not None:
             check_selection(described["selection"])
-        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-            raise ValueError("feature names are not a list of text")
-        check_first_feature(described["first_feature"])
-        form, health = forms[described["form"]].from_arrays(arrays, n_features), described["health"]
-        scaler = None if described["scaling"] is None else _scaler(described["scaling"], n_features, arrays)
         model = cls(
-            form=form,
+            form=parts.form,
             solution=_solution(described, arrays),
-            n_features=n_features,
+            n_features=parts.n_features,
             method=Method(**{name: described[name] for name in Method.__dataclass_fields__}),
             provenance=Provenance(**described["trained_on"]),
-            feature_names=None if names is None else tuple(names),
-            first_feature=described["first_feature"],
-            scaling=described["scaling"],
-            scaler=scaler,
+            feature_names=parts.feature_names,
+            first_feature=parts.first_feature,
+            scaling=parts.scaling,
+            scaler=None if parts.scaling is None else _scaler(parts.scaling, parts),
             health=None if health is None else Health(**{name: _or(value, np.nan) for name, value in health.items()}),
             selection=described["selection"],
         )
-        unknown = sorted(set(arrays) - set(model.arrays()))
-        if unknown:
-            raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")
         model._check_parts()
         return model
 
@@ -352,8 +326,6 @@ class Model:
         check_counts(queries=learned_on.queries, documents=learned_on.documents)
         if learned_on.features != self.n_features:
             raise ValueError(f"{self.n_features} features, but it was trained on {learned_on.features}")
-        if self.scaler is not None and hasattr(self.scaler, "scale_"):
-            check_scale(self.scaler.scale_, self.theta[: self.n_features] if isinstance(self.form, Weights) else None)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to a file; see `marginrank.model_file` for the format."""
@@ -373,24 +345,6 @@ class Model:
     def with_selection(self, selection: Mapping[str, Any] | None) -> Self:
         """Return the same model with the table of `tune`."""
         return replace(self, selection=selection)
-
-
-class reading:  # noqa: N801
-    """Turn whatever goes wrong with the content of a file into a `DataError` with its path."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Name the file."""
-        if isinstance(error, DataError):
-            raise DataError(error.problem, path=self.path) from None
-        if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
-            why = ascii(str(error))[1:-1]
-            raise DataError(f"this model is incomplete or contradicts itself ({why}); save it again", path=self.path)
 
 
 def _rows_of_queries(
@@ -421,22 +375,12 @@ def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> S
     return Solution(theta, C, primal, dual, risk, described["stopped"], steps)
 
 
-def _scaler(scaling: str, n_features: int, arrays: Mapping[str, AnyArray]) -> FeatureTransformer:
-    if scaling not in SCALINGS:
-        raise ValueError(f"unknown scaling {scaling!r}")
+def _scaler(scaling: str, parts: Parts) -> FeatureTransformer:
     scaler = SCALINGS[scaling]()
-    scaler.n_features_in_ = n_features
-    for name in _learned(scaler):
-        array = arrays[f"{_SCALER}{name}"]
-        if array.shape != (n_features,) or array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ValueError(f"{_SCALER}{name} has shape {array.shape}; it needs one finite number per feature")
+    scaler.n_features_in_ = parts.n_features
+    for name, array in parts.learned.items():
         setattr(scaler, name, array)
     return scaler
-
-
-def _learned(scaler: FeatureTransformer) -> list[str]:
-    """Names of what a scaling learns: the arrays that its class declares."""
-    return [name for name in vars(type(scaler)).get("__annotations__", {}) if name.endswith("_")]
 
 
 def _or(value: Any, missing: float) -> Any:

@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from types import NoneType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from marginrank.solvers.solution import Solution
 from marginrank.typing import AnyArray, FloatArray
+
+if TYPE_CHECKING:
+    from marginrank.solvers.solution import Solution
 
 #: Lists and objects of a header within each other; what marginrank writes has fewer than ten.
 _DEEPEST: Final = 50
@@ -76,6 +78,16 @@ def check_first_feature(number: Any) -> None:
     """Refuse what no format numbers its first feature with."""
     if type(number) is not int or number not in (0, 1):
         raise ValueError(f"{number!r} is not the number of a first feature")
+
+
+def check_theta(theta: AnyArray, n_parameters: int) -> None:
+    """Refuse parameters of another type or number than a form has, and such that are not finite."""
+    if theta.dtype != np.float64:
+        raise ValueError(f"parameters are of type {theta.dtype}, not float64")
+    if theta.shape != (n_parameters,):
+        raise ValueError(f"{theta.shape} parameters for a form of {n_parameters}")
+    if not np.isfinite(theta).all():
+        raise ValueError(f"parameter {int(np.argmin(np.isfinite(theta)))} is not finite")
 
 
 def check_certificate(solution: Solution) -> None:

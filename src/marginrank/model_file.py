@@ -59,3 +59,21 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArra
     if content.damaged():
         raise DataError("damaged model file (an array does not match its digest); copy it again", path=path)
     return content.kind, content.header, {name: np.array(array) for name, array in content.arrays.items()}
+
+
+class reading:  # noqa: N801
+    """Turn whatever goes wrong with the content of a file into a `DataError` with its path."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Name the file."""
+        if isinstance(error, DataError):
+            raise DataError(error.problem, path=self.path) from None
+        if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
+            why = ascii(str(error))[1:-1]
+            raise DataError(f"this model is incomplete or contradicts itself ({why}); save it again", path=self.path)

@@ -25,9 +25,10 @@ from marginrank.methods.tight import BoundChoice, Tight, parse_bound
 from marginrank.methods.training import Fit, Training
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Method as MethodRecord
-from marginrank.model import Model, reading
-from marginrank.scorers.base import NAN_ADVICE, PreparedScorer, Scorer, parse_scorer
-from marginrank.scorers.forms import Form
+from marginrank.model import Model
+from marginrank.model_file import reading
+from marginrank.scorers.base import PreparedScorer, Scorer, parse_scorer
+from marginrank.scorers.forms import NAN_ADVICE, Form
 from marginrank.scorers.staged import Setting, StagedScorer
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback, Solver, parse_solver

@@ -26,7 +26,7 @@ import numpy as np
 from marginrank.methods.baselines.base import Baseline
 from marginrank.scorers.staged import Stage
 from marginrank.methods.presets import Preset
-from marginrank.scorers.linear import Weights
+from marginrank.scorers.weights import Weights
 
 
 @dataclass(eq=False, repr=False)

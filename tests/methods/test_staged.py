@@ -14,7 +14,7 @@ from marginrank.methods.tight import Tight
 from marginrank.risk import RankingRisk
 from marginrank.scorers import Linear, Stage, StagedScorer
 from marginrank.scorers.layers import Layers
-from marginrank.scorers.linear import Weights
+from marginrank.scorers.weights import Weights
 from marginrank.solvers import Auto, Bundle
 
 

@@ -15,7 +15,8 @@ from marginrank import Queries, Ranker, from_frame, load, tune
 from marginrank.cli.app import app
 from marginrank.errors import DataError
 from marginrank.methods.staged import in_canonical_order
-from marginrank.scorers.linear import Linear, Weights
+from marginrank.scorers.linear import Linear
+from marginrank.scorers.weights import Weights
 
 NAN = np.nan
 # Clicks are missing in rows 1 and 4, the mean of the others is (1 + 3 + 8 + 0) / 4 = 3.

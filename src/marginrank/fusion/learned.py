@@ -16,9 +16,9 @@ from marginrank.estimator import BaseRanker
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.fusion.features import column_names, fusion_features, parse_features
 from marginrank.measures.mixes import parse_mix
-from marginrank.model import Model, reading
+from marginrank.model import Model
 from marginrank.model_checks import check_values
-from marginrank.model_file import read_model, write_model
+from marginrank.model_file import read_model, reading, write_model
 from marginrank.ranker import Ranker, ranker_of
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.sklearn_api import Estimator, check_is_fitted

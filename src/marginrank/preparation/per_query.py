@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from marginrank.data.naming import FeatureError
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
+from marginrank.preparation.formulas import to_percentiles, to_unit_range, to_unit_variance
 from marginrank.threads import for_chunks
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -39,7 +39,8 @@ class _PerQuery(FeatureTransformer):
         for_chunks(work, bounds)
         return out
 
-    def _apply_block(self, X: AnyArray, offsets: IntArray) -> FloatArray:
+    @staticmethod
+    def _apply_block(X: AnyArray, offsets: IntArray) -> FloatArray:
         raise NotImplementedError
 
 
@@ -59,8 +60,7 @@ class QueryMinMax(_PerQuery):
     [[0.0], [0.8], [1.0], [0.0]]
     """
 
-    def _apply_block(self, X: AnyArray, offsets: IntArray) -> FloatArray:
-        return _to_unit_range(X, offsets)
+    _apply_block = staticmethod(to_unit_range)
 
 
 class QueryStandardize(_PerQuery):
@@ -75,16 +75,7 @@ class QueryStandardize(_PerQuery):
     [[-1.0], [1.0], [0.0]]
     """
 
-    def _apply_block(self, X: AnyArray, offsets: IntArray) -> FloatArray:
-        # Standardising undoes any scaling before it; from [0, 1], squares cannot overflow or vanish, and a
-        # constant feature is exactly 0.
-        unit = _to_unit_range(X, offsets)
-        present = ~np.isnan(unit)
-        count = np.maximum(_sums(present, offsets), 1)
-        unit -= _per_document(_sums(np.where(present, unit, 0.0), offsets) / count, offsets)
-        variance = _sums(np.where(present, unit * unit, 0.0), offsets) / count
-        unit /= _per_document(_or_one(np.sqrt(variance)), offsets)
-        return unit
+    _apply_block = staticmethod(to_unit_variance)
 
 
 class QueryPercentile(_PerQuery):
@@ -104,52 +95,4 @@ class QueryPercentile(_PerQuery):
     [[0.5], [0.125], [0.5], [0.875]]
     """
 
-    def _apply_block(self, X: AnyArray, offsets: IntArray) -> FloatArray:
-        # The narrowest type lets the stable sort below run in linear time.
-        query = _per_document(np.arange(len(offsets) - 1, dtype=np.min_scalar_type(len(offsets))), offsets)
-        start = _per_document(offsets[:-1], offsets)
-        out = np.empty(X.shape)
-        for feature, values in enumerate(X.T):
-            order = np.argsort(values)
-            order = order[np.argsort(query[order], kind="stable")]
-            ranks = _middle_of_ties(values[order], query) - start
-            present = ~np.isnan(values)
-            out[order, feature] = ranks / _per_document(np.maximum(_sums(present, offsets), 1), offsets)
-            out[~present, feature] = np.nan
-        return out
-
-
-def _to_unit_range(X: AnyArray, offsets: IntArray) -> FloatArray:
-    low = np.fmin.reduceat(X, offsets[:-1], axis=0).astype(np.float64)
-    high = np.fmax.reduceat(X, offsets[:-1], axis=0).astype(np.float64)
-    with np.errstate(over="ignore"):
-        spread = high - low
-    if np.isinf(spread).any():
-        feature = int(np.argwhere(np.isinf(spread))[0, 1])
-        raise FeatureError("the values of {feature} lie further apart than float64 holds; scale it down", feature)
-    unit: FloatArray = X - _per_document(low, offsets)
-    unit /= _per_document(_or_one(spread), offsets)
-    return unit
-
-
-def _middle_of_ties(values: AnyArray, query: AnyArray) -> FloatArray:
-    """Middle of the places that a run of equal values of one query takes.
-
-    >>> _middle_of_ties(np.array([1.0, 1.0, 1.0, 2.0]), np.array([0, 0, 1, 1])).tolist()
-    [1.0, 1.0, 2.5, 3.5]
-    """
-    starts = np.flatnonzero(np.r_[True, (values[1:] != values[:-1]) | (query[1:] != query[:-1])])
-    ends = np.r_[starts[1:], len(values)]
-    return np.repeat((starts + ends) / 2, ends - starts)
-
-
-def _or_one(divisor: FloatArray) -> FloatArray:
-    return np.where(divisor > 0, divisor, 1.0)
-
-
-def _sums(values: AnyArray, offsets: IntArray) -> FloatArray:
-    return np.add.reduceat(values, offsets[:-1], axis=0, dtype=np.float64)
-
-
-def _per_document(values: AnyArray, offsets: IntArray) -> AnyArray:
-    return np.repeat(values, np.diff(offsets), axis=0)
+    _apply_block = staticmethod(to_percentiles)

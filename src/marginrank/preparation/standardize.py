@@ -9,6 +9,7 @@ import numpy as np
 from marginrank.data.naming import FeatureError
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
+from marginrank.preparation.formulas import standardized
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray
 
@@ -60,9 +61,9 @@ class Standardize(FeatureTransformer):
         self.scale_ = std * unit
 
     def _apply(self, X: Features, grouping: Grouping | None) -> Features:  # noqa: ARG002
-        varies = self.scale_ > 0
-        divisor = np.where(varies, self.scale_, 1.0)
         if sp.issparse(X):
+            varies = self.scale_ > 0
+            divisor = np.where(varies, self.scale_, 1.0)
             if self.mean_.any():
                 raise DataError(
                     "Standardize was fitted on dense features, and centring would fill the zeros of a sparse X; pass "
@@ -72,8 +73,7 @@ class Standardize(FeatureTransformer):
             return sp.csr_array((data.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
         out = np.empty(X.shape, dtype=X.dtype)
         for rows in _blocks(len(X)):
-            centred = (X[rows] - self.mean_) / divisor
-            out[rows] = np.where(varies | np.isnan(centred), centred, 0.0)
+            out[rows] = standardized(X[rows], self.mean_, self.scale_)
         return out
 
 

@@ -9,8 +9,8 @@ from .forms import Form as Form
 from .kernel import Kernel as Kernel
 from .layers import Layers as Layers
 from .linear import Linear as Linear
-from .linear import Weights as Weights
 from .neural import Neural as Neural
 from .staged import Setting as Setting
 from .staged import Stage as Stage
 from .staged import StagedScorer as StagedScorer
+from .weights import Weights as Weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Final, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from marginrank.components import Component, parse_component
 from marginrank.data.queries import Queries
 from marginrank.scorers.forms import Form
 from marginrank.typing import Features, FloatArray, IntArray
-
-#: The way out where a scorer takes no missing values.
-NAN_ADVICE: Final = "fill it, or train with the scorer linear(missing=mean) or additive"
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.naming import FeatureError
-from marginrank.data.queries import feature_number, first_word
 from marginrank.errors import DataError
-from marginrank.preparation.thresholds import Spacing, check_spacing, place_thresholds
 from marginrank.scorers.forms import Form, stored
+from marginrank.scorers.formula import Curve, CurvesTerm
 from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 from marginrank.words import feature_labels
+
+if TYPE_CHECKING:
+    from marginrank.preparation.thresholds import Spacing
 
 #: Most bins of values; with one for NaN, their numbers fill a byte.
 MOST_BINS: Final = 255
@@ -124,9 +125,9 @@ class Bins(Form):
             )
         for feature, cuts in enumerate(self.thresholds):
             if len(cuts) >= MOST_BINS:
-                raise FeatureError(f"{{feature}} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most", feature)
+                _refuse(f"{{feature}} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most", feature)
             if not (np.isfinite(cuts).all() and (np.diff(cuts) > 0).all()):
-                raise FeatureError("the thresholds of {feature} are not finite and increasing; sort them", feature)
+                _refuse("the thresholds of {feature} are not finite and increasing; sort them", feature)
         if self.starts is not None:
             self._check_starts(self.starts)
 
@@ -148,6 +149,8 @@ class Bins(Form):
             n_jobs: Number of threads; all cores by default.
             shape: ``steps``, or ``lines`` from the smallest to the largest training value.
         """
+        from marginrank.preparation.thresholds import check_spacing, place_thresholds  # noqa: PLC0415
+
         if not isinstance(n_bins, Integral) or not 2 <= n_bins <= MOST_BINS:
             raise ValueError(f"n_bins is {n_bins!r}; give a whole number from 2 to {MOST_BINS}")
         check_spacing(spacing)
@@ -353,6 +356,25 @@ class Bins(Form):
         every[self._sloped] = slopes
         return table + self._ways * np.repeat(every, self.n_codes)
 
+    def terms(self, theta: FloatArray) -> tuple[CurvesTerm, ...]:
+        """Return the curves."""
+        increments, slopes = np.split(theta, [self._n_increments])
+        if self.starts is not None:
+            increments = self._units * increments
+        every = np.zeros(self.n_features)
+        every[self._sloped] = slopes if self.starts is not None else 0.0
+        curves, at = [], 0
+        for feature, (cuts, own) in enumerate(self._features):
+            values = np.r_[0.0, np.cumsum(increments[at : at + len(cuts)])]
+            at += len(cuts) + own
+            missing = increments[at - 1] if own else 0.0
+            if self.starts is not None:
+                first = int(self.first_cells[feature])
+                values = values + self._ways[first : first + len(values)] * every[feature]
+            start = None if self.starts is None else float(self.starts[feature])
+            curves.append(Curve(np.asarray(cuts, dtype=np.float64), values, float(missing), start))
+        return (CurvesTerm(tuple(curves)),)
+
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Derivatives by θ, given those by the table, along the last axis."""
         from marginrank.scorers.additive_kernel import reversed_sums  # noqa: PLC0415
@@ -429,9 +451,7 @@ class Bins(Form):
             raise DataError(f"starts has shape {np.shape(starts)} for {self.n_features} features; give one for each")
         for feature, (start, cuts) in enumerate(zip(starts, self.thresholds, strict=True)):
             if not np.isfinite(start) or (len(cuts) and start >= cuts[0]):
-                raise FeatureError(
-                    f"the lines of {{feature}} start at {start}; start below the first threshold", feature
-                )
+                _refuse(f"the lines of {{feature}} start at {start}; start below the first threshold", feature)
 
     def _check(self, X: npt.ArrayLike | Features) -> AnyArray:
         values = _as_dense(X)
@@ -454,6 +474,8 @@ def monotone_signs(monotone: Monotone, n_features: int, names: Sequence[str] | N
     >>> monotone_signs({"price": "decreasing"}, 2, ["clicks", "price"]).tolist()
     [0, -1]
     """
+    from marginrank.data.queries import feature_number  # noqa: PLC0415
+
     signs = np.zeros(n_features, dtype=np.int64)
     if isinstance(monotone, Mapping):
         for feature, direction in monotone.items():
@@ -481,6 +503,8 @@ def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
+        from marginrank.data.queries import first_word  # noqa: PLC0415
+
         raise DataError(f"X holds {first_word(array)}, which is not a number; encode it as numbers") from None
 
 
@@ -497,4 +521,10 @@ def _check_finite(column: AnyArray, feature: int) -> None:
     """Refuse infinite values in a sorted column."""
     present = column[: np.searchsorted(column, np.nan)]
     if len(present) and (np.isinf(present[0]) or np.isinf(present[-1])):
-        raise FeatureError("{feature} has an infinite value; replace it", feature)
+        _refuse("{feature} has an infinite value; replace it", feature)
+
+
+def _refuse(text: str, feature: int) -> NoReturn:
+    from marginrank.data.naming import FeatureError  # noqa: PLC0415
+
+    raise FeatureError(text, feature)

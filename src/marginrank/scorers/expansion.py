@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.scorers.base import NAN_ADVICE
-from marginrank.scorers.forms import Form, stored
+from marginrank.scorers.forms import NAN_ADVICE, Form, stored
+from marginrank.scorers.formula import KernelTerm
 from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, Features, FloatArray
@@ -197,6 +197,25 @@ class Expansion(Form):
         with single_blas(), np.errstate(over="ignore", invalid="ignore"):
             for_each(work, [(start,) for start in range(0, len(scores), step)], n_jobs)
         return scores
+
+    def terms(self, theta: FloatArray) -> tuple[KernelTerm, ...]:
+        """Return the stored documents with their coefficients."""
+        name = getattr(self.kernel, "name", "")
+        parameters = tuple(self.kernel.parameters().tolist()) if name else ()
+        return (KernelTerm(self.documents, self._solved(theta), name, parameters, self.kernel),)
+
+    def _solved(self, theta: FloatArray) -> FloatArray:
+        """Return β by back substitution, without SciPy."""
+        if self.factor is None:
+            return theta
+        beta, start = theta.copy(), len(self.factor)
+        # Lᵀβ = θ, from the last row up: row i of L holds what β_i takes from the rows above it.
+        for i in range(len(theta) - 1, -1, -1):
+            start -= i + 1
+            row = self.factor[start : start + i + 1]
+            beta[i] /= row[i]
+            beta[:i] -= beta[i] * row[:i]
+        return beta
 
     def coefficients(self, theta: FloatArray) -> FloatArray:
         """Return β, one number for each stored document."""

@@ -6,12 +6,27 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.typing import AnyArray, Features, FloatArray
+
+if TYPE_CHECKING:
+    from marginrank.scorers.formula import Term
+
+#: The way out where a scorer takes no missing values.
+NAN_ADVICE: Final = "fill it, or train with the scorer linear(missing=mean) or additive"
+#: Where the forms of this package are, so that reading a model need not load every scorer; others are searched for.
+_MODULES: Final[Mapping[str, str]] = {
+    "linear": "weights",
+    "additive": "bins",
+    "trees": "trees",
+    "neural": "layers",
+    "kernel": "expansion",
+    "sum": "sums",
+}
 
 
 class Form(ABC):
@@ -50,6 +65,10 @@ class Form(ABC):
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents."""
 
+    def terms(self, theta: FloatArray) -> tuple[Term, ...]:  # noqa: ARG002
+        """Return what adds up to the score in plain numbers, for light scoring and exports."""
+        raise TypeError(f"a {self.kind} model is not made of known terms; score it with marginrank.load")
+
     def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:  # noqa: ARG002
         """Return the contribution of each feature to the score of each row, relative to the mean of the references.
 
@@ -84,6 +103,18 @@ def stored(arrays: Mapping[str, AnyArray], name: str, dtype: npt.DTypeLike, ndim
         needed = f"it needs {np.dtype(dtype)} and {ndim}"
         raise ValueError(f"{name} has type {array.dtype} and {array.ndim} dimensions; {needed}")
     return array
+
+
+def find_form(kind: str) -> type[Form] | None:
+    """Return the form of a kind, or None; of this folder, only its own module is loaded.
+
+    >>> find_form("linear").__name__, find_form("oblique")
+    ('Weights', None)
+    """
+    if kind in _MODULES:
+        importlib.import_module(f"{__name__.rpartition('.')[0]}.{_MODULES[kind]}")
+        return Form.registry[kind]
+    return all_forms().get(kind)
 
 
 def all_forms() -> dict[str, type[Form]]:

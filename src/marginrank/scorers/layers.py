@@ -11,6 +11,7 @@ import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.scorers.forms import Form, stored
+from marginrank.scorers.formula import NetworkTerm
 from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, Features, FloatArray
@@ -101,6 +102,10 @@ class Layers(Form):
 
         for_each(work, [(start,) for start in range(0, len(scores), _ROWS)], n_jobs)
         return scores
+
+    def terms(self, theta: FloatArray) -> tuple[NetworkTerm, ...]:
+        """Return the layers."""
+        return (NetworkTerm(tuple(self.layers(theta)), self.activation, lambda X: self.score(theta, X, 1)),)
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return nothing: features have no part of their own in the score."""

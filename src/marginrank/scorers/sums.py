@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from marginrank.scorers.forms import Form, all_forms, stored
+from marginrank.scorers.forms import Form, find_form, stored
+from marginrank.scorers.formula import Term
 from marginrank.typing import AnyArray, Features, FloatArray
 
 _KINDS = "sum.kinds"
@@ -19,7 +20,7 @@ _KINDS = "sum.kinds"
 class Sum(Form):
     """Forms of different kinds that add up; θ has the parameters of one after the other.
 
-    >>> from marginrank.scorers.linear import Weights
+    >>> from marginrank.scorers.weights import Weights
     >>> Sum((Weights(2),)).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
     [1.5]
 
@@ -63,6 +64,10 @@ class Sum(Form):
         """Add up the scores of the parts."""
         return np.asarray(sum(part.score(own, X, n_jobs) for part, own in self._split(theta)))
 
+    def terms(self, theta: FloatArray) -> tuple[Term, ...]:
+        """Return the terms of all parts."""
+        return tuple(term for part, own in self._split(theta) for term in part.terms(own))
+
     def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
         """Add up the contributions of the features to the parts."""
         return np.asarray(sum(part.contributions(own, X, references) for part, own in self._split(theta)))
@@ -83,8 +88,10 @@ class Sum(Form):
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
         """Make the parts of what `arrays` gave."""
         kinds = bytes(stored(arrays, _KINDS, np.uint8)).decode("ascii").split(",")
-        known = {name: form for name, form in all_forms().items() if form is not cls}
-        unknown = [kind for kind in kinds if kind not in known]
-        if unknown:
-            raise ValueError(f"unknown form {unknown[0]!r} in a sum")
-        return cls(tuple(known[kind].from_arrays(arrays, n_features) for kind in kinds))
+        forms = []
+        for kind in kinds:
+            form = find_form(kind)
+            if form is None or form is cls:
+                raise ValueError(f"unknown form {kind!r} in a sum")
+            forms.append(form.from_arrays(arrays, n_features))
+        return cls(tuple(forms))

@@ -10,6 +10,7 @@ import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.scorers.forms import Form, stored
+from marginrank.scorers.formula import TreesTerm
 from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
@@ -169,6 +170,11 @@ class Trees(Form):
 
         for_each(work, [(start,) for start in range(0, len(scores), _ROWS)], n_jobs)
         return scores
+
+    def terms(self, theta: FloatArray) -> tuple[TreesTerm, ...]:
+        """Return the trees with the values of their leaves."""
+        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.outputs
+        return (TreesTerm(*nodes, self.grades, self.single, self.missing_left, theta),)
 
     def _outputs(self, theta: FloatArray, rows: AnyArray) -> FloatArray:
         from marginrank.scorers.trees_kernel import add_trees  # noqa: PLC0415

@@ -20,11 +20,12 @@ from marginrank.methods.training import NO_ORDER
 from marginrank.methods.weighting import Weighting, ordered_queries, weighted
 from marginrank.model import Method, Model
 from marginrank.scorers.additive import Additive
-from marginrank.scorers.base import NAN_ADVICE, Scorer, parse_scorer
+from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.scorers.bins import Bins
-from marginrank.scorers.forms import Form
-from marginrank.scorers.linear import Linear, Weights
+from marginrank.scorers.forms import NAN_ADVICE, Form
+from marginrank.scorers.linear import Linear
 from marginrank.scorers.staged import Setting, Stage
+from marginrank.scorers.weights import Weights
 from marginrank.solvers.base import Callback
 from marginrank.typing import Features, FloatArray, IntArray
 

@@ -13,8 +13,8 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
-from marginrank.scorers.linear import Weights
 from marginrank.scorers.staged import Setting, Stage
+from marginrank.scorers.weights import Weights
 from marginrank.typing import FloatArray
 
 

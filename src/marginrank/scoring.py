@@ -1,0 +1,233 @@
+"""Score and rank with a trained model, without anything that training needs.
+
+    from marginrank import scoring
+
+    model = scoring.load("model.safetensors")
+    model.rerank(features, k=10).rows
+
+This imports NumPy and the standard library: no scikit-learn, SciPy or Numba, and nothing is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.errors import DataError, NumericalError
+from marginrank.model_checks import check_first_feature, check_scale, check_theta, check_values
+from marginrank.model_file import read_model, reading
+from marginrank.preparation.formulas import BY_QUERY, LEARNED, standardized
+from marginrank.scorers.forms import Form, find_form
+from marginrank.scorers.formula import LinearTerm, Term
+from marginrank.typing import AnyArray, FloatArray
+from marginrank.words import feature_labels, feature_named
+
+#: How arrays of the scaling are named in model files.
+SCALER: Final = "scaler."
+
+
+class Ranking(NamedTuple):
+    """Documents of one query, best first: their rows and their scores."""
+
+    rows: npt.NDArray[np.int64]
+    scores: FloatArray
+
+
+class Parts(NamedTuple):
+    """What a model file says about scores, checked."""
+
+    form: Form
+    theta: FloatArray
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    first_feature: int
+    scaling: str | None
+    learned: dict[str, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A scoring function: missing values are filled, features scaled, and the terms of the model added up.
+
+    >>> model = Function(("bm25", "clicks"), (LinearTerm(np.array([1.0, 2.0]), None, None, *_NO_FLAGS),))
+    >>> model.score([[0.5, 1.0], [3.0, 0.0]]).tolist()
+    [2.5, 3.0]
+    >>> model.rerank({"clicks": [1.0, 0.0, 4.0], "bm25": [0.5, 3.0, 0.0]}, k=2).rows.tolist()
+    [2, 1]
+
+    Args:
+        names: What the features are called.
+        terms: What adds up to the score.
+        scaling: Name of the scaling; None if there is none.
+        mean: Means of the features, for the scaling ``standard``.
+        scale: Standard deviations of the features, 0 where they are constant.
+        takes_nan: Whether features may be NaN.
+        nan_advice: The way out where they may not.
+        header: Everything else that the model file says, as plain values.
+    """
+
+    names: tuple[str, ...]
+    terms: tuple[Term, ...]
+    scaling: str | None = None
+    mean: FloatArray | None = None
+    scale: FloatArray | None = None
+    takes_nan: bool = False
+    nan_advice: str = Form.nan_advice
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: Parts, header: Mapping[str, Any]) -> Function:
+        """Make a function of the parts of a model."""
+        form, learned = parts.form, parts.learned
+        return cls(
+            names=feature_labels(parts.feature_names, parts.n_features, parts.first_feature),
+            terms=form.terms(parts.theta),
+            scaling=parts.scaling,
+            mean=learned.get("mean_"),
+            scale=learned.get("scale_"),
+            takes_nan=form.takes_nan,
+            nan_advice=form.nan_advice,
+            header=header,
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.names)
+
+    @property
+    def needs_queries(self) -> bool:
+        """Whether scores depend on which documents belong to the same query."""
+        return self.scaling in BY_QUERY
+
+    @cached_property
+    def raw_fill(self) -> FloatArray | None:
+        """What replaces NaN of each feature before scaling; None if nothing does."""
+        fills = [term.raw_fill for term in self.terms if isinstance(term, LinearTerm) and term.raw_fill is not None]
+        return fills[0] if fills else None
+
+    def score(self, features: npt.ArrayLike | Mapping[str, Any], group: Sequence[int] | None = None) -> FloatArray:
+        """Return the score of each document, in the order given; higher is better. Compare scores within a query only.
+
+        Args:
+            features: One row per document, or a column of values for each feature, by name.
+            group: Number of consecutive rows of each query; by default all rows are of one query.
+        """
+        X = self._features(features)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = self._scaled(X, group)
+            scores = self.terms[0].score(scaled)
+            for term in self.terms[1:]:
+                scores = scores + term.score(scaled)
+        if not np.isfinite(scores).all():
+            at = int(np.argmin(np.isfinite(scores)))
+            raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
+        return scores
+
+    def rerank(self, query_features: npt.ArrayLike | Mapping[str, Any], k: int | None = None) -> Ranking:
+        """Return the rows and scores of the documents of one query, best first; equal scores keep their order.
+
+        Args:
+            query_features: One row per document, or a column of values for each feature, by name.
+            k: How many; all by default.
+        """
+        scores = self.score(query_features)
+        rows = np.argsort(-scores, kind="stable")[:k]
+        return Ranking(rows, scores[rows])
+
+    def _features(self, features: npt.ArrayLike | Mapping[str, Any]) -> FloatArray:
+        if isinstance(features, Mapping):
+            absent = [name for name in self.names if name not in features]
+            if absent:
+                raise DataError(f"there is no {feature_named(absent[0])}; the model needs {', '.join(self.names)}")
+            columns = [np.asarray(features[name], dtype=np.float64) for name in self.names]
+            features = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+        X = np.ascontiguousarray(features, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != self.n_features:
+            raise DataError(f"features have shape {X.shape}; give one row per document and {self.n_features} columns")
+        if not np.isfinite(X).all():
+            self._refuse(X)
+        return X
+
+    def _refuse(self, X: FloatArray) -> None:
+        """Refuse infinite values, and missing ones where the model takes none."""
+        bad = np.isinf(X) if self.takes_nan else ~np.isfinite(X)
+        if bad.any():
+            row, column = (int(at) for at in np.argwhere(bad)[0])
+            advice = self.nan_advice if np.isnan(X[row, column]) else "replace it"
+            raise DataError(f"document {row}: {feature_named(self.names[column])} is {X[row, column]}; {advice}")
+
+    def _scaled(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
+        if self.raw_fill is not None:
+            X = np.where(np.isnan(X), self.raw_fill, X)
+        if self.scaling is not None and self.scaling in BY_QUERY:
+            sizes = [len(X)] if group is None else [int(size) for size in group]
+            if sum(sizes) != len(X) or min(sizes, default=0) < 0:
+                raise DataError(f"group has {sum(sizes)} documents for {len(X)} rows; give the number of each query")
+            offsets = np.array([0, *accumulate(size for size in sizes if size)])
+            return BY_QUERY[self.scaling](X, offsets) if len(X) else X
+        if self.scale is None or self.mean is None:
+            return X
+        return standardized(X, self.mean, self.scale)
+
+
+_NO_FLAGS: Final = (np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+def load(path: str | Path) -> Function:
+    """Read a model written by `marginrank.Ranker.save` for scoring; its scores are those of the ranker.
+
+    Raises:
+        DataError: The file is damaged or contradicts itself, or it holds a fusion of runs.
+    """
+    kind, header, arrays = read_model(path)
+    with reading(path):
+        if kind != "ranker":
+            raise DataError(f"this file holds a {kind}, not a ranker; only rankers score features")
+        return Function.of(read_parts(header, arrays), header)
+
+
+def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Parts:
+    """Read what a model file says about scores, and refuse what contradicts itself."""
+    check_values(described)
+    n_features, names, scaling = described["n_features"], described["feature_names"], described["scaling"]
+    if type(n_features) is not int or n_features < 0:
+        raise ValueError(f"{n_features!r} is not a number of features")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("feature names are not a list of text")
+    check_first_feature(described["first_feature"])
+    kind = find_form(described["form"]) if isinstance(described["form"], str) else None
+    if kind is None:
+        raise ValueError(f"unknown form {described['form']!r}")
+    form, theta = kind.from_arrays(arrays, n_features), arrays["theta"]
+    learned = {} if scaling is None else _learned(scaling, n_features, arrays)
+    check_theta(theta, form.n_parameters)
+    if names is not None and len(names) != n_features:
+        raise ValueError(f"{len(names)} feature names for {n_features} features")
+    unknown = sorted(set(arrays) - {"theta", "trace", *form.arrays(), *(f"{SCALER}{name}" for name in learned)})
+    if unknown:
+        raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")
+    if "scale_" in learned:
+        check_scale(learned["scale_"], theta[:n_features] if form.kind == "linear" else None)
+    labels = None if names is None else tuple(names)
+    return Parts(form, theta, n_features, labels, described["first_feature"], scaling, learned)
+
+
+def _learned(scaling: Any, n_features: int, arrays: Mapping[str, AnyArray]) -> dict[str, FloatArray]:
+    """Return what a scaling learned, by name."""
+    if not isinstance(scaling, str) or scaling not in LEARNED:
+        raise ValueError(f"unknown scaling {scaling!r}")
+    learned = {}
+    for name in LEARNED[scaling]:
+        array = arrays[f"{SCALER}{name}"]
+        if array.shape != (n_features,) or array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"{SCALER}{name} has shape {array.shape}; it needs one finite number per feature")
+        learned[name] = array
+    return learned

@@ -1,0 +1,119 @@
+"""Models of every form and scaling on made-up data, and documents to score with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from marginrank import Additive, Boosted, Kernel, Linear, Ranker
+from marginrank.methods.baselines.gaussian_process import GaussianProcess
+from marginrank.methods.baselines.mcrank import McRank
+from marginrank.model import Model
+from marginrank.solvers.auto import Auto
+
+NAMES = ("bm25", "clicks", "price in €", "age", "constant")
+_QUICK = Auto(tol=1e-2)
+
+#: How to train each model: an estimator, and whether its features may be missing.
+TRAINERS: dict[str, tuple[Callable[[], object], bool]] = {
+    "linear": (lambda: Ranker("svmmap", scaling=None, solver=_QUICK), False),
+    "linear-standard": (lambda: Ranker("svmmap", scaling="standard", solver=_QUICK), False),
+    "linear-minmax": (lambda: Ranker("svmmap", scaling="query-minmax", solver=_QUICK), False),
+    "linear-zscore": (lambda: Ranker("svmmap", scaling="query-standard", solver=_QUICK), False),
+    "linear-percentile": (lambda: Ranker("svmmap", scaling="query-percentile", solver=_QUICK), False),
+    "linear-zero": (lambda: Ranker("svmmap", scorer=Linear(missing="zero"), scaling="standard", solver=_QUICK), True),
+    "linear-mean": (
+        lambda: Ranker("svmmap", scorer=Linear(missing="mean"), scaling="query-minmax", solver=_QUICK),
+        True,
+    ),
+    "linear-flags": (lambda: Ranker("svmmap", scorer=Linear(missing="indicator"), solver=_QUICK), True),
+    "steps": (lambda: Ranker("svmmap", scorer=Additive(bins=20, shape="steps"), solver=_QUICK), True),
+    "steps-standard": (
+        lambda: Ranker("svmmap", scorer=Additive(bins=9, shape="steps"), scaling="standard", solver=_QUICK),
+        True,
+    ),
+    "lines": (lambda: Ranker("svmmap", scorer=Additive(bins=20), solver=_QUICK), True),
+    "lines-percentile": (
+        lambda: Ranker("svmmap", scorer=Additive(bins=9), scaling="query-percentile", solver=_QUICK),
+        True,
+    ),
+    "trees": (lambda: Ranker("ndcg@10", scorer=Boosted(trees=12, leaves=9)), True),
+    "trees-on-linear": (lambda: Ranker("svmmap", scorer=Boosted(trees=5, start="linear")), False),
+    "trees-on-steps": (
+        lambda: Ranker("svmmap", scorer=Boosted(trees=5, start=Additive(bins=9, shape="steps"))),
+        True,
+    ),
+    "expected-grades": (lambda: McRank(rounds=4), False),
+    "kernel": (lambda: Ranker("svmmap", scorer=Kernel(rank=20), solver=_QUICK), False),
+    "kernel-poly": (lambda: Ranker("svmmap", scorer=Kernel("poly", rank=15), solver=_QUICK), False),
+    "gaussian-process": (GaussianProcess, False),
+}
+
+
+def documents(n: int, seed: int, *, missing: bool) -> np.ndarray:
+    """Draw documents that are numbers of float32, many of them equal in some feature, and some values missing."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack(
+        [
+            np.round(rng.gamma(3.0, 4.0, n), 1),
+            rng.poisson(2.0, n),
+            rng.lognormal(3.0, 2.0, n),
+            1e6 + rng.integers(0, 1000, n),
+            np.full(n, 7.0),
+        ]
+    )
+    X = X.astype(np.float32).astype(np.float64)
+    if missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    return X
+
+
+@cache
+def trained(name: str) -> Model:
+    """Train a model once."""
+    make, missing = TRAINERS[name]
+    n = 600
+    X = documents(n, 1, missing=missing)
+    known = np.nan_to_num(X, nan=3.0)
+    noise = np.random.default_rng(2).standard_normal(n)
+    y = np.digitize(known[:, 0] / 8 + known[:, 1] / 2 - np.log(known[:, 2]) / 3 + noise, [0.5, 2.0])
+    estimator = make()
+    estimator.fit(X, y, qid=np.arange(n) // 20)  # type: ignore[attr-defined]
+    return _named(estimator.model_)  # type: ignore[attr-defined]
+
+
+def _named(model: Model) -> Model:
+    from dataclasses import replace
+
+    return replace(model, feature_names=NAMES)
+
+
+def takes_missing(name: str) -> bool:
+    return TRAINERS[name][1]
+
+
+def hard_documents(name: str, n: int = 10_000) -> np.ndarray:
+    """Draw new documents, and put many values exactly on thresholds of the model."""
+    X = documents(n, 3, missing=takes_missing(name))
+    rng = np.random.default_rng(4)
+    model = trained(name)
+    if model.scaling is None:
+        for term in model.form.terms(model.theta):
+            for feature in range(X.shape[1]):
+                cuts = _thresholds(term, feature)
+                if len(cuts):
+                    chosen = rng.random(n) < 0.2
+                    X[chosen, feature] = rng.choice(cuts, int(chosen.sum()))
+    return X
+
+
+def _thresholds(term: object, feature: int) -> np.ndarray:
+    if hasattr(term, "curves"):
+        cuts = term.curves[feature].thresholds
+    elif hasattr(term, "threshold"):
+        cuts = term.threshold[term.feature == feature]
+    else:
+        return np.zeros(0)
+    return np.asarray(cuts).astype(np.float32).astype(np.float64)

@@ -1,0 +1,107 @@
+"""Light scoring: the same scores as the model, without what training needs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marginrank import scoring
+from marginrank.errors import DataError
+from marginrank.model_file import read_model, write_model
+from marginrank.preparation.formulas import BY_QUERY, LEARNED
+from marginrank.preparation.scalings import SCALINGS
+from marginrank.scorers.forms import _MODULES, all_forms
+from tests.export.trained import NAMES, TRAINERS, hard_documents, trained
+
+HEAVY = ("sklearn", "scipy", "numba", "pandas", "narwhals", "typer", "rich", "threadpoolctl", "lightgbm", "torch")
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_scores_are_those_of_the_model(name: str, tmp_path: Path) -> None:
+    model = trained(name)
+    model.save(tmp_path / "m.safetensors")
+    light = scoring.load(tmp_path / "m.safetensors")
+    X = hard_documents(name, 2000)
+    expected = model.score(X, group=[20] * 100)
+    scores = light.score(X, group=[20] * 100)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-11 * scale)
+    if "kernel" not in name and "gaussian" not in name:
+        ours, theirs = (np.argsort(-s.reshape(100, 20).round(10), axis=1, kind="stable") for s in (scores, expected))
+        assert np.array_equal(ours, theirs)
+
+
+def test_a_ranking_is_of_the_best_and_equal_scores_keep_their_order(tmp_path: Path) -> None:
+    trained("steps").save(tmp_path / "m.safetensors")
+    light = scoring.load(tmp_path / "m.safetensors")
+    X = hard_documents("steps", 50)
+    X[7] = X[3]
+    rows, scores = light.rerank(X, k=50)
+    assert rows.tolist() == sorted(range(50), key=lambda row: -light.score(X)[row])
+    assert scores.tolist() == sorted(light.score(X), reverse=True)
+    assert light.rerank(X, k=4).rows.tolist() == rows[:4].tolist()
+    columns = dict(zip(NAMES, X.T, strict=True))
+    assert light.rerank(columns).rows.tolist() == rows.tolist()
+    assert light.rerank(X[:0]).rows.tolist() == []
+
+
+def test_bad_features_are_refused_by_name(tmp_path: Path) -> None:
+    trained("linear").save(tmp_path / "m.safetensors")
+    light = scoring.load(tmp_path / "m.safetensors")
+    X = hard_documents("linear", 3)
+    X[1, 2] = np.nan
+    with pytest.raises(DataError, match=r"document 1: feature 'price in €' is nan; fill it, or train with"):
+        light.score(X)
+    X[1, 2] = np.inf
+    with pytest.raises(DataError, match=r"document 1: feature 'price in €' is inf; replace it"):
+        light.score(X)
+    with pytest.raises(DataError, match="shape"):
+        light.score(X[:, :2])
+    with pytest.raises(DataError, match="there is no feature 'clicks'"):
+        light.score({"bm25": [1.0]})
+
+
+def test_a_file_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    trained("trees").save(path)
+    _, header, arrays = read_model(path)
+    arrays["trees.left"] = arrays["trees.left"] + 1
+    write_model(path, "ranker", header, arrays)
+    with pytest.raises(DataError, match="the nodes of the trees do not fit together"):
+        scoring.load(path)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(DataError, match="damaged"):
+        scoring.load(path)
+
+
+def test_loading_and_scoring_import_numpy_alone(tmp_path: Path) -> None:
+    paths = []
+    for name in TRAINERS:
+        paths.append(tmp_path / f"{name}.safetensors")
+        trained(name).save(paths[-1])
+    code = (
+        "import sys, json, numpy as np\n"
+        "from marginrank import scoring\n"
+        "for path in sys.argv[1:]:\n"
+        "    model = scoring.load(path)\n"
+        "    model.rerank(np.ones((3, model.n_features)), 2)\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))\n"
+        "print(json.dumps(sorted(name for name in sys.modules if name.startswith('marginrank.'))))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=True)
+    packages, ours = map(json.loads, run.stdout.splitlines())
+    assert not set(HEAVY) & set(packages)
+    assert not {"marginrank.data.queries", "marginrank.losses.base", "marginrank.measures.base"} & set(ours)
+
+
+def test_the_tables_of_light_modules_are_complete() -> None:
+    assert set(_MODULES) == {kind for kind, form in all_forms().items() if form.__module__.startswith("marginrank.")}
+    for kind, module in _MODULES.items():
+        assert all_forms()[kind].__module__ == f"marginrank.scorers.{module}"
+    assert set(LEARNED) == set(SCALINGS)
+    for name, scaler in SCALINGS.items():
+        assert LEARNED[name] == tuple(one for one in vars(scaler).get("__annotations__", {}) if one.endswith("_"))
+        assert (name in BY_QUERY) == name.startswith("query-")
