@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution
 from marginrank.typing import AnyArray, Features, FloatArray
+
+if TYPE_CHECKING:
+    from marginrank.export.base import Export, Target
 
 
 class _NanRule(TypedDict):
@@ -306,6 +309,11 @@ class BaseRanker(Estimator):
         """Return the learned curve of each feature of an additive ranker."""
         check_is_fitted(self)
         return self.model_.shapes()
+
+    def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
+        """Write the model for another program, such as ``onnx`` or ``solr``; see `marginrank.model.Model.export`."""
+        check_is_fitted(self)
+        return self.model_.export(target, path, overwrite=overwrite)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the ranker to a file that `load` reads; see `marginrank.model_file` for the format."""

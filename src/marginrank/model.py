@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,13 @@ from marginrank.preparation.formulas import LEARNED
 from marginrank.preparation.scalings import SCALINGS
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
-from marginrank.scoring import SCALER, Parts, read_parts
+from marginrank.scoring import SCALER, Function, Parts, read_parts
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import AnyArray, Features, FloatArray
 from marginrank.words import count, feature_labels, plain
+
+if TYPE_CHECKING:
+    from marginrank.export.base import Export, Target
 
 _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callback", "interrupted")
 
@@ -330,6 +333,34 @@ class Model:
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to a file; see `marginrank.model_file` for the format."""
         write_model(path, "ranker", self.describe(), self.arrays(), overwrite=overwrite)
+
+    @property
+    def function(self) -> Function:
+        """The model in plain numbers, for light scoring and exports."""
+        learned = () if self.scaling is None else LEARNED[self.scaling]
+        parts = Parts(
+            form=self.form,
+            theta=self.theta,
+            n_features=self.n_features,
+            feature_names=self.feature_names,
+            first_feature=self.first_feature,
+            scaling=self.scaling,
+            learned={name: getattr(self.scaler, name) for name in learned},
+        )
+        return Function.of(parts, self.describe())
+
+    def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
+        """Write the model for another program, and a check file with documents and the scores to expect.
+
+        Args:
+            target: Where it goes, such as ``onnx``, ``sql(dialect=postgresql)`` or ``solr``;
+                `marginrank.export.all_targets` has all.
+            path: The file to write.
+            overwrite: Replace files of that name instead of refusing them.
+        """
+        from marginrank.export.exporting import export  # noqa: PLC0415
+
+        return export(self.function, target, path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

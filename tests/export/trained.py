@@ -116,4 +116,5 @@ def _thresholds(term: object, feature: int) -> np.ndarray:
         cuts = term.threshold[term.feature == feature]
     else:
         return np.zeros(0)
+    cuts = np.where(np.abs(cuts) < 1e-30, 0.0, cuts)
     return np.asarray(cuts).astype(np.float32).astype(np.float64)

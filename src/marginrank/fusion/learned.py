@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
 
 from marginrank.components import from_spec, to_spec
 from marginrank.data.fingerprint import fingerprint
@@ -14,6 +16,8 @@ from marginrank.data.trec import Run
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
 from marginrank.evaluation.evaluating import evaluate
+from marginrank.export.base import FusedFunction
+from marginrank.export.checks import Check
 from marginrank.fusion.features import column_names, fusion_features, parse_features
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Model
@@ -26,6 +30,9 @@ from marginrank.solvers.auto import Auto
 from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
 from marginrank.typing import FloatArray
 from marginrank.words import feature_labels
+
+if TYPE_CHECKING:
+    from marginrank.export.base import Export, Target
 
 #: What is chosen from where nothing is asked for.
 DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
@@ -176,6 +183,54 @@ class Fusion(Estimator):
         parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items()}
         fusion = {"features": self.features_, "parameters": parameters, "trained_on": self.trained_on_}
         write_model(path, "fusion", {"fusion": fusion, "model": model.describe()}, model.arrays(), overwrite=overwrite)
+
+    def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
+        """Write the fusion for another program, and a check file with scores of runs and the scores to expect.
+
+        Args:
+            target: Where it goes, such as ``sql(dialect=postgresql)``, ``opensearch-hybrid`` or ``vespa``.
+            path: The file to write.
+            overwrite: Replace files of that name instead of refusing them.
+        """
+        from marginrank.export.exporting import export  # noqa: PLC0415
+
+        check_is_fitted(self)
+        if self.ranks:
+            raise DataError("this fusion takes ranks, and exports take scores; train it on runs with scores")
+        function = self._function()
+        return export(function, target, path, self._check(function.runs), overwrite=overwrite)
+
+    def _function(self) -> FusedFunction:
+        model, kinds = self.ranker_.model_, tuple(parse_features(self.features_))
+        function = model.function
+        n_runs = model.n_features // len(kinds)
+        runs = tuple(name.removeprefix(f"{kinds[0]}(")[:-1] for name in (model.feature_names or ())[:n_runs])
+        return FusedFunction(
+            names=function.names,
+            terms=function.terms,
+            takes_nan=function.takes_nan,
+            header=function.header,
+            kinds=kinds,
+            runs=runs or tuple(f"run{number + 1}" for number in range(n_runs)),
+            keep_missing=parse_scorer(self.scorer).takes_nan,
+        )
+
+    def _check(self, runs: Sequence[str]) -> Check:
+        """Draw scores of runs, many of them equal, and leave documents out of all runs but one."""
+        rng, group = np.random.default_rng(0), (12,) * 15
+        n = sum(group)
+        X = np.round(rng.gamma(3.0, 2.0, (n, len(runs))), 1).astype(np.float32).astype(np.float64)
+        absent = rng.random(X.shape) < 0.3
+        absent[np.arange(n), rng.integers(0, len(runs), n)] = False
+        if not self._missing_is_fine:
+            absent[:] = False
+        X[absent] = np.nan
+        queries = Queries.from_arrays(X, group=list(group), allow_nan=True)
+        return Check(tuple(runs), X, group, self.ranker_.predict(self._prepare(queries, self.features_)))
+
+    @property
+    def _missing_is_fine(self) -> bool:
+        return "score" not in parse_features(self.features_) or parse_scorer(self.scorer).takes_nan
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -1,0 +1,141 @@
+"""What a target is: the scoring functions it takes, and the files it writes."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+
+from marginrank.components import Component, members, parse_component
+from marginrank.errors import DataError
+from marginrank.scorers.formula import CurvesTerm, Term, TreesTerm
+from marginrank.scoring import Function
+from marginrank.typing import FloatArray
+
+if TYPE_CHECKING:
+    from marginrank.export.checks import Check
+
+
+class CannotRunError(RuntimeError):
+    """Raised where a check needs a program or a server that is not here."""
+
+
+class Export(NamedTuple):
+    """What an export wrote, and what to do with it."""
+
+    files: tuple[Path, ...]
+    next_steps: str
+
+
+@dataclass(frozen=True, eq=False)
+class FusedFunction(Function):
+    """A fusion of runs: columns such as ``minmax(bm25)`` are made of the scores of runs, and then scored.
+
+    Args:
+        kinds: Kinds of features, as `marginrank.fusion.fusion_features` makes them.
+        runs: What the runs are called.
+        keep_missing: Whether NaN is left for documents that a run did not return; otherwise they have 0.
+    """
+
+    kinds: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    keep_missing: bool = False
+
+
+@dataclass(frozen=True)
+class Target(Component, ABC):
+    """Where a model goes."""
+
+    family = "target"
+    #: What the models are called that it takes.
+    takes: ClassVar[str]
+    #: How the name of the file ends.
+    suffix: ClassVar[str]
+    #: Whether features may be missing there.
+    knows_missing: ClassVar[bool] = True
+    #: Whether it takes fusions of runs, and whether it takes rankers.
+    takes_fusions: ClassVar[bool] = False
+    takes_rankers: ClassVar[bool] = True
+
+    @abstractmethod
+    def refusal(self, function: Function) -> str | None:
+        """Say why a function is not taken, or return None."""
+
+    @abstractmethod
+    def write(self, function: Function) -> Mapping[str, str | bytes]:
+        """Return the files to write, by what is added to the path without its suffix."""
+
+    @abstractmethod
+    def next_steps(self, path: Path) -> str:
+        """Say what to do with the file."""
+
+    def run(self, path: Path, check: Check) -> FloatArray:  # noqa: ARG002
+        """Score the documents of a check with an exported file.
+
+        Raises:
+            CannotRunError: What the target needs is not here.
+        """
+        raise CannotRunError(f"{self.name} does not run here; score the documents of the check file there and compare")
+
+
+def all_targets() -> dict[str, type[Target]]:
+    """Return every target by name."""
+    return cast("dict[str, type[Target]]", members(Target))
+
+
+def parse_target(spec: str | Target) -> Target:
+    """Read the spelling of a target, such as ``python`` or ``sql(dialect=postgresql)``.
+
+    >>> parse_target("sql(dialect=duckdb)").dialect
+    'duckdb'
+    """
+    return cast("Target", parse_component(Target, spec))
+
+
+def check_taken(target: Target, function: Function) -> None:
+    """Refuse a function that a target does not take, and name the targets that do."""
+    reason = _refusal(target, function)
+    if reason is not None:
+        others = [name for name, kind in all_targets().items() if _refusal(kind(), function) is None]
+        raise DataError(f"{target.name} takes {target.takes}; {reason}; targets for this model: {', '.join(others)}")
+
+
+def _refusal(target: Target, function: Function) -> str | None:
+    if isinstance(function, FusedFunction) and not target.takes_fusions:
+        return "this model combines runs"
+    if not isinstance(function, FusedFunction) and not target.takes_rankers:
+        return "this model scores features"
+    return target.refusal(function)
+
+
+def not_tree_shaped(function: Function) -> str | None:
+    """Say why a function is not a sum of trees, or return None."""
+    if function.needs_queries:
+        return f"its scaling is {function.scaling}"
+    return next((why for why in map(_no_tree, function.terms) if why is not None), None)
+
+
+def _no_tree(term: Term) -> str | None:
+    if isinstance(term, CurvesTerm):
+        return None if term.steps else "its curves are lines; train with scorer='additive(shape=steps)'"
+    if isinstance(term, TreesTerm):
+        return "its scores are expected grades" if len(term.grades) else None
+    return f"it is a {term.kind} model"
+
+
+def other_terms(function: Function, *known: type[Term]) -> str | None:
+    """Say which term of a function is none of those known, or return None."""
+    return next((f"it is a {term.kind} model" for term in function.terms if not isinstance(term, known)), None)
+
+
+def identifier(name: str) -> str:
+    """Return a name of letters, digits and underscores.
+
+    >>> identifier("price in €"), identifier("3 clicks")
+    ('price_in_', '_3_clicks')
+    """
+    plain = re.sub(r"\W+", "_", name, flags=re.ASCII)
+    return f"_{plain}" if not plain or plain[0].isdigit() else plain

@@ -1,0 +1,49 @@
+"""A Python module without dependencies."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+import numpy as np
+
+from marginrank.export.base import Target
+from marginrank.export.checks import Check
+from marginrank.export.plan import plan_of, refuse_plan
+from marginrank.scoring import Function
+from marginrank.typing import FloatArray
+
+RUNTIME: Final = Path(__file__).with_name("python_runtime.txt")
+
+
+@dataclass(frozen=True)
+class PythonCode(Target):
+    """Write a Python module that needs nothing but Python 3.7 or newer: ``score`` and ``rank``."""
+
+    name = "python"
+    takes: ClassVar[str] = "all models"
+    suffix: ClassVar[str] = ".py"
+
+    def refusal(self, function: Function) -> str | None:
+        """Say why a function is not taken, or return None."""
+        return refuse_plan(function)
+
+    def write(self, function: Function) -> Mapping[str, str | bytes]:
+        """Return the module."""
+        code = RUNTIME.read_text("utf-8")
+        plan = plan_of(function)
+        # JSON has other names for three constants.
+        return {"": code.replace("MODEL = {}\n", f"null, true, false = None, True, False\nMODEL = {plan}\n")}
+
+    def next_steps(self, path: Path) -> str:
+        """Say what to do with the file."""
+        return f"import {path.stem} and call {path.stem}.rank(documents, k=10) with the documents of one query"
+
+    def run(self, path: Path, check: Check) -> FloatArray:
+        """Run the module."""
+        score = runpy.run_path(str(path))["score"]
+        documents = [[None if np.isnan(x) else x for x in row] for row in check.X.tolist()]
+        return np.asarray(score(documents, list(check.group)))
