@@ -1,0 +1,93 @@
+"""Scores as one arithmetic expression, for languages with a way to say ``if``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from marginrank.export.base import other_terms
+from marginrank.export.lowering import Leaf, Line, Node, Split, trees_of, weights_of
+from marginrank.scorers.formula import CurvesTerm, LinearTerm, TreesTerm
+from marginrank.scoring import Function
+
+
+class Syntax(ABC):
+    """How a language writes numbers, choices and missing values."""
+
+    @abstractmethod
+    def number(self, value: float) -> str:
+        """Write a number."""
+
+    @abstractmethod
+    def choose(self, condition: str, yes: str, no: str) -> str:
+        """Write yes where the condition holds, else no."""
+
+    @abstractmethod
+    def is_missing(self, x: str) -> str:
+        """Write the condition that a value is missing."""
+
+    @abstractmethod
+    def at_most(self, x: str, threshold: float, *, or_missing: bool) -> str:
+        """Write the condition that a value is at most a threshold, or missing; otherwise a missing value is above."""
+
+    def minus(self, x: str, value: float) -> str:
+        """Write a difference."""
+        if value == 0:
+            return x
+        return f"({x} {'-' if value > 0 else '+'} {self.number(abs(value))})"
+
+
+def refuse_expression(function: Function) -> str | None:
+    """Say why a function is no expression, or return None."""
+    if any(isinstance(term, TreesTerm) and len(term.grades) for term in function.terms):
+        return "its scores are expected grades"
+    return other_terms(function, LinearTerm, CurvesTerm, TreesTerm)
+
+
+def parts_of(function: Function, columns: Sequence[str], syntax: Syntax) -> list[str]:
+    """Write the parts that add up to the score, given what stands for each feature; scalings by query are applied."""
+    parts = []
+    for feature, weight, origin, missing in weights_of(function):
+        x = columns[feature]
+        product = f"{syntax.number(weight)} * {syntax.minus(x, origin)}"
+        if missing is not None:
+            product = syntax.choose(syntax.is_missing(x), syntax.number(missing), product)
+        parts.append(product)
+    return [*parts, *(_written(tree, columns, syntax) for tree in trees_of(function))] or [syntax.number(0.0)]
+
+
+def _written(tree: Node, columns: Sequence[str], syntax: Syntax) -> str:
+    if isinstance(tree, Leaf):
+        return syntax.number(tree.value)
+    x = columns[tree.feature]
+    if isinstance(tree, Line):
+        return f"{syntax.number(tree.value)} + {syntax.number(tree.slope)} * {syntax.minus(x, tree.origin)}"
+    left, right = (_written(child, columns, syntax) for child in (tree.left, tree.right))
+    return syntax.choose(_condition(tree, x, syntax), left, right)
+
+
+def _condition(split: Split, x: str, syntax: Syntax) -> str:
+    if np.isfinite(split.threshold):
+        return syntax.at_most(x, split.threshold, or_missing=split.missing_left)
+    if split.threshold < 0:
+        # Only missing values can go left.
+        return syntax.is_missing(x) if split.missing_left else syntax.at_most(x, _LOWEST, or_missing=False)
+    return syntax.at_most(x, -_LOWEST, or_missing=split.missing_left)
+
+
+_LOWEST = -1.7976931348623157e308
+
+
+def balanced_sum(parts: Sequence[str], separator: str = " + ") -> str:
+    """Add parts up in halves, as parsers limit how deep expressions are nested.
+
+    >>> balanced_sum(["a", "b", "c"])
+    '(a + (b + c))'
+    """
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    left, right = balanced_sum(parts[:middle], separator), balanced_sum(parts[middle:], separator)
+    return f"({left}{separator}{right})"
