@@ -1,0 +1,73 @@
+"""Elasticsearch's own learning to rank, by way of eland."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from marginrank.export.base import Target, not_tree_shaped
+from marginrank.export.checks import Check
+from marginrank.export.elasticsearch_ltr import feature_ids
+from marginrank.export.xgboost_json import XGBoost, booster
+from marginrank.scoring import Function
+from marginrank.typing import FloatArray
+
+_UPLOAD = '''\
+"""Upload the model to Elasticsearch 8.12 or newer; pip install 'eland[scikit-learn]' xgboost."""
+
+import sys
+from pathlib import Path
+
+import xgboost
+from eland.ml import MLModel
+from eland.ml.ltr import LTRModelConfig, QueryFeatureExtractor
+from elasticsearch import Elasticsearch
+
+# Write the query of each feature; its score is the value of the feature.
+FEATURES = {features}
+
+ranker = xgboost.XGBRanker()
+ranker.load_model(Path(__file__).with_name(Path(__file__).name.partition(".")[0] + ".json"))
+extractors = [QueryFeatureExtractor(feature_name=name, query=query) for name, query in FEATURES.items()]
+MLModel.import_ltr_model(
+    es_client=Elasticsearch(sys.argv[1]),
+    model=ranker,
+    model_id="marginrank",
+    ltr_model_config=LTRModelConfig(extractors),
+    es_if_exists="replace",
+)
+'''
+
+
+@dataclass(frozen=True)
+class Eland(Target):
+    """Write an XGBoost model and the script that uploads it to Elasticsearch with eland."""
+
+    name = "eland"
+    takes: ClassVar[str] = "trees and additive models with steps"
+    suffix: ClassVar[str] = ".json"
+
+    def refusal(self, function: Function) -> str | None:
+        """Say why a function is not taken, or return None."""
+        return not_tree_shaped(function)
+
+    def write(self, function: Function) -> Mapping[str, str | bytes]:
+        """Return the model and the script."""
+        names = feature_ids(function)
+        document = booster(function, "rank:ndcg")
+        document["learner"]["feature_names"] = names
+        queries = {name: {"match": {name: "{{query}}"}} for name in names}
+        script = _UPLOAD.replace("{features}", json.dumps(queries, indent=4))
+        return {"": json.dumps(document, ensure_ascii=False), ".upload.py": script}
+
+    def next_steps(self, path: Path) -> str:
+        """Say what to do with the files."""
+        stem = path.name.partition(".")[0]
+        return f"write the query of each feature into {stem}.upload.py, and run it with the address of Elasticsearch"
+
+    def run(self, path: Path, check: Check) -> FloatArray:
+        """Predict with XGBoost, as eland reads the file."""
+        return XGBoost().run(path, check)

@@ -1,0 +1,129 @@
+"""Learning to rank in Solr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from marginrank.export.base import Target
+from marginrank.export.elasticsearch_ltr import feature_ids, linear_or_trees, not_linear
+from marginrank.export.lowering import Node, Split, trees_of
+from marginrank.scorers.formula import LinearTerm
+from marginrank.scoring import Function
+
+#: What Solr adds to every threshold, in float32.
+_SLACK: Final = np.float32(1e-6)
+_LARGEST: Final = np.finfo(np.float32).max
+
+
+@dataclass(frozen=True)
+class Solr(Target):
+    """Write a model for Solr's Learning to Rank module, and the feature store it needs.
+
+    Features that a document lacks are 0 there, and numbers are float32.
+
+    Args:
+        model: What to call the model.
+        store: What to call the feature store.
+    """
+
+    name = "solr"
+    takes: ClassVar[str] = "linear models, trees and additive models with steps"
+    suffix: ClassVar[str] = ".json"
+    knows_missing: ClassVar[bool] = False
+    model: str = "marginrank"
+    store: str = "marginrank"
+
+    def refusal(self, function: Function) -> str | None:
+        """Say why a function is not taken, or return None."""
+        return linear_or_trees(function)
+
+    def write(self, function: Function) -> Mapping[str, str | bytes]:
+        """Return the model and the feature store."""
+        names = feature_ids(function)
+        content = _linear(function, names) if not_linear(function) is None else _trees(function, names)
+        features = [
+            {
+                "store": self.store,
+                "name": name,
+                "class": "org.apache.solr.ltr.feature.SolrFeature",
+                "params": {"q": f"{{!field f={name}}}${{keywords}}"},
+            }
+            for name in names
+        ]
+        model = {"store": self.store, "name": self.model, **content}
+        return {
+            "": json.dumps(model, indent=1, ensure_ascii=False) + "\n",
+            ".features.json": json.dumps(features, indent=2, ensure_ascii=False) + "\n",
+        }
+
+    def next_steps(self, path: Path) -> str:
+        """Say what to do with the files."""
+        stem = path.name.partition(".")[0]
+        return (
+            f"write the query of each feature into {stem}.features.json; PUT it to COLLECTION/schema/feature-store, "
+            f"then {path.name} to COLLECTION/schema/model-store; search with rq={{!ltr model={self.model}}}"
+        )
+
+
+def _linear(function: Function, names: list[str]) -> dict[str, Any]:
+    term = function.terms[0]
+    assert isinstance(term, LinearTerm)
+    means = [0.0] * len(names) if function.mean is None else function.mean.tolist()
+    scales = [1.0] * len(names) if function.scale is None else function.scale.tolist()
+    rows = [row for row in zip(names, term.weights.tolist(), means, scales, strict=True) if row[3]]
+    features: list[dict[str, Any]] = [{"name": name} for name, *_ in rows]
+    if function.mean is not None:
+        for feature, (_, _, mean, scale) in zip(features, rows, strict=True):
+            params = {"avg": repr(mean), "std": repr(scale)}
+            feature["norm"] = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": params}
+    weights = {name: weight for name, weight, _, _ in rows}
+    return {
+        "class": "org.apache.solr.ltr.model.LinearModel",
+        "features": features,
+        "params": {"weights": weights},
+    }
+
+
+def _trees(function: Function, names: list[str]) -> dict[str, Any]:
+    trees = [{"weight": "1", "root": _node(tree, names)} for tree in trees_of(function)]
+    return {
+        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "features": [{"name": name} for name in names],
+        "params": {"trees": trees},
+    }
+
+
+def _node(node: Node, names: list[str]) -> dict[str, Any]:
+    if not isinstance(node, Split):
+        return {"value": repr(node.value)}
+    return {
+        "feature": names[node.feature],
+        "threshold": str(threshold_without_slack(node.threshold)),
+        "left": _node(node.left, names),
+        "right": _node(node.right, names),
+    }
+
+
+def threshold_without_slack(threshold: float) -> np.float32:
+    """Return the number that Solr, which adds 1e-6 to it, takes for a threshold.
+
+    Near 0, where float32 is finer than the sum of the two, the next number above is taken.
+
+    >>> [float(threshold_without_slack(t) + _SLACK) for t in (0.0, 0.5, -3.25, 100.0)]
+    [0.0, 0.5, -3.25, 100.0]
+    """
+    if abs(threshold) >= _LARGEST:
+        return np.float32(np.copysign(_LARGEST, threshold))
+    limit = np.float32(threshold)
+    if float(limit) > threshold:
+        limit = np.nextafter(limit, np.float32(-np.inf))
+    given = np.float32(limit - _SLACK)
+    while np.float32(given + _SLACK) < limit:
+        given = np.nextafter(given, np.float32(np.inf))
+    return given
