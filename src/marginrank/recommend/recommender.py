@@ -19,9 +19,8 @@ from marginrank.losses.differences import SquaredDifferences
 from marginrank.measures.gains import GAINS
 from marginrank.measures.mixes import parse_mix
 from marginrank.methods.presets import loss_for, parse_method
-from marginrank.model import reading
 from marginrank.model_checks import check_values
-from marginrank.model_file import read_model, write_model
+from marginrank.model_file import read_model, reading, write_model
 from marginrank.recommend.alternating import Factorization, Factors, HalfStep, user_weights
 from marginrank.recommend.columns import Columns, SideFeatures
 from marginrank.recommend.factor_model import FactorModel, describe
