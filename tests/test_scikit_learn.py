@@ -49,6 +49,9 @@ class OneQuery:
 class OneQueryRanker(OneQuery, Ranker):
     """A `Ranker` of one query."""
 
+    def partial_fit(self, X, y=None, qid=None):
+        return super().partial_fit(X, y, qid=np.zeros(len(X), dtype=int) if qid is None else qid)
+
 
 class OneQueryBoost(OneQuery, RankBoost):
     """RankBoost of one query."""

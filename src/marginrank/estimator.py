@@ -20,10 +20,19 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
 from marginrank.evaluation.scoring import ROUTING
-from marginrank.fit_checks import contents, refuse_parameters, refuse_rows, refuse_unknown, warn_of_split, warn_of_ties
+from marginrank.fit_checks import (
+    Start,
+    check_same_features,
+    contents,
+    refuse_parameters,
+    refuse_rows,
+    refuse_unknown,
+    warn_of_split,
+    warn_of_ties,
+)
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Health, Model, Provenance
-from marginrank.preparation.base import learn_columns
+from marginrank.preparation.base import check_columns, learn_columns
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
 from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone
@@ -85,7 +94,7 @@ class BaseRanker(Estimator):
         Cs: Sequence[float],
         validation: Queries | None,
         callback: Callback | None,
-        start: FloatArray | None,
+        start: Start | None,
         time_limit: float = np.inf,
     ) -> list[Model]:
         """Train on checked queries, for each C, within the estimator's own time limit and the one given."""
@@ -124,6 +133,8 @@ class BaseRanker(Estimator):
         query_weights: npt.ArrayLike | None = None,
         validation: Validation | None = None,
         callback: Callback | None = None,
+        start: Model | BaseRanker | None = None,
+        center: Model | BaseRanker | None = None,
         **foreign: Any,
     ) -> Self:
         """Train on judged queries.
@@ -139,18 +150,21 @@ class BaseRanker(Estimator):
             validation: Validation queries, or (X, y, qid): the weights of the best iteration on them, or the best
                 round of a baseline, are kept.
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
+            start: A model, or a fitted ranker, to start from. Its scaling, thresholds or landmarks are kept.
+            center: Instead of ``start``, a model to start from and to stay near: the regulariser is ½‖θ − its θ‖².
             positional: Refused; the queries are given by name.
             foreign: Refused; for arguments of other libraries the error says what to use here.
         """
-        refuse_unknown(foreign, positional, ("qid", "group", "query_weights", "validation", "callback"))
+        refuse_unknown(foreign, positional)
         check_seed(self.random_state)
-        start = self.coef_ if getattr(self, "warm_start", False) and hasattr(self, "model_") else None
+        warm = getattr(self, "warm_start", False) and hasattr(self, "model_")
+        begin = Start.of(start, center) or (Start(self.coef_) if warm else None)
         queries = self._training_queries(X, y, qid, group, query_weights)
         held_out = None
         if validation is not None:
             held_out = as_queries(*validation_parts(validation), None, None, **self._nan)
-            _check_same_features(queries, held_out)
-        self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, start)[0]
+            check_same_features(queries, held_out)
+        self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, begin)[0]
         self._trained_queries = None if qid is None else contents(queries)
         warn_of_ties([self.model_], queries)
         return self
@@ -399,18 +413,20 @@ class BaseRanker(Estimator):
         qid: npt.ArrayLike | None,
         group: npt.ArrayLike | None,
         query_weights: npt.ArrayLike | None,
+        *,
+        reset: bool = True,
     ) -> Queries:
         if isinstance(X, Queries):
-            learn_columns(self, X)
+            (learn_columns if reset else check_columns)(self, X)
             return as_queries(X, y, qid, group, query_weights, **self._nan)
-        refuse_rows(type(self).__name__, X, y, least=2)
+        refuse_rows(type(self).__name__, X, y, least=2, expected=None if reset else self.n_features_in_)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
         if qid is None and group is None:
             raise DataError(
                 f"training needs the queries: give qid, the query of each row, or group, the rows of each; {ROUTING}"
             )
-        features, grades = check_rows(self, X, y, reset=True, finite=False, order="C", sparse=True, least=2)
+        features, grades = check_rows(self, X, y, reset=reset, finite=False, order="C", sparse=True, least=2)
         check_finite(features, self._takes_nan, self._nan_advice)
         return Queries.from_arrays(
             features,
@@ -442,13 +458,3 @@ def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:
         raise DataError("these queries have no document_ids; give them when making the Queries, or rank without ids")
     distinct_names(queries)
     return [queries.document_ids[order].tolist() for order in orders]
-
-
-def _check_same_features(queries: Queries, held_out: Queries) -> None:
-    if held_out.n_features != queries.n_features:
-        raise DataError(
-            f"the validation queries have {held_out.n_features} features and the training queries "
-            f"{queries.n_features}; give the same columns to both"
-        )
-    if None not in (queries.feature_names, held_out.feature_names) and queries.feature_names != held_out.feature_names:
-        raise DataError("feature_names of validation and training queries differ; rename or reorder them")

@@ -1,4 +1,4 @@
-"""What is looked at around fitting: arguments of other libraries, fits that rank nothing, torn queries."""
+"""What is looked at around fitting: foreign arguments, where to begin, fits that rank nothing, torn queries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +15,7 @@ import numpy as np
 from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
 from marginrank.model import Model
+from marginrank.typing import FloatArray
 from marginrank.words import count, suggest
 
 #: Number of documents and sum of grades of each query: enough to tell whole queries from parts.
@@ -41,13 +43,56 @@ _INSTEAD: Final = {
 }
 
 
-def refuse_unknown(foreign: Mapping[str, Any], positional: Sequence[Any], known: Sequence[str]) -> None:
+#: Arguments of `fit`.
+_ARGUMENTS: Final = ("qid", "group", "query_weights", "validation", "callback", "start", "center")
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where training begins.
+
+    Args:
+        theta: The parameters to begin with.
+        model: The model that they are of, whose form and scaling are kept; None where these are learned anew.
+        centered: Whether the regulariser is minimal at these parameters.
+    """
+
+    theta: FloatArray
+    model: Model | None = None
+    centered: bool = False
+
+    @classmethod
+    def of(cls, start: Any, center: Any) -> Start | None:
+        """Read the arguments of `fit`: models, or fitted rankers."""
+        if start is None and center is None:
+            return None
+        if start is not None and center is not None:
+            raise TypeError("give start or center, not both; training with a center starts there")
+        name, given = ("start", start) if center is None else ("center", center)
+        model = given if isinstance(given, Model) else getattr(given, "model_", None)
+        if not isinstance(model, Model):
+            raise TypeError(f"{name} is {given!r}; give a Model or a fitted ranker, such as load('model.safetensors')")
+        return cls(model.theta, model, center is not None)
+
+
+def check_same_features(queries: Queries, held_out: Queries) -> None:
+    """Refuse validation queries with other features than the training queries."""
+    if held_out.n_features != queries.n_features:
+        raise DataError(
+            f"the validation queries have {held_out.n_features} features and the training queries "
+            f"{queries.n_features}; give the same columns to both"
+        )
+    if None not in (queries.feature_names, held_out.feature_names) and queries.feature_names != held_out.feature_names:
+        raise DataError("feature_names of validation and training queries differ; rename or reorder them")
+
+
+def refuse_unknown(foreign: Mapping[str, Any], positional: Sequence[Any]) -> None:
     """Refuse what `fit` does not take: arguments of other libraries, misspelled ones, and queries without a name."""
     if positional:
         raise TypeError("fit takes X and y, and all else by name: fit(X, y, qid=qid) or fit(X, y, group=group)")
     refuse_foreign("fit", foreign)
     for name in foreign:
-        raise TypeError(f"fit has no argument {name!r}; {suggest(name, known)}")
+        raise TypeError(f"fit has no argument {name!r}; {suggest(name, _ARGUMENTS)}")
 
 
 def refuse_parameters(kind: type, positional: Sequence[Any], named: Mapping[str, Any]) -> None:

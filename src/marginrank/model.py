@@ -25,6 +25,7 @@ from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
 from marginrank.scoring import SCALER, Function, Parts, read_parts
 from marginrank.solvers.solution import Solution, Step
+from marginrank.solvers.stream import Stream
 from marginrank.typing import AnyArray, Features, FloatArray
 from marginrank.words import count, feature_labels, plain
 
@@ -104,6 +105,7 @@ class Model:
         scaler: The fitted scaling.
         health: How well the loss fits the data; None for a baseline.
         selection: The table of `tune`, if it chose the parameters, as plain values.
+        stream: What is needed to go on with more queries; None where that is impossible.
     """
 
     form: Form
@@ -117,6 +119,7 @@ class Model:
     scaler: FeatureTransformer | None = None
     health: Health | None = None
     selection: Mapping[str, Any] | None = None
+    stream: Stream | None = None
 
     def __post_init__(self) -> None:
         check_theta(self.theta, self.form.n_parameters)
@@ -210,7 +213,7 @@ class Model:
         return self.form.shapes(self.theta, self.names)
 
     def _scaled(self, X: Queries | Features, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Features:
-        self._check(X)
+        self.check(X)
         features = self.form.before_scaling(X.X if isinstance(X, Queries) else X)
         if self.scaler is None:
             return features
@@ -223,7 +226,8 @@ class Model:
         transformed: Features = self.scaler.transform(cast("Any", features), **given)
         return transformed
 
-    def _check(self, X: Queries | Features) -> None:
+    def check(self, X: Queries | Features) -> None:
+        """Refuse other columns than those that the model was trained on, and missing values that it does not take."""
         features = X.X if isinstance(X, Queries) else X
         refuse_other_columns(
             X.feature_names if isinstance(X, Queries) else None, self.feature_names, "the model was trained on"
@@ -286,6 +290,7 @@ class Model:
             "first_feature": self.first_feature,
             "trained_on": asdict(self.provenance),
             "selection": self.selection,
+            "stream": None if self.stream is None else self.stream.describe(),
         }
         return {name: plain(value) for name, value in described.items()}
 
@@ -294,6 +299,7 @@ class Model:
         steps = [(step.primal, step.dual, step.seconds, step.passes) for step in self.solution.trace]
         arrays = {"theta": self.theta, "trace": np.array(steps, dtype=np.float64).reshape(-1, 4), **self.form.arrays()}
         learned = () if self.scaling is None else LEARNED[self.scaling]
+        arrays |= {} if self.stream is None else self.stream.arrays()
         return arrays | {f"{SCALER}{name}": getattr(self.scaler, name) for name in learned}
 
     @classmethod
@@ -316,6 +322,7 @@ class Model:
             scaler=None if parts.scaling is None else _scaler(parts.scaling, parts),
             health=None if health is None else Health(**{name: _or(value, np.nan) for name, value in health.items()}),
             selection=described["selection"],
+            stream=Stream.from_parts(described["stream"], arrays, parts.form.n_parameters),
         )
         model._check_parts()
         return model

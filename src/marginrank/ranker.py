@@ -15,9 +15,11 @@ from marginrank.components import Component, from_spec, seconds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
+from marginrank.fit_checks import Start
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
 from marginrank.methods.early_stopping import EarlyStopping, check_patience
+from marginrank.methods.online import Online, bounded_as, loss_of
 from marginrank.methods.presets import DEFAULT, Method, all_presets, loss_for, parse_method
 from marginrank.methods.scaling import Scaled, scale
 from marginrank.methods.staged import Judge, StagedTraining, in_canonical_order
@@ -32,7 +34,6 @@ from marginrank.scorers.forms import NAN_ADVICE, Form
 from marginrank.scorers.staged import Setting, StagedScorer
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback, Solver, parse_solver
-from marginrank.typing import FloatArray
 
 #: Iterations without an improvement on validation queries after which a solver stops.
 _PATIENCE: Final = 10
@@ -43,7 +44,7 @@ _OF_SOLVERS: Final = ("solver", "warm_start")
 _SET_BELOW: Final = ("method", "measure", "loss", "scaling", "random_state")
 
 
-class Ranker(BaseRanker):
+class Ranker(Online):
     """A ranker trained for a measure: minimises ½‖θ‖² + C · mean over queries of ξ(θ).
 
     >>> X = [[1.0, 0.2], [0.1, 0.9], [0.8, 0.3], [0.2, 0.1]]
@@ -71,8 +72,8 @@ class Ranker(BaseRanker):
         scorer: ``linear``, ``additive`` (one curve per feature), ``kernel`` (a function of all features together),
             ``boosted`` (trees, by LightGBM or XGBoost), ``neural`` (a network, by PyTorch), or a `Scorer` such as
             ``Additive(bins=64)``.
-        solver: ``auto``, ``bundle``, ``newton``, ``frank-wolfe``, ``n-slack``, ``subgradient``, ``cccp``, ``descent``,
-            or a `Solver` such as ``Bundle(tol=1e-6)``.
+        solver: ``auto``, ``bundle``, ``newton``, ``frank-wolfe``, ``n-slack``, ``stochastic``, ``subgradient``,
+            ``cccp``, ``descent``, or a `Solver` such as ``Bundle(tol=1e-6)``.
         scaling: Scaling of the features inside the model: ``auto``, ``standard``, ``query-minmax``,
             ``query-standard``, ``query-percentile``, or None. ``auto`` standardises if the spreads of the features
             differ. C, the objective and ``coef_`` refer to scaled features. Scalings by query need ``qid`` to predict.
@@ -183,11 +184,14 @@ class Ranker(BaseRanker):
         Cs: Sequence[float],
         validation: Queries | None,
         callback: Callback | None,
-        start: FloatArray | None,
+        start: Start | None,
         time_limit: float = np.inf,
     ) -> list[Model]:
         method = self._method()
         patience = _PATIENCE if self.patience is None else check_patience(self.patience)
+        before = None if start is None else start.model
+        if before is not None:
+            self._check_goes_on(method)
         if method.baseline is not None:
             return self._train_baseline(method, queries, Cs, validation, callback, time_limit)
         scorer = parse_scorer(self.scorer)
@@ -197,15 +201,20 @@ class Ranker(BaseRanker):
             return self._train_stages(method, scorer, queries, Cs, validation, callback, time_limit)
         limit = min(time_limit, seconds(self.time_limit))
         deadline = time.perf_counter() + limit
-        scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
-        # Half of the time, so that the solver has as much.
-        prepared = scorer.within(limit / 2).prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
+        if before is None:
+            scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
+            # Half of the time, so that the solver has as much.
+            prepared = scorer.within(limit / 2).prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
+        else:
+            scaled, prepared = self._as_before(before, queries)
         stopper = self._stopper(prepared, scaled, validation, patience, callback)
         solver = self._solver(callback if stopper is None else stopper, deadline)
-        training = Training(_loss_of(method), self._bound(method), solver, self.n_jobs)
-        fits = training.path(
-            prepared, Cs, start if start is not None and start.shape == (prepared.n_parameters,) else None
-        )
+        training = Training(loss_of(method), self._bound(method), solver, self.n_jobs)
+        if before is not None and start is not None and start.centered:
+            fits = [bounded_as(before, training).near(prepared, Cs[0], start.theta)]
+        else:
+            fitting = start is not None and start.theta.shape == (prepared.n_parameters,)
+            fits = training.path(prepared, Cs, start.theta if start is not None and fitting else None)
         if stopper is not None:
             fits = [replace(fit, solution=stopper.best_of(fit.solution, fit.center)) for fit in fits]
         return self._models(queries, method, scaled, [(prepared.form, fit) for fit in fits])
@@ -232,7 +241,7 @@ class Ranker(BaseRanker):
             patience = scorer.patience if self.patience is None else self.patience
             judge.watch(validation, scaled.apply(validation), self.criterion, patience)
         setting = Setting(1.0, deadline, self.random_state, self.n_jobs)
-        training = StagedTraining(scorer, _loss_of(method), self._bound(method), setting)
+        training = StagedTraining(scorer, loss_of(method), self._bound(method), setting)
         fits = training.path(weighted(scaled.queries, self.weighting), Cs, judge)
         return self._models(queries, method, scaled, fits)
 
@@ -261,6 +270,7 @@ class Ranker(BaseRanker):
                 scaling=scaled.scaling,
                 scaler=scaled.scaler,
                 health=fit.health,
+                stream=fit.stream,
             )
             for form, fit in fits
         ]
@@ -381,12 +391,6 @@ class NotInFile:
     """A parameter that a model file could not hold."""
 
     reason: str
-
-
-def _loss_of(method: Method) -> Loss:
-    if method.loss is None:
-        raise TypeError(f"{method.preset} is a baseline")
-    return method.loss
 
 
 def _same(name: str, value: Any, default: Any) -> bool:

@@ -57,6 +57,10 @@ class RankingRisk(Problem):
         self.definition = loss
         self.loss = loss.prepare(queries)
         self.weights = self.loss.shares(queries.query_weights)
+        #: Total weight of the queries that have an order.
+        self.weight = float(
+            np.where(self.loss.active, 1.0 if (own := queries.query_weights) is None else own, 0.0).sum()
+        )
         self.n_parameters = scorer.n_parameters
         self.n_blocks = len(queries)
         self.center, self.signs = center, scorer.signs

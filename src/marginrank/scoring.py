@@ -29,6 +29,8 @@ from marginrank.scorers.formula import LinearTerm, Term
 from marginrank.typing import AnyArray, FloatArray
 from marginrank.words import feature_labels, feature_named
 
+#: Arrays that only training on streams reads.
+_OF_STREAMS: Final = ("stream.last", "stream.origin")
 #: How arrays of the scaling are named in model files.
 SCALER: Final = "scaler."
 
@@ -211,7 +213,8 @@ def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> 
     check_theta(theta, form.n_parameters)
     if names is not None and len(names) != n_features:
         raise ValueError(f"{len(names)} feature names for {n_features} features")
-    unknown = sorted(set(arrays) - {"theta", "trace", *form.arrays(), *(f"{SCALER}{name}" for name in learned)})
+    of_training = ["theta", "trace", *([] if described["stream"] is None else _OF_STREAMS)]
+    unknown = sorted(set(arrays) - {*of_training, *form.arrays(), *(f"{SCALER}{name}" for name in learned)})
     if unknown:
         raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")
     if "scale_" in learned:

@@ -24,7 +24,7 @@ _ASKED_BY_PEOPLE: Final = ("get_metadata_routing", "_repr_html_", "_repr_mimebun
 #: Says of metadata that a method has no use for it, as scikit-learn's constant of the same name.
 UNUSED: Final = "unused"
 #: Methods whose arguments scikit-learn routes.
-_ROUTED: Final = ("fit", "predict", "score", "transform")
+_ROUTED: Final = ("fit", "partial_fit", "predict", "score", "transform")
 #: What `set_fit_request` and `set_output` leave in an estimator, and clones keep.
 _SETTINGS: Final = ("_metadata_request", "_sklearn_output_config")
 

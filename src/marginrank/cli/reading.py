@@ -143,10 +143,10 @@ class Reading:
             return found
         raise DataError("no features in this file; give documents with features", path=paths[0])
 
-    def read_for(self, model: Model, paths: Sequence[Path]) -> Queries:
-        """Read documents that a model is to score: its own features, and missing values if it takes them."""
+    def read_for(self, model: Model, paths: Sequence[Path], *, judged: bool = False) -> Queries:
+        """Read documents for a model: its own features, and missing values if it takes them."""
         missing = "nan" if model.form.takes_nan else None
-        queries = self.read_queries(paths, missing, model.feature_names, judged=False)
+        queries = self.read_queries(paths, missing, model.feature_names, judged=judged)
         return queries if model.takes_sparse else dense(queries)
 
     def options_of(

@@ -10,6 +10,7 @@ import typer
 from marginrank.cli.declarations import out_option
 from marginrank.cli.files import Force, check_outputs
 from marginrank.cli.fitting import Choosing, fit
+from marginrank.cli.going_on import GoingOn
 from marginrank.cli.method import Method
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
@@ -25,6 +26,7 @@ def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
     choosing: Choosing,
     method: Method,
+    going: GoingOn,
     reading: Reading,
     out: Annotated[Path, out_option("The model to write.", metavar="MODEL")],
     output: Output,
@@ -43,9 +45,16 @@ def command(
 
     Without -C, ten values of C are tried, and the best is chosen on the validation queries, or by 5-fold
     cross-validation. Ctrl-C stops training and writes the best model so far.
+
+    With --start-from or --update, training goes on from a model, with its C.
     """
-    check_outputs([out], inputs=[*data, *choosing.valid], force=force)
+    before = [] if going.model is None else [going.model]
+    check_outputs([out], inputs=[*data, *choosing.valid, *([] if force else before)], force=force)
+    going.check(method, choosing)
     with Watch(quiet=output.quiet) as watch:
-        outcome = fit(data, C, choosing, method, reading, watch=watch)
+        if before:
+            outcome = going.train(data, C, choosing, method, reading, watch)
+        else:
+            outcome = fit(data, C, choosing, method, reading, watch=watch)
         outcome.ranker.save(out, overwrite=force)
     output.summary(outcome.record(out), outcome.text(out))

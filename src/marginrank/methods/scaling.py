@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.model import Model
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scalings import SCALINGS, choose_scaling
 from marginrank.typing import Features
@@ -71,6 +72,14 @@ def scale(queries: Queries, scaling: str | None, *, matters: bool = True, before
     if hasattr(scaler, "feature_names_in_"):
         del scaler.feature_names_in_
     return scaled
+
+
+def scale_as(model: Model, queries: Queries, scaling: str | None) -> Scaled:
+    """Apply the scaling of a model, unless another one is asked for."""
+    if scaling not in ("auto", model.scaling):
+        raise ValueError(f"the scaling of the model is {model.scaling!r} and scaling={scaling!r}; leave it out")
+    kept = Scaled(queries, model.scaling, model.scaler, model.form.before_scaling)
+    return replace(kept, queries=kept.apply(queries))
 
 
 def _check_size(queries: Queries) -> None:

@@ -23,6 +23,7 @@ from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.stream import Stream
 from marginrank.typing import FloatArray
 
 #: A hinge whose objective stays above this share of the objective at 0 has collapsed.
@@ -52,6 +53,8 @@ class Fit:
     solver: str
     health: Health
     center: FloatArray
+    #: What is needed to go on with more queries; None where that is impossible.
+    stream: Stream | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,15 @@ class Training:
             self._warn(tried, f"the weights are near 0 and rank little; {advice}")
         origin = np.zeros(scorer.n_parameters)
         return [
-            Fit(s, self.loss, "hinge", solver.name, _health(s, at_zero, s.C * at_zero, collapsed), origin)
+            Fit(
+                s,
+                self.loss,
+                "hinge",
+                solver.name,
+                _health(s, at_zero, s.C * at_zero, collapsed),
+                origin,
+                Stream(risk.weight),
+            )
             for s in solutions
         ]
 
@@ -131,10 +142,31 @@ class Training:
         at_zero, _ = risk(np.zeros(scorer.n_parameters))
         reference = 0.5 * float(center @ center)
         healths = [_health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
-        bound: Bound = "hinge" if self.loss.bounded("hinge") == self.loss else "tight"
+        bound = bound_of(self.loss)
+        stream = Stream(risk.weight, origin=center)
         return [
-            Fit(s, self.loss, bound, solver.name, health, center) for s, health in zip(solutions, healths, strict=True)
+            Fit(s, self.loss, bound, solver.name, health, center, stream)
+            for s, health in zip(solutions, healths, strict=True)
         ]
+
+    def near(self, scorer: PreparedScorer, C: float, center: FloatArray) -> Fit:
+        """Minimise ½‖θ − center‖² + C·risk(θ) for the loss as it is, from the centre."""
+        risk = RankingRisk(scorer, self.loss, self.n_jobs, center)
+        _check_order(risk)
+        with threadpool_limits(1, "blas"):
+            solution = self.solve(risk, C, center)
+        at_zero, _ = risk(np.zeros(scorer.n_parameters))
+        health = _health(solution, at_zero, 0.5 * float(center @ center) + C * at_zero, collapsed=False)
+        stream = Stream(risk.weight, origin=center)
+        return Fit(solution, self.loss, bound_of(self.loss), self.chosen(risk).name, health, center, stream)
+
+    def chosen(self, problem: Problem) -> Solver:
+        """Return the solver for a problem."""
+        return _chosen(self.solver, problem)
+
+    def solve(self, problem: Problem, C: float, start: FloatArray) -> Solution:
+        """Minimise the objective of a problem."""
+        return self.chosen(problem).minimize(problem, C, start)
 
     def _warn(self, tried: float, consequence: str) -> None:
         warnings.warn(
@@ -143,6 +175,11 @@ class Training:
             CollapseWarning,
             stacklevel=6,
         )
+
+
+def bound_of(loss: Loss) -> Bound:
+    """Return the bound that a loss is."""
+    return "hinge" if loss.bounded("hinge") == loss else "tight"
 
 
 class _Clock:

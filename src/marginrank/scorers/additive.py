@@ -12,8 +12,9 @@ import numpy as np
 from marginrank.data.naming import features_named
 from marginrank.data.queries import Queries
 from marginrank.preparation.thresholds import Spacing
-from marginrank.scorers.base import PreparedScorer, Scorer
+from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.bins import Bins, CurveShape, Monotone
+from marginrank.scorers.forms import Form
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
@@ -45,7 +46,11 @@ class Additive(Scorer):
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedAdditive:
         """Choose the thresholds, and prepare for scoring the documents of given queries."""
-        bins = self.learn(queries, n_jobs)
+        return self.resume(queries, self.learn(queries, n_jobs), n_jobs)
+
+    def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedAdditive:
+        """Prepare for scoring other queries with the same thresholds."""
+        bins = same_kind(self, form, Bins)
         prepared = PreparedAdditive(queries, bins, n_jobs)
         if self.monotone is not None:
             prepared.signs = bins.signs(self.monotone, queries.feature_labels)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 
 from marginrank.components import Component, parse_component
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.scorers.forms import Form
 from marginrank.typing import Features, FloatArray, IntArray
+
+SomeForm = TypeVar("SomeForm", bound=Form)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,10 @@ class Scorer(Component, ABC):
     @abstractmethod
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedScorer:
         """Prepare for scoring the documents of given queries repeatedly."""
+
+    def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedScorer:  # noqa: ARG002
+        """Prepare for scoring other queries with a form that was learned before."""
+        raise TypeError(f"the {self.name} scorer cannot go on from a model; fit it anew")
 
 
 class PreparedScorer(ABC):
@@ -91,6 +98,13 @@ class PreparedScorer(ABC):
     @abstractmethod
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Return derivatives by θ, given those by the cells, along the last axis."""
+
+
+def same_kind(scorer: Scorer, form: Form, kind: type[SomeForm]) -> SomeForm:
+    """Return a form, unless it is not of the kind that a scorer learns."""
+    if not isinstance(form, kind):
+        raise DataError(f"the model is {form.kind} and the scorer {scorer.name}; go on with the scorer of the model")
+    return form
 
 
 def parse_scorer(spec: str | Scorer) -> Scorer:

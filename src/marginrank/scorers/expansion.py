@@ -217,16 +217,43 @@ class Expansion(Form):
             beta[:i] -= beta[i] * row[:i]
         return beta
 
+    def features(self, X: AnyArray, n_jobs: int | None = None) -> FloatArray:
+        """Return the features that θ are weights of, one row per document.
+
+        >>> half = Expansion(np.array([[0.0], [2.0]]), Rbf(0.5), factor=np.array([2.0, 0.0, 1.0]))
+        >>> half.features(np.array([[0.0]])).round(4).tolist()                           # ½ and e⁻²
+        [[0.5, 0.1353]]
+        """
+        from scipy.linalg import solve_triangular  # noqa: PLC0415
+
+        features, lower = np.empty((len(X), len(self.documents))), self._lower()
+        step = max(1, _BLOCK_VALUES // len(self.documents))
+
+        def work(start: int) -> None:
+            rows = slice(start, start + step)
+            values = self.kernel(np.asarray(X[rows], dtype=np.float64), self.documents)
+            features[rows] = solve_triangular(lower, values.T, lower=True, check_finite=False).T
+
+        with single_blas():
+            for_each(work, [(start,) for start in range(0, len(X), step)], n_jobs)
+        return features
+
+    def _lower(self) -> FloatArray:
+        """Return L as a matrix."""
+        if self.factor is None:
+            return np.eye(len(self.documents))
+        lower = np.zeros((len(self.documents), len(self.documents)))
+        lower[np.tril_indices(len(lower))] = self.factor
+        return lower
+
     def coefficients(self, theta: FloatArray) -> FloatArray:
         """Return β, one number for each stored document."""
         if self.factor is None:
             return theta
         from scipy.linalg import solve_triangular  # noqa: PLC0415
 
-        lower = np.zeros((len(theta), len(theta)))
-        lower[np.tril_indices(len(theta))] = self.factor
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(solve_triangular(lower, theta, lower=True, trans="T", check_finite=False))
+            return np.asarray(solve_triangular(self._lower(), theta, lower=True, trans="T", check_finite=False))
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
         """Features cannot be told apart: the kernel is a function of all of them."""

@@ -12,8 +12,9 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.memory import check_memory, max_memory
-from marginrank.scorers.base import Scorer
+from marginrank.scorers.base import Scorer, same_kind
 from marginrank.scorers.expansion import Expansion, Given, KernelFunction, Poly, Rbf, check_number, single_blas
+from marginrank.scorers.forms import Form
 from marginrank.scorers.linear import PreparedLinear
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, FloatArray, IntArray
@@ -96,6 +97,13 @@ class Kernel(Scorer):
         prepared = PreparedLinear(queries.with_features(features))
         documents, factor = np.array(X[landmarks], dtype=np.float64), features[landmarks]
         prepared.form = Expansion(documents, kernel, factor[np.tril_indices(len(landmarks))])
+        return prepared
+
+    def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:
+        """Prepare for scoring other queries with the same landmarks."""
+        expansion = same_kind(self, form, Expansion)
+        prepared = PreparedLinear(queries.with_features(expansion.features(np.asarray(queries.X), n_jobs)))
+        prepared.form = expansion
         return prepared
 
     def function(self, X: AnyArray) -> KernelFunction:

@@ -12,8 +12,9 @@ import numpy as np
 
 from marginrank.data.queries import Queries, feature_number
 from marginrank.preparation.standardize import Standardize
-from marginrank.scorers.base import PreparedScorer, Scorer
+from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.device_rows import DeviceRows
+from marginrank.scorers.forms import Form
 from marginrank.scorers.weights import Weights, replace_nan
 from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
@@ -83,6 +84,11 @@ class Linear(Scorer):
         """Prepare for scoring the documents of given queries."""
         form = self.learn(queries)
         return PreparedLinear(queries, self._signs(queries, form), form, self.device)
+
+    def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:  # noqa: ARG002
+        """Prepare for scoring other queries with the same weights."""
+        weights = same_kind(self, form, Weights)
+        return PreparedLinear(queries, self._signs(queries, weights), weights, self.device)
 
     def _signs(self, queries: Queries, form: Weights) -> IntArray | None:
         if self.nonnegative is False or self.nonnegative is None:

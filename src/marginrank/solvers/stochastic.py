@@ -72,7 +72,7 @@ class Stochastic(Solver):
             theta = center if start is None else problem.inside(start)
             walk = _Walk(problem, C, radius, theta, 0 if start is None else n_steps)
             bound, passes = -np.inf, 1.0
-            while not progress.note(bound, passes):
+            while True:
                 for blocks in np.array_split(rng.permutation(problem.n_blocks), n_steps):
                     walk.step(blocks.tolist())
                     passes += len(blocks) / problem.n_blocks
@@ -82,6 +82,8 @@ class Stochastic(Solver):
                     bound = walk.bound()
                 progress.offer(walk.mean, float(evaluate(problem, walk.mean)[0].sum()))
                 passes += 1.0
+                if progress.note(bound, passes):
+                    break
         return progress.solution()
 
 

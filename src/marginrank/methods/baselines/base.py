@@ -14,6 +14,7 @@ from marginrank.components import seconds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
+from marginrank.fit_checks import Start
 from marginrank.methods.scaling import Scaled, scale
 from marginrank.methods.staged import Judge, in_canonical_order, keep_best
 from marginrank.methods.training import NO_ORDER
@@ -117,9 +118,11 @@ class Baseline(BaseRanker):
         Cs: Sequence[float],
         validation: Queries | None,
         callback: Callback | None,
-        start: FloatArray | None,  # noqa: ARG002
+        start: Start | None,
         time_limit: float = np.inf,
     ) -> list[Model]:
+        if start is not None:
+            raise ValueError(f"{type(self).__name__} cannot start from a model; fit it anew")
         deadline = time.perf_counter() + min(seconds(self.time_limit), time_limit)
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
         scaled = self._scaled(in_canonical_order(queries))

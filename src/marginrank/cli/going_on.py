@@ -1,0 +1,125 @@
+"""Training that goes on from a model: what `train` is told of it, and the training itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from marginrank.cli.describing import data_line
+from marginrank.cli.failures import Misuse
+from marginrank.cli.files import check_inputs
+from marginrank.cli.fitting import Choosing, Outcome
+from marginrank.cli.method import Method
+from marginrank.cli.reading import Reading, load_ranker
+from marginrank.cli.watching import Watch
+
+if TYPE_CHECKING:
+    from marginrank.estimator import BaseRanker
+
+_PANEL: Final = "Going on"
+#: Options of a method that may differ from those of the model.
+_OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
+
+
+@dataclass(frozen=True)
+class GoingOn:
+    """The model that training goes on from."""
+
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Start from this model, with its method, scorer, scaling and C.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    keep_near: Annotated[
+        bool,
+        typer.Option(
+            "--keep-near",
+            help="With --start-from, penalise the distance from its weights instead of their size.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Train this model on DATA as the next batch of a stream: in one step, with all data before.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
+    @property
+    def model(self) -> Path | None:
+        """The model, if any."""
+        return self.start_from or self.update
+
+    def check(self, method: Method, choosing: Choosing) -> None:
+        """Refuse options that mean nothing beside the others."""
+        if self.start_from is not None and self.update is not None:
+            raise Misuse("give --start-from or --update, not both")
+        if self.keep_near and self.start_from is None:
+            raise Misuse("--keep-near goes with --start-from")
+        if self.model is None:
+            return
+        option = "--update" if self.start_from is None else "--start-from"
+        fixed = [one for one in fields(method) if one.name not in _OWN]
+        kept = [*fixed, *(one for one in fields(choosing) if one.name != "valid")]
+        for one in kept:
+            own = method if one in fixed else choosing
+            if _given(own, one):
+                name = "Cs" if one.name == "Cs" else one.name.replace("_", "-")
+                raise Misuse(f"--{name}: {option} takes it from the model; leave it out")
+        if choosing.valid and self.update is not None:
+            raise Misuse("--valid is for --start-from; --update sees its data once")
+        if method.patience is not None and not choosing.valid:
+            raise Misuse("--patience is for validation queries: give --valid, or leave it out")
+
+    def train(
+        self, data: Sequence[Path], C: float | None, choosing: Choosing, method: Method, reading: Reading, watch: Watch
+    ) -> Outcome:
+        """Train the model further, with the C given instead of its own."""
+        model = self.model
+        if model is None:
+            raise ValueError("there is no model to go on from")
+        check_inputs([model, *data, *choosing.valid])
+        ranker = load_ranker(model)
+        ranker.set_params(**self._parameters(ranker, C, method))
+        watch.say("reading data")
+        queries = reading.read_for(ranker.model_, data, judged=True)
+        valid = reading.read_for(ranker.model_, choosing.valid, judged=True) if choosing.valid else None
+        watch.say("training")
+        watch.expect(1, method.gap)
+        if self.update is not None:
+            if not hasattr(ranker, "partial_fit"):
+                raise Misuse(f"--update: a {type(ranker).__name__} cannot go on; train it anew")
+            ranker.partial_fit(queries, callback=watch)
+        else:
+            start, center = (None, ranker.model_) if self.keep_near else (ranker.model_, None)
+            ranker.fit(queries, validation=valid, callback=watch, start=start, center=center)
+        described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
+        return Outcome(ranker, None, *described, len(queries), watch.stopping, watch.seconds)
+
+    def _parameters(self, ranker: BaseRanker, C: float | None, method: Method) -> dict[str, Any]:
+        given = {"C": C, "time_limit": method.time_limit, "patience": method.patience, "n_jobs": method.n_jobs}
+        parameters = {name: value for name, value in given.items() if value is not None}
+        known = ranker.get_params(deep=False)
+        if "solver" in known and (method.solver or method.tol is not None or method.max_iter is not None):
+            parameters["solver"] = method._solver()
+        for name in parameters:
+            if name not in known:
+                raise Misuse(f"-C: a {type(ranker).__name__} has no {name}; leave it out")
+        return parameters
+
+
+def _given(options: Any, one: Any) -> bool:
+    """Whether an option is not what it is by default."""
+    default = one.default_factory() if callable(one.default_factory) else one.default
+    return bool(getattr(options, one.name) != default)
