@@ -18,7 +18,7 @@ from marginrank.measures import Measure
 from marginrank.scorers.forms import Form
 
 #: Modules of extras that are not installed, whose doctests cannot run.
-collect_ignore = [] if importlib.util.find_spec("torch") else ["src/marginrank/torch.py"]
+collect_ignore = [f"src/marginrank/{name}.py" for name in ("torch", "jax") if not importlib.util.find_spec(name)]
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
 SLOW_PLACES = (
     "README.md",

@@ -41,7 +41,7 @@ autodoc_default_options = {
     "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_transform_request, set_output",
 }
 # An extra of several GB, which pages can be built without.
-autodoc_mock_imports = ["torch"]
+autodoc_mock_imports = ["torch", "jax"]
 napoleon_numpy_docstring = False
 default_role = "code"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

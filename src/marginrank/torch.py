@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.grouping import check_offsets, group_rows, offsets_from_sizes
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
-from marginrank.methods.presets import parse_method
-from marginrank.methods.tight import Tight
-from marginrank.typing import FloatArray, IntArray
+from marginrank.methods.batches import BatchLoss, batch_loss, parse_loss
 
 try:
     import torch
@@ -48,11 +43,7 @@ class RankingLoss(torch.nn.Module):
 
     def __init__(self, loss: str | Measure | Loss = "softmax", n_jobs: int | None = None) -> None:
         super().__init__()
-        method = parse_method(loss)
-        if method.loss is None:
-            raise ValueError(f"{method.preset!r} is a baseline and has no loss; choose a loss or a measure")
-        self.loss = method.loss.bounded("tight") if isinstance(method.bound, Tight) else method.loss
-        self.n_jobs = n_jobs
+        self.loss, self.n_jobs = parse_loss(loss), n_jobs
 
     def extra_repr(self) -> str:
         """Show the loss."""
@@ -80,22 +71,9 @@ class RankingLoss(torch.nn.Module):
         """
         if not scores.is_floating_point():
             raise DataError(f"scores are of type {scores.dtype}; give floating-point scores")
-        shape = tuple(scores.shape)
-        judged, labels = _array(grades), None if groups is None else _array(groups)
-        for name, values in (("grades", judged), ("groups", labels)):
-            if values is not None and values.shape != shape:
-                raise DataError(f"{name} have shape {values.shape} and scores {shape}; give one for each score")
-        rows, starts = _layout(shape, offsets, qid, mask)
-        prepared = self.loss.prepare(judged.ravel()[rows], starts, None if labels is None else labels.ravel()[rows])
-        n_counted = max(1, int(np.count_nonzero(prepared.active)))
-
-        def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
-            xi, own = prepared(flat[rows], self.n_jobs)
-            slopes = np.zeros(len(flat))
-            slopes[rows] = own / n_counted
-            # A sum that does not depend on the order of the queries.
-            return math.fsum(xi[prepared.active]) / n_counted, slopes
-
+        given = {"grades": grades, "offsets": offsets, "qid": qid, "mask": mask, "groups": groups}
+        batch = {name: _array(values) for name, values in given.items() if values is not None}
+        evaluate = batch_loss(self.loss, tuple(scores.shape), n_jobs=self.n_jobs, **batch)
         return _MeanLoss.apply(scores, evaluate)
 
 
@@ -103,7 +81,7 @@ class _MeanLoss(torch.autograd.Function):
     """A number computed from scores by NumPy, with slopes known at once."""
 
     @staticmethod
-    def forward(ctx: Any, scores: torch.Tensor, evaluate: Callable[[FloatArray], tuple[float, FloatArray]]) -> Any:
+    def forward(ctx: Any, scores: torch.Tensor, evaluate: BatchLoss) -> Any:
         value, slopes = evaluate(scores.detach().to("cpu", torch.float64).reshape(-1).numpy())
         ctx.save_for_backward(torch.from_numpy(slopes).reshape(scores.shape).to(scores))
         return scores.new_tensor(value)
@@ -117,27 +95,3 @@ class _MeanLoss(torch.autograd.Function):
 
 def _array(values: Values) -> Any:
     return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-
-
-def _layout(
-    shape: tuple[int, ...], offsets: Values | None, qid: Values | None, mask: Values | None
-) -> tuple[IntArray | slice, IntArray]:
-    """Return the scores that are documents, those of a query next to each other, and where each query begins."""
-    if len(shape) == 2:
-        if offsets is not None or qid is not None:
-            raise DataError("scores of a padded batch have a row for each query; leave out offsets and qid")
-        kept = np.ones(shape, dtype=np.bool_) if mask is None else _array(mask).astype(np.bool_)
-        if kept.shape != shape:
-            raise DataError(f"mask has shape {kept.shape} and scores {shape}; give one for each score")
-        return np.flatnonzero(kept), offsets_from_sizes(kept.sum(axis=1))
-    if len(shape) != 1:
-        raise DataError(f"scores have shape {shape}; give one per document, or queries × documents")
-    if mask is not None:
-        raise DataError("a mask is for padded batches, which have a row for each query; give offsets or qid")
-    if qid is not None:
-        if offsets is not None:
-            raise DataError("offsets and qid are both given; give one of them")
-        _, starts, rows = group_rows(shape[0], _array(qid), None)
-        return slice(None) if rows is None else rows, starts
-    starts = np.array([0, shape[0]]) if offsets is None else check_offsets(_array(offsets), shape[0])
-    return slice(None), starts

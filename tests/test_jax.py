@@ -1,0 +1,239 @@
+"""Our losses in JAX: gradients are ours, under jit too, batches have any shape and order, training lowers the loss."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from marginrank import DataError
+from marginrank.components import Component, members
+from marginrank.losses import (
+    CostLoss,
+    GroupedLoss,
+    ListHinge,
+    Loss,
+    MaxLoss,
+    ModifiedWTA,
+    NDCGPairwiseHinge,
+    PairwiseHinge,
+    PositionHinge,
+    SlackLoss,
+    SmoothedHinge,
+    SoftmaxCrossEntropy,
+    SquaredError,
+    StructuredLoss,
+    SumLoss,
+)
+from marginrank.methods import all_presets
+
+jax = pytest.importorskip("jax", reason="JAX is the extra 'jax'")
+jnp = jax.numpy
+
+from marginrank.jax import RankingLoss  # noqa: E402
+
+LOSSES = [
+    StructuredLoss("ap"),
+    StructuredLoss("ndcg@3", "dorm"),
+    StructuredLoss("ndcg@3", "dorm", "tight"),
+    SlackLoss("rr@3", "dorm"),
+    SmoothedHinge("ap", "po", 0.1),
+    SumLoss((StructuredLoss("ap"), StructuredLoss("ndcg@2")), (1.0, 0.5)),
+    MaxLoss((StructuredLoss("auc"), StructuredLoss("rr", "mrr"))),
+    ModifiedWTA(),
+    GroupedLoss("ndcg@3"),
+    CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))), "dorm(shape=linear)"),
+    PairwiseHinge(),
+    PairwiseHinge(power=2),
+    NDCGPairwiseHinge(),
+    PositionHinge(),
+    ListHinge(),
+    SquaredError(),
+    SoftmaxCrossEntropy(),
+]
+every_loss = pytest.mark.parametrize(
+    "loss", LOSSES, ids=[f"{type(loss).__name__}-{n}" for n, loss in enumerate(LOSSES)]
+)
+LENGTHS = [4, 1, 7, 5, 3]
+#: Two documents make a group, for the loss that cannot do without.
+GROUPS = np.arange(20) // 2
+
+
+@contextmanager
+def bits(n):
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", n == 64)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    with bits(64):
+        yield
+
+
+def groups_for(loss, rows=slice(None)):
+    return {"groups": GROUPS[rows]} if isinstance(loss, GroupedLoss) else {}
+
+
+def batch(seed=0):
+    """Return scores, grades and offsets of five queries, of which one has a single document and one a single grade."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    grades = rng.integers(0, 3, offsets[-1]).astype(float)
+    grades[offsets[3] : offsets[4]] = 1.0
+    grades[[0, 1, 5, 6, 17, 18]] = [2, 0, 1, 0, 2, 0]
+    return rng.standard_normal(offsets[-1]), grades, offsets
+
+
+def test_these_are_all_losses():
+    members(Loss)
+    kinds = {
+        kind
+        for kind in Component.registry.values()
+        if issubclass(kind, Loss) and not kind.__abstractmethods__ and kind.__module__.startswith("marginrank.")
+    }
+    assert {type(loss) for loss in LOSSES} == kinds
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
+    scores, grades, offsets = batch()
+    points = jnp.asarray(scores, dtype=dtype)
+    function = RankingLoss(loss)
+    xi, slopes = loss(grades, np.asarray(points, dtype=np.float64), offsets, **groups_for(loss))
+    counted = loss.prepare(grades, offsets, **groups_for(loss)).active
+    assert 0 < counted.sum() <= 5
+    constants = jax.value_and_grad(lambda s: 2.0 * function(s, grades, offsets, **groups_for(loss)))
+    arguments = jax.value_and_grad(lambda s, g, o, own: 2.0 * function(s, g, o, **own))
+    for value, gradient in (
+        constants(points),
+        jax.jit(constants)(points),
+        jax.jit(arguments)(points, grades, offsets, groups_for(loss)),
+    ):
+        assert value.dtype == gradient.dtype == dtype
+        assert float(value) == pytest.approx(2.0 * xi[counted].mean(), rel=1e-6)
+        assert np.asarray(gradient) == pytest.approx(2.0 * slopes / counted.sum(), rel=1e-6, abs=1e-6)
+
+
+@every_loss
+def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
+    function = RankingLoss(loss)
+
+    def both(scores, *given, **layout):
+        value, gradient = jax.jit(jax.value_and_grad(lambda s: function(s, *given, **layout)))(jnp.asarray(scores))
+        return float(value), np.asarray(gradient)
+
+    scores, grades, offsets = batch()
+    value, gradient = both(scores, grades, offsets, **groups_for(loss))
+    rows = [np.arange(start, stop) for start, stop in pairwise(offsets)]
+
+    order = [3, 0, 4, 2, 1]
+    taken = np.concatenate([rows[query] for query in order])
+    starts = np.concatenate([[0], np.cumsum([LENGTHS[query] for query in order])])
+    other, shuffled = both(scores[taken], grades[taken], starts, **groups_for(loss, taken))
+    assert other == value
+    np.testing.assert_array_equal(shuffled, gradient[taken])
+
+    # Rows of the queries in turn; those of each query keep their order.
+    mixed = np.argsort(np.concatenate([np.arange(length) for length in LENGTHS]), kind="stable")
+    # Beyond 32 bits these are different queries, but not within.
+    qid = np.repeat(np.arange(5) << 32, LENGTHS)[mixed]
+    with bits(32):
+        assert both(np.float32(scores[mixed]), grades[mixed], qid=qid, **groups_for(loss, mixed))[0] == pytest.approx(
+            value, rel=1e-5
+        )
+    by_id, in_turn = both(scores[mixed], grades[mixed], qid=qid, **groups_for(loss, mixed))
+    assert by_id == value
+    np.testing.assert_array_equal(in_turn, gradient[mixed])
+
+    padded, padded_grades = np.full((5, 8), np.nan), np.full((5, 8), -1.0)
+    mask, labels = np.zeros((5, 8), dtype=bool), np.zeros((5, 8), dtype=int)
+    for query, own in enumerate(rows):
+        padded[query, : len(own)], padded_grades[query, : len(own)] = scores[own], grades[own]
+        mask[query, : len(own)], labels[query, : len(own)] = True, GROUPS[own]
+    own = {"groups": labels} if groups_for(loss) else {}
+    in_rows, slopes = both(padded, padded_grades, mask=mask, **own)
+    assert in_rows == value
+    np.testing.assert_array_equal(slopes[mask], gradient)
+    assert not slopes[~mask].any()
+
+
+def test_vmap_takes_one_batch_after_the_other():
+    scores, grades, offsets = batch()
+    function = RankingLoss("svmmap")
+    many = jnp.stack([scores, 2 * scores, -scores])
+    values = jax.vmap(lambda s: function(s, grades, offsets))(many)
+    assert values.tolist() == [float(function(one, grades, offsets)) for one in many]
+
+
+def test_queries_may_have_names():
+    scores, grades, _ = batch()
+    qid = np.repeat([9, 7, 5, 3, 1], LENGTHS)
+    function = RankingLoss("softmax")
+    assert float(function(scores, grades, qid=[f"q{n}" for n in qid])) == float(function(scores, grades, qid=qid))
+
+
+def test_a_batch_without_an_order_has_the_loss_0():
+    value, gradient = jax.value_and_grad(RankingLoss("svmmap"))(jnp.ones(3), jnp.ones(3))
+    assert (float(value), gradient.tolist()) == (0.0, [0.0] * 3)
+
+
+@pytest.mark.parametrize("name", [name for name, preset in all_presets().items() if preset.kind == "loss"])
+def test_losses_have_names(name):
+    assert np.isfinite(float(RankingLoss(name)(*batch())))
+
+
+def test_the_bound_of_a_preset_is_kept():
+    assert RankingLoss("chapelle-ndcg").loss == StructuredLoss("ndcg@10", "dorm", "tight")
+    assert repr(RankingLoss("ndcg@5")) == "RankingLoss(StructuredLoss(measure=ndcg@5))"
+
+
+@pytest.mark.parametrize("loss", ["softmax", "ndcg@5", "svmmap", "ranksvm-squared"])
+def test_training_lowers_the_loss(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 10, 5)).astype(np.float32)
+    grades = (X[..., 0] * X[..., 1] > 0.5).astype(int) + (X[..., 2] > 1)
+    function = RankingLoss(loss)
+    weights = {"in": 0.5 * rng.standard_normal((5, 16)), "out": 0.25 * rng.standard_normal(16)}
+
+    @jax.jit
+    def step(weights, X, grades):
+        value, slopes = jax.value_and_grad(lambda w: function(jnp.tanh(X @ w["in"]) @ w["out"], grades))(weights)
+        return value, jax.tree.map(lambda w, slope: w - 0.3 * slope, weights, slopes)
+
+    values = []
+    for _ in range(150):
+        value, weights = step(weights, X, grades)
+        values.append(float(value))
+    assert values[-1] < 0.7 * values[0]
+
+
+def test_bad_batches_are_refused():
+    function, scores = RankingLoss("softmax"), jnp.zeros(4)
+    with pytest.raises(ValueError, match="'rankboost' is a baseline and has no loss"):
+        RankingLoss("rankboost")
+    for expected, arguments, options in (
+        ("grades have shape \\(3,\\) and scores \\(4,\\)", (scores, [1, 0, 0]), {}),
+        ("groups have shape \\(1,\\)", (scores, [1, 0, 0, 0]), {"groups": [1]}),
+        ("scores are of type int64", (jnp.zeros(4, dtype=int), [1, 0, 0, 0]), {}),
+        ("offsets must rise from 0", (scores, [1, 0, 0, 0], [0, 3]), {}),
+        ("both given", (scores, [1, 0, 0, 0], [0, 4]), {"qid": [1, 1, 1, 1]}),
+        ("a mask is for padded", (scores, [1, 0, 0, 0]), {"mask": [True] * 4}),
+        ("leave out offsets and qid", (scores[None], [[1, 0, 0, 0]], [0, 4]), {}),
+        ("mask has shape", (scores[None], [[1, 0, 0, 0]]), {"mask": [True] * 4}),
+        ("give one per document, or queries × documents", (scores[None, None], [[[1, 0, 0, 0]]]), {}),
+    ):
+        with pytest.raises(DataError, match=expected):
+            function(*arguments, **options)
+    with pytest.raises(DataError, match="grades have shape"):
+        jax.jit(function)(scores, jnp.zeros(3))
+    # What is only known when the function runs stops it too, with our words.
+    with pytest.raises(Exception, match="score 1 is nan"):
+        jax.jit(function)(jnp.array([0.0, np.nan]), jnp.array([1, 0]))[()].block_until_ready()
+    with pytest.raises(ValueError, match="do not support JVP"):
+        jax.grad(lambda s: jax.grad(function)(s, [1, 0]).sum())(jnp.zeros(2))
