@@ -39,6 +39,7 @@ def prepared(tmp_path_factory):
     scores = ranker.predict(judged(20, 2))
     (folder / "scores.txt").write_text("".join(f"{score!r}\n" for score in scores.tolist()))
     write_runs(folder)
+    write_ratings(folder)
     return folder
 
 
@@ -57,6 +58,17 @@ def write_runs(folder):
             for row in np.flatnonzero(kept).tolist()
         ]
         (folder / f"{tag}.run").write_text("\n".join(rows) + "\n")
+
+
+def write_ratings(folder):
+    """Ratings of 12 items by 30 users, who like even or odd items; a quarter is held out."""
+    rng = np.random.default_rng(4)
+    lines = {"ratings": ["user,item,rating"], "held_out": ["user,item,rating"]}
+    for user, item in rng.permutation(np.argwhere(rng.random((30, 12)) < 0.7)).tolist():
+        rating = 4 + rng.integers(0, 2) if user % 2 == item % 2 else rng.integers(1, 4)
+        lines["held_out" if rng.random() < 0.25 else "ratings"].append(f"{user},film {item:02d},{rating}")
+    for name, rows in lines.items():
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from marginrank.cli.fitting import Choosing
 from marginrank.cli.judging import Judging
 from marginrank.cli.method import Method
 from marginrank.cli.reading import Reading
+from marginrank.cli.recommend import Columns, Training
 
 #: Parameters of the library whose options have other names.
 _OTHER_NAMES: Final = {"C": "-C", "n_bins": "--bins", "validation": "--valid", "measures": "--measure", "k": "--k"}
@@ -44,7 +45,7 @@ def options() -> dict[str, str]:
     ('--missing-topics', '--feature', '--max-iter', '--bins')
     """
     named = {}
-    for group in (Method, Choosing, Reading, Judging):
+    for group in (Columns, Training, Method, Choosing, Reading, Judging):
         hints = get_type_hints(group, include_extras=True)
         for field in fields(group):
             named[field.name] = _declared(hints[field.name].__metadata__[0]) or f"--{field.name.replace('_', '-')}"

@@ -1,9 +1,12 @@
 from .alternating import Factorization as Factorization
 from .alternating import Factors as Factors
 from .alternating import HalfStep as HalfStep
+from .catalogue import Catalogue as Catalogue
+from .catalogue import catalogue as catalogue
 from .columns import SideFeatures as SideFeatures
 from .factor_model import FactorModel as FactorModel
 from .item_step import ItemRisk as ItemRisk
+from .rating_files import read_ratings as read_ratings
 from .ratings import Ratings as Ratings
 from .recommender import Recommendation as Recommendation
 from .recommender import Recommender as Recommender

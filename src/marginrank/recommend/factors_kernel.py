@@ -33,6 +33,16 @@ def add_slopes(slopes, order, other, factors, offsets, sums, first, end):  # typ
 
 
 @njit(nogil=True, cache=True, allocates=False)
+def spread_slopes(slopes, users, item, offsets, sums, first, end):  # type: ignore[no-untyped-def]
+    """Add to the items that some users rated the factors of these users times the slopes of the ratings."""
+    for user in range(first, end):
+        for row in range(offsets[user], offsets[user + 1]):
+            slope, at = slopes[row], item[row]
+            for factor in range(users.shape[1]):
+                sums[at, factor] += slope * users[user, factor]
+
+
+@njit(nogil=True, cache=True, allocates=False)
 def add_planes(planes, offsets, gram, alpha, n_planes, active, slopes, heights):  # type: ignore[no-untyped-def]
     """Add a plane to each active problem; where there is no room, in the place of the one with the least weight."""
     most = planes.shape[1]

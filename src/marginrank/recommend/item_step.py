@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
 from marginrank.losses.base import PreparedLoss
 from marginrank.recommend.ratings import Ratings
 from marginrank.solvers.problem import Offer, Problem
-from marginrank.threads import chunk_bounds, for_chunks, for_each
+from marginrank.threads import CHUNKS, chunk_bounds, for_chunks, for_each
 from marginrank.typing import FloatArray, IntArray
+
+#: Most parts that the risk is given in, and numbers in all subgradients of an evaluation.
+_PARTS: Final = 16
+_ROOM: Final = 1 << 20
 
 
 class ItemRisk(Problem):
@@ -61,6 +65,29 @@ class ItemRisk(Problem):
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the risk at θ and a subgradient."""
+        return float(self._evaluate(theta).sum()), self._collect(self._slopes)
+
+    def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the risk of a fixed number of runs of users, and a subgradient of each."""
+        from marginrank.recommend.factors_kernel import spread_slopes  # noqa: PLC0415
+
+        values = self._evaluate(theta)
+        weighted = self._slopes * self._row_weights
+        runs = _runs(self.ratings.offsets, max(1, min(_PARTS, _ROOM // self.n_parameters)))
+        slopes = np.zeros((len(runs), self.n_parameters))
+        item, offsets = self.ratings.item, self.ratings.offsets
+
+        def work(part: int, first: int, end: int) -> None:
+            items, shared = self._split(slopes[part])
+            spread_slopes(weighted, self._users, item, offsets, items, first, end)
+            rows = slice(offsets[first], offsets[end])
+            shared += np.bincount(item[rows], weighted[rows], minlength=self._shape[0]) @ self._features
+
+        for_each(work, [(part, *run) for part, run in enumerate(runs)], self._n_jobs)
+        return np.array([values[first:end].sum() for first, end in runs]), slopes
+
+    def _evaluate(self, theta: FloatArray) -> FloatArray:
+        """Return c·ξ of each user, and keep scores and slopes."""
         xi = np.zeros(len(self.ratings.users))
         self._scores[:] = self._base
         self._add_scores(theta, self._scores)
@@ -70,12 +97,12 @@ class ItemRisk(Problem):
             self.loss.evaluate(self._scores, xi, self._slopes, first, end)
 
         for_chunks(work, self.ratings.offsets, self._n_jobs)
-        return float(self.weights @ xi), self._collect(self._slopes)
+        return self.weights * xi
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian of the risk at θ times a direction."""
         if self._at is None or not np.array_equal(self._at, theta):
-            self(theta)
+            self._evaluate(theta)
         self._moves[:] = 0.0
         self._add_scores(direction, self._moves)
         product = np.zeros_like(self._moves)
@@ -121,5 +148,5 @@ class ItemRisk(Problem):
         return gradient
 
 
-def _runs(offsets: IntArray) -> list[tuple[int, int]]:
-    return list(pairwise(chunk_bounds(offsets).tolist()))
+def _runs(offsets: IntArray, most: int = CHUNKS) -> list[tuple[int, int]]:
+    return list(pairwise(chunk_bounds(offsets, most).tolist()))

@@ -107,7 +107,7 @@ class Recommender(Estimator):
         history: int = 8,
         negatives: int | Literal["all"] | None = None,
         shift: float = 0.0,
-        solver: str | Solver = Auto(tol=1e-3),  # noqa: B008
+        solver: str | Solver = Auto(tol=1e-3, max_iter=30),  # noqa: B008
         max_iter: int = 30,
         tol: float = 1e-3,
         time_limit: float | None = None,
@@ -251,7 +251,7 @@ class Recommender(Estimator):
         if self.loss is None:
             parts = parse_mix(self.measure)
             gain = str(getattr(parts[0][1], "gain", None))
-            if len(parts) > 1 or gain not in GAINS or self.negatives is not None:
+            if len(parts) > 1 or gain not in GAINS:
                 return loss_for(self.measure)
             return SquaredDifferences(gain, float(GAINS[gain](values).std()) or 1.0)
         loss = parse_method(self.loss).loss
@@ -294,7 +294,8 @@ class Recommender(Estimator):
         found = []
         for start in range(0, len(ids), 256):
             part = ids[start : start + 256]
-            scores = model.rows_of_users(part) @ model.item_rows.T
+            # Not by BLAS, whose last digits depend on how many users are asked for together.
+            scores = np.einsum("uk,ik->ui", model.rows_of_users(part), model.item_rows)
             for row, seen in zip(scores, model.seen_by(part), strict=True):
                 if exclude_seen:
                     row[seen] = -np.inf

@@ -1,0 +1,146 @@
+"""``marginrank recommend``: train, recommend, evaluate."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginrank import Recommender
+from marginrank.recommend import catalogue, read_ratings
+
+TRAIN = ("recommend", "train", "ratings.csv", "-o", "films.safetensors", "--factors", "2", "-C", "5")
+
+
+@pytest.fixture
+def trained(run):
+    done = run(*TRAIN)
+    assert done.code == 0, done.err
+    return Recommender.load("films.safetensors")
+
+
+def test_training_says_what_was_done(run):
+    done = run(*TRAIN)
+    assert done.out.startswith("ratings    ")
+    assert "of 12 items by 30 users" in done.out
+    assert "wrote      films.safetensors" in done.out
+    record = run(*TRAIN, "--force", "--json").json
+    assert record["users"] == 30
+    assert record["C"] == 5.0
+    assert record["loss"].startswith("SquaredDifferences(gain='exp2'")
+    assert run(*TRAIN, "--force", "--quiet").out == ""
+
+
+def test_it_trains_what_python_trains(run, trained):
+    ratings = read_ratings("ratings.csv")
+    again = Recommender(factors=2, C=5.0).fit(ratings)
+    pairs = again.user_ids_[:12], again.item_ids_
+    assert np.array_equal(trained.predict(pairs), again.predict(pairs))
+
+
+def test_lists_are_printed_and_written(run, trained):
+    text = run("recommend", "recommend", "films.safetensors", "--user", "3", "--user", "99", "--k", "2").out
+    best = [one.item for user in (3, 99) for one in trained.recommend(user, k=2)]
+    assert [line.split("  ")[-2].strip() for line in text.splitlines()[1:]] == best
+    record = run("recommend", "recommend", "films.safetensors", "--user", "3", "--json").json
+    assert record["lists"][0]["items"] == [{"item": i, "score": s} for i, s in trained.recommend(3)]
+    done = run("recommend", "recommend", "films.safetensors", "-o", "lists.csv", "--k", "3", "--seen")
+    assert "30 lists written to lists.csv" in done.out
+    with Path("lists.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 90
+    first = trained.recommend(0, k=3, exclude_seen=False)
+    assert [(row["item"], float(row["score"])) for row in rows[:3]] == [tuple(one) for one in first]
+
+
+def test_evaluation_shows_measures_coverage_and_popularity(run, trained):
+    done = run("recommend", "evaluate", "films.safetensors", "held_out.csv", "-m", "ndcg@5", "-m", "auc", "--k", "3")
+    found, reach = trained.evaluate(read_ratings("held_out.csv"), ["ndcg@5", "auc"]), catalogue(trained, 3)
+    assert f"{found.mean['ndcg@5']:.4f}" in done.out
+    assert f"coverage         {reach.coverage:.1%} of 12 items" in done.out
+    assert f"popularity bias  {reach.popularity_bias:.2f}" in done.out
+    record = run("recommend", "evaluate", "films.safetensors", "held_out.csv", "--json").json
+    assert record["mean"]["ndcg@10"] == trained.score(read_ratings("held_out.csv")) > 0.9
+    assert record["catalogue"]["coverage"] == catalogue(trained, 10).coverage
+
+
+def test_implicit_feedback(run):
+    table = pd.read_csv("ratings.csv").query("rating >= 4")[["user", "item"]]
+    table.to_csv("chosen.csv", index=False)
+    held_out = pd.read_csv("held_out.csv").query("rating >= 4")[["user", "item"]]
+    held_out.to_csv("held_out_chosen.csv", index=False)
+    done = run("recommend", "train", "chosen.csv", "-o", "m.safetensors", "-m", "auc", "--negatives", "all", "-C", "5")
+    assert done.code == 0, done.err
+    record = run("recommend", "evaluate", "m.safetensors", "held_out_chosen.csv", "--json").json
+    assert record["mean"]["auc"] > 0.7
+
+
+@pytest.mark.parametrize("name", ["r.tsv", "r.jsonl", "r.parquet", "r.feather", "r.csv.gz", "r.tsv.xz"])
+def test_every_format_is_read(folder, name):
+    table = pd.read_csv("ratings.csv")
+    if ".tsv" in name:
+        table.to_csv(name, sep="\t", index=False)
+    elif "jsonl" in name:
+        table.to_json(name, orient="records", lines=True)
+    elif "parquet" in name:
+        table.to_parquet(name)
+    elif "feather" in name:
+        table.to_feather(name)
+    else:
+        table.to_csv(name, index=False)
+    one, other = read_ratings("ratings.csv"), read_ratings(name)
+    for left, right in zip(vars(one).values(), vars(other).values(), strict=True):
+        assert np.array_equal(left, right)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("user,item,rating\n1,a,3\n1,a,4\n", "user 1 rated item a more than once"),
+        ("user,item,rating\n1,a,3\n1,b,good\n", ":3: column 'rating' is 'good', which is not a number"),
+        ("user,item,rating\n1,a,3\n1,,4\n", ":3: column 'item' is empty"),
+        ("user,item,rating\n1,a,3\n1,b\n", ":3: 2 columns, and 3 in the first line"),
+        ("user,item,rating\n1,a,-3\n1,b,2\n", "give --shift 3"),
+        ("who,item,rating\n1,a,3\n", "no column of users is known; name it with --user-column"),
+        ("user,item,rating\n", "there are no ratings"),
+        ("user,item,rating\n1,a,3\n2,a,4\n", "there is only one item, a"),
+    ],
+)
+def test_bad_ratings_get_one_line(fails, folder, content, message):
+    (folder / "bad.csv").write_text(content)
+    assert message in fails("recommend", "train", "bad.csv", "-o", "m.safetensors", code=1)
+
+
+def test_bad_json_lines_get_one_line(fails, folder):
+    (folder / "bad.jsonl").write_text(json.dumps({"user": 1, "item": 2, "rating": 3}) + "\n[1]\n")
+    message = fails("recommend", "train", "bad.jsonl", "-o", "m.safetensors", code=1)
+    assert "bad.jsonl:2: not a JSON object" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("train", "ratings.csv"), "give -o FILE"),
+        (("train", "ratings.csv", "held_out.csv", "-o", "x"), "train takes RATINGS; give 1 file"),
+        (("evaluate", "model.safetensors"), "evaluate takes MODEL RATINGS; give 2 files"),
+        (("recommend", "model.safetensors", "--factors", "3"), "--factors goes with train"),
+        (("recommend", "model.safetensors", "-m", "ap"), "--measure goes with train and evaluate"),
+        (("evaluate", "model.safetensors", "held_out.csv", "--user", "3"), "--user goes with recommend"),
+        (("evaluate", "model.safetensors", "held_out.csv", "-o", "x"), "leave out -o"),
+        (("train", "ratings.csv", "-o", "x", "-m", "ap", "-m", "auc"), "give -m once"),
+        (("train", "ratings.csv", "-o", "x", "--negatives", "many"), "--negatives is 'many'"),
+        (("train", "ratings.csv", "-o", "x", "--preset", "lambdarank"), "no convex loss"),
+        (("train", "ratings.csv", "-o", "x", "-m", "ndgc"), "unknown measure 'ndgc'"),
+    ],
+)
+def test_wrong_usage_gets_one_line(fails, words, message):
+    assert message in fails("recommend", *words, code=2)
+
+
+def test_a_model_of_something_else_is_refused(fails):
+    message = fails("recommend", "recommend", "model.safetensors", code=1)
+    assert "model.safetensors: this model is not a recommender" in message
