@@ -20,6 +20,8 @@ from marginrank.scoring import Function
 from marginrank.typing import FloatArray
 
 Dialect = Literal["ansi", "sqlite", "postgresql", "duckdb", "bigquery"]
+#: Rows that are inserted together.
+_ROWS: Final = 400
 _TITLES: Final[Mapping[str, str]] = {
     "ansi": "standard SQL",
     "sqlite": "SQLite 3.28 or newer",
@@ -162,11 +164,11 @@ class Sql(Target):
         table = syntax.name(self.table)
         connection.execute(f"CREATE TABLE {table} ({keys}, {columns})")
         rows = [
-            [query, document, *(None if np.isnan(x) else x for x in values)]
+            f"('{query}', '{document}', {', '.join('NULL' if np.isnan(x) else syntax.number(x) for x in values)})"
             for query, document, values in zip(check.queries, check.documents, check.X.tolist(), strict=True)
         ]
-        holders = ", ".join("?" * (2 + len(check.features)))
-        connection.executemany(f"INSERT INTO {table} VALUES ({holders})", rows)
+        for start in range(0, len(rows), _ROWS):
+            connection.execute(f"INSERT INTO {table} VALUES {', '.join(rows[start : start + _ROWS])}")
         scores = {document: score for _, document, score in connection.execute(statement).fetchall()}
         return np.array([scores[document] for document in check.documents], dtype=np.float64)
 
