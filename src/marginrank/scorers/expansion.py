@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 
 from marginrank.errors import DataError
+from marginrank.scorers.blocks import LEAST_ROWS, ROWS, score_in_blocks
 from marginrank.scorers.forms import NAN_ADVICE, Form, stored
 from marginrank.scorers.formula import KernelTerm
 from marginrank.sparse import sp
@@ -187,35 +188,21 @@ class Expansion(Form):
         """Score documents, a block at a time."""
         if sp.issparse(X):
             raise DataError("a kernel model takes no sparse X; pass X.toarray()")
-        scores, coefficients = np.empty(X.shape[0]), self.coefficients(theta)
-        step = max(1, _BLOCK_VALUES // len(self.documents))
+        coefficients = self.coefficients(theta)
 
-        def work(start: int) -> None:
-            rows = np.asarray(X[start : start + step], dtype=np.float64)
-            scores[start : start + len(rows)] = self.kernel(rows, self.documents) @ coefficients
+        def score(rows: FloatArray) -> FloatArray:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(self.kernel(rows, self.documents) @ coefficients)
 
-        with single_blas(), np.errstate(over="ignore", invalid="ignore"):
-            for_each(work, [(start,) for start in range(0, len(scores), step)], n_jobs)
-        return scores
+        few = len(self.documents) * ROWS <= _BLOCK_VALUES
+        with single_blas():
+            return score_in_blocks(score, X, n_jobs, ROWS if few else LEAST_ROWS)
 
     def terms(self, theta: FloatArray) -> tuple[KernelTerm, ...]:
         """Return the stored documents with their coefficients."""
         name = getattr(self.kernel, "name", "")
         parameters = tuple(self.kernel.parameters().tolist()) if name else ()
-        return (KernelTerm(self.documents, self._solved(theta), name, parameters, self.kernel),)
-
-    def _solved(self, theta: FloatArray) -> FloatArray:
-        """Return β by back substitution, without SciPy."""
-        if self.factor is None:
-            return theta
-        beta, start = theta.copy(), len(self.factor)
-        # Lᵀβ = θ, from the last row up: row i of L holds what β_i takes from the rows above it.
-        for i in range(len(theta) - 1, -1, -1):
-            start -= i + 1
-            row = self.factor[start : start + i + 1]
-            beta[i] /= row[i]
-            beta[:i] -= beta[i] * row[:i]
-        return beta
+        return (KernelTerm(self.documents, self.coefficients(theta), name, parameters, self.kernel),)
 
     def features(self, X: AnyArray, n_jobs: int | None = None) -> FloatArray:
         """Return the features that θ are weights of, one row per document.
@@ -250,10 +237,15 @@ class Expansion(Form):
         """Return β, one number for each stored document."""
         if self.factor is None:
             return theta
-        from scipy.linalg import solve_triangular  # noqa: PLC0415
-
+        beta, start = theta.copy(), len(self.factor)
+        # Lᵀβ = θ, from the last row up: row i of L holds what β_i takes from the rows above it.
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(solve_triangular(self._lower(), theta, lower=True, trans="T", check_finite=False))
+            for i in range(len(theta) - 1, -1, -1):
+                start -= i + 1
+                row = self.factor[start : start + i + 1]
+                beta[i] /= row[i]
+                beta[:i] -= beta[i] * row[:i]
+        return beta
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
         """Features cannot be told apart: the kernel is a function of all of them."""

@@ -10,15 +10,12 @@ from typing import ClassVar, Final, Self
 import numpy as np
 
 from marginrank.errors import DataError
+from marginrank.scorers.blocks import score_in_blocks
 from marginrank.scorers.forms import Form, stored
 from marginrank.scorers.formula import NetworkTerm
 from marginrank.sparse import sp
-from marginrank.threads import for_each
 from marginrank.typing import AnyArray, Features, FloatArray
 
-#: Rows that are multiplied together, the last of them padded: in a product of another height, or one that is not a
-#: multiple of what BLAS works on at a time, a row is rounded differently, and equal documents would no longer be tied.
-_ROWS: Final = 384
 _MOST_LAYERS: Final = 100
 
 
@@ -87,21 +84,16 @@ class Layers(Form):
         if sp.issparse(X):
             raise DataError("a network takes no sparse X; pass X.toarray()")
         layers, activate = self.layers(theta), ACTIVATIONS[self.activation]
-        scores = np.empty(X.shape[0])
 
-        def work(start: int) -> None:
-            rows = X[start : start + _ROWS]
-            values = np.zeros((_ROWS, X.shape[1]))
-            values[: len(rows)] = rows
+        def score(values: FloatArray) -> FloatArray:
             # Scores that are not finite are refused by the model.
             with np.errstate(over="ignore", invalid="ignore"):
                 for weights, biases in layers[:-1]:
                     values = activate(values @ weights.T + biases)
                 weights, biases = layers[-1]
-                scores[start : start + len(rows)] = (values @ weights.T)[: len(rows), 0] + biases[0]
+                return np.asarray((values @ weights.T)[:, 0] + biases[0])
 
-        for_each(work, [(start,) for start in range(0, len(scores), _ROWS)], n_jobs)
-        return scores
+        return score_in_blocks(score, X, n_jobs)
 
     def terms(self, theta: FloatArray) -> tuple[NetworkTerm, ...]:
         """Return the layers."""
