@@ -121,7 +121,7 @@ def _parameter_names() -> dict[str, str]:
 
     # Of two parts with a parameter of the same name the last has the short one.
     scorers = [("scorer", kind) for kind in members(Scorer).values()]
-    parts: list[tuple[str, type[Any]]] = [("solver", Auto), ("loss", StructuredLoss), *scorers, ("bound", Tight)]
+    parts: list[tuple[str, type[Any]]] = [*scorers, ("solver", Auto), ("loss", StructuredLoss), ("bound", Tight)]
     names = [(part, f.name) for part, kind in parts for f in fields(kind) if f.repr]
     inner = {f"{part}__{name}": f"{part}__{name}" for part, name in names}
     inner |= {name: f"{part}__{name}" for part, name in names}
