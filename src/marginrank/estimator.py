@@ -13,7 +13,7 @@ import numpy.typing as npt
 from marginrank.components import check_C, check_seed, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import Validation, as_queries, column_names, refuse_other_columns, validation_parts
+from marginrank.data.inputs import Validation, as_queries, refuse_other_columns, validation_parts
 from marginrank.data.queries import Queries, check_finite
 from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError
@@ -35,7 +35,7 @@ from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import check_columns, learn_columns
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
-from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone
+from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone, column_names
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution
 from marginrank.typing import AnyArray, Features, FloatArray

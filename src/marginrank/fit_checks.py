@@ -15,6 +15,7 @@ import numpy as np
 from marginrank.data.queries import Queries, as_grades
 from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
 from marginrank.model import Model
+from marginrank.sklearn_api import column_names
 from marginrank.typing import FloatArray
 from marginrank.words import count, suggest
 
@@ -177,7 +178,8 @@ def _shape(X: Any) -> tuple[int, ...] | None:
 
 def _refuse_columns(X: Any) -> None:
     """Refuse text, dates and complex numbers, and two columns of one name."""
-    names = list(getattr(X, "columns", ()))
+    # An Arrow table calls its columns themselves columns.
+    names = column_names(X) or list(getattr(X, "columns", ()))
     repeated = next((name for name, times in Counter(names).items() if times > 1), None)
     if repeated is not None:
         raise DataError(f"X has two columns called {repeated!r}; rename one")

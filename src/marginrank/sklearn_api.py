@@ -189,8 +189,8 @@ def check_rows(
             ensure_all_finite=finite,
             ensure_min_samples=least,
         )
-        names = list(getattr(X, "columns", ()))
-        if reset and names and all(isinstance(name, str) for name in names):
+        names = column_names(X)
+        if reset and names is not None:
             # Old versions of scikit-learn do not see the names of new versions of Polars.
             estimator.feature_names_in_ = np.array(names, dtype=object)
         return checked
@@ -199,6 +199,15 @@ def check_rows(
         estimator.n_features_in_ = rows.shape[1]
     rows = np.asarray(rows, order=order)
     return rows if y is None else (rows, column)
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a frame or an Arrow table; None where there are none, or not all are text."""
+    for attribute in ("columns", "column_names"):
+        names = list(getattr(X, attribute, ()))
+        if names and all(isinstance(name, str) for name in names):
+            return names
+    return None
 
 
 def _plain_rows(X: Any, finite: Literal["allow-nan"] | bool) -> AnyArray | None:

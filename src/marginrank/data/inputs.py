@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from marginrank.data.queries import NOT_JUDGED, Queries, as_features, as_weights, check_finite
 from marginrank.errors import DataError
+from marginrank.sklearn_api import column_names
 
 #: Validation queries: `Queries`, or (X, y, qid).
 Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
@@ -49,12 +50,6 @@ def as_queries(
     if query_weights is None:
         return X
     return replace(X, query_weights=as_weights(query_weights, len(X)))
-
-
-def column_names(X: Any) -> list[str] | None:
-    """Names of the columns of a frame; None where they are not text."""
-    names = list(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from marginrank.data.inputs import column_names
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.sklearn_api import column_names
 from marginrank.words import feature_named
 
 
