@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.completion import POLICY_HELP, measure_names, policy_names, preset_names
+from marginrank.cli.completion import measure_names, preset_names
+from marginrank.cli.declarations import policy_option
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
@@ -184,7 +185,7 @@ def command(
             show_default="rated; unseen with --negatives",
         ),
     ] = None,
-    policy: Annotated[str, typer.Option(metavar="NAME", help=POLICY_HELP, autocompletion=policy_names)] = "standard",
+    policy: Annotated[str, policy_option()] = "standard",
     out: Annotated[
         Path | None,
         typer.Option(
