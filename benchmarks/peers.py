@@ -24,7 +24,7 @@ import statistics
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product
@@ -251,15 +251,16 @@ def key(cell: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(cell[name] for name in ("data", "fold", "system", "setting"))
 
 
-def run(path: Path, chosen: Iterable[str], systems: Iterable[str] | None, numbers: list[int], threads: int) -> None:
+def run(path: Path, options: argparse.Namespace) -> None:
     """Compute the cells that are missing, fold by fold."""
-    for data in chosen:
-        for number in (n for n in range(1, FOLDS[data] + 1) if not numbers or n in numbers):
+    for data in options.data or FOLDS:
+        for number in options.fold or range(1, FOLDS[data] + 1):
             for system, setting, train in settings(data):
                 cell = {"data": data, "fold": number, "system": system, "setting": setting}
-                if (systems and system not in systems) or key(cell) in set(map(key, read(path))):
+                left_out = (options.system and system not in options.system) or options.setting not in setting
+                if left_out or key(cell) in set(map(key, read(path))):
                     continue
-                cell |= compute(data, number, train, threads)
+                cell |= compute(data, number, train, options.threads)
                 with path.open("a", encoding="utf-8") as out:
                     out.write(json.dumps(cell) + "\n")
                 print(*cell.values(), flush=True)
@@ -293,13 +294,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=list(FOLDS), action="append", help="one data set; all by default")
     parser.add_argument("--system", action="append", help="one system; all by default")
+    parser.add_argument("--setting", default="", help="settings whose names have this in them; all by default")
     parser.add_argument("--fold", type=int, action="append", default=[], help="one fold; all by default")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished cells")
     parser.add_argument("--table", action="store_true", help="print the table, and compute nothing")
     options = parser.parse_args()
     if not options.table:
-        run(options.results, options.data or FOLDS, options.system, options.fold, options.threads)
+        run(options.results, options)
     print(table(read(options.results)))
 
 
