@@ -6,7 +6,8 @@
 A cell is one setting of one system on one fold. Finished cells are lines of a JSON file (``--results``), and a run
 computes those that are missing, so it may be interrupted, and several may share the work. ``--table`` chooses the
 setting of each system, fold by fold, by NDCG@10 on the validation queries, and prints means over the test folds.
-``best of ours`` chooses among all settings of all of our scorers in the same way.
+``best of ours`` chooses among all settings of all of our scorers in the same way; ``blend of ours``, which ``--blend``
+computes once all others are there, adds up the chosen model of each of our scorers, standardised by query.
 
 MQ2008 and OHSUMED have the publisher's five folds, read from ../shared/data. pydocs has one test set; its other queries
 are split five times, 75 % to train on and 25 % to choose by. The generated set is that of ``boosting.py`` with more
@@ -184,6 +185,7 @@ def catboost(data: Fold, threads: int, *, depth: int, rate: float) -> tuple[Floa
 
 
 OURS = ("linear", "additive", "kernel", "neural", "boosted")
+BLEND = "blend of ours"
 
 
 def settings(data: str) -> Iterator[tuple[str, str, Method]]:
@@ -242,6 +244,31 @@ def compute(data: str, number: int, train: Method, threads: int) -> dict[str, An
     }
 
 
+def standardised(queries: Queries, scores: FloatArray) -> FloatArray:
+    """Return scores with mean 0 and deviation 1 in every query."""
+    query = np.repeat(np.arange(len(queries)), queries.lengths)
+    centred = scores - (np.bincount(query, scores) / queries.lengths)[query]
+    deviation = np.sqrt(np.bincount(query, centred**2) / queries.lengths)[query]
+    return centred / np.where(deviation > 0, deviation, 1.0)
+
+
+def blend(data: str, number: int, cells: list[dict[str, Any]]) -> Method:
+    """Return how to train the chosen setting of each of our scorers, and to add up their scores."""
+    known = {(system, setting): train for system, setting, train in settings(data)}
+    chosen = [known[name, chosen_cells(cells)[name, data, number]["setting"]] for name in OURS]
+
+    def train(data: Fold, threads: int) -> tuple[FloatArray, FloatArray]:
+        scored = [method(data, threads) for method in chosen]
+        valid, test = zip(*scored, strict=True)
+        sums = [
+            np.sum([standardised(part, scores) for scores in several], axis=0)
+            for part, several in ((data.valid, valid), (data.test, test))
+        ]
+        return sums[0], sums[1]
+
+    return train
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
@@ -255,7 +282,8 @@ def run(path: Path, options: argparse.Namespace) -> None:
     """Compute the cells that are missing, fold by fold."""
     for data in options.data or FOLDS:
         for number in options.fold or range(1, FOLDS[data] + 1):
-            for system, setting, train in settings(data):
+            blended = [(BLEND, "one of each", blend(data, number, read(path)))] if options.blend else []
+            for system, setting, train in blended or settings(data):
                 cell = {"data": data, "fold": number, "system": system, "setting": setting}
                 left_out = (options.system and system not in options.system) or options.setting not in setting
                 if left_out or key(cell) in set(map(key, read(path))):
@@ -266,14 +294,20 @@ def run(path: Path, options: argparse.Namespace) -> None:
                 print(*cell.values(), flush=True)
 
 
-def table(cells: list[dict[str, Any]]) -> str:
-    """Choose the setting of each system on the validation queries, and average over folds."""
+def chosen_cells(cells: list[dict[str, Any]]) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """Choose the setting of each system, data set and fold that is best on the validation queries."""
     best: dict[tuple[str, str, int], dict[str, Any]] = {}
     for cell in cells:
         for system in (cell["system"], "best of ours") if cell["system"] in OURS else (cell["system"],):
             at = system, cell["data"], cell["fold"]
             if at not in best or cell["valid"] > best[at]["valid"]:
                 best[at] = cell
+    return best
+
+
+def table(cells: list[dict[str, Any]]) -> str:
+    """Average the chosen settings over folds."""
+    best = chosen_cells(cells)
     folds: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for (system, data, _), cell in best.items():
         folds[system, data].append(cell)
@@ -283,7 +317,7 @@ def table(cells: list[dict[str, Any]]) -> str:
         return f"{statistics.fmean(cell[measure] for cell in chosen):.4f}" if len(chosen) == FOLDS[data] else ""
 
     columns = [(data, measure) for data in FOLDS for measure in MEASURES]
-    order = sorted({system for system, _ in folds}, key=lambda name: (name == "best of ours", name in OURS))
+    order = sorted({system for system, _ in folds}, key=lambda name: (name.endswith("of ours"), name in OURS, name))
     lines = ["| system | " + " | ".join(f"{data}, {measure}" for data, measure in columns) + " |"]
     lines += ["| --- |" + " --- |" * len(columns)]
     lines += [f"| {system} | " + " | ".join(shown(system, *column) for column in columns) + " |" for system in order]
@@ -298,6 +332,7 @@ def main() -> None:
     parser.add_argument("--fold", type=int, action="append", default=[], help="one fold; all by default")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished cells")
+    parser.add_argument("--blend", action="store_true", help="compute the blend of ours, and nothing else")
     parser.add_argument("--table", action="store_true", help="print the table, and compute nothing")
     options = parser.parse_args()
     if not options.table:
