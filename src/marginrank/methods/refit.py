@@ -24,7 +24,7 @@ class Refit:
 
     Args:
         stage: The grown trees, alone or on top of another model.
-        risk: The risk that they were grown on, with the scores of that model.
+        risk: The risk that they were grown on.
         towards: ``grown`` or ``zero``.
         n_jobs: Number of threads.
     """
@@ -38,7 +38,10 @@ class Refit:
         self._fixed, grown = np.split(stage.theta, [len(stage.theta) - trees.n_parameters])
         self._origin = grown if towards == "grown" else np.zeros_like(grown)
         self._start = grown - self._origin
-        base = risk.start + prepared.scores(self._origin)
+        base = prepared.scores(self._origin)
+        if isinstance(stage.form, Sum):
+            below = stage.form.parts[0]
+            base = base + below.score(self._fixed, risk.queries.X, n_jobs)
         #: The problem, in θ − θ₀.
         self.problem = RankingRisk(prepared, risk.loss.definition, n_jobs, base=base)
 
