@@ -48,6 +48,11 @@ def is_model(path: Path) -> bool:
         return _MODELS.begins(file.read(208))
 
 
+def holds(path: str | Path) -> str:
+    """Return what kind of model a file holds, such as ``ranker``, by its header alone."""
+    return read_container(path, _MODELS).kind
+
+
 def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArray]]:
     """Read a model file: what kind it is of, its header, and its arrays by name.
 

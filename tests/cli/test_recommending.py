@@ -144,3 +144,15 @@ def test_wrong_usage_gets_one_line(fails, words, message):
 def test_a_model_of_something_else_is_refused(fails):
     message = fails("recommend", "recommend", "model.safetensors", code=1)
     assert "model.safetensors: this model is not a recommender" in message
+
+
+def test_inspect_and_verify_know_recommenders(run, trained):
+    text = run("inspect", "films.safetensors").out
+    assert text.startswith("model      films.safetensors, a recommender")
+    assert "of 12 items by 30 users" in text
+    assert run("inspect", "films.safetensors", "--json").json["holds"] == "recommender"
+    assert "a model (recommender)" in run("verify", "films.safetensors").out
+
+
+def test_other_commands_say_what_the_file_holds(fails, trained):
+    assert "this file holds a recommender, not a ranker" in fails("rank", "films.safetensors", "test.txt", code=1)

@@ -12,6 +12,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
+from marginrank.cli.recommend import describe_model
 from marginrank.errors import DataError
 from marginrank.words import count, facts
 
@@ -39,7 +40,7 @@ def command(
     For a model: the method, C, the certificate, the largest weights or curves, and how C was chosen. For data: counts,
     grades, and possible problems.
     """
-    from marginrank.model_file import is_model  # noqa: PLC0415
+    from marginrank.model_file import holds, is_model  # noqa: PLC0415
 
     check_inputs([path])
     if is_model(path):
@@ -47,7 +48,9 @@ def command(
             raise Misuse("--fingerprint is for data; a model always shows that of its training data")
         if reading != Reading():
             raise Misuse(f"options for reading data do not apply: {path.name} is a model; leave them out")
-        output.result(*_model(path, 10 if top is None else top))
+        output.result(
+            *(describe_model(path) if holds(path) == "recommender" else _model(path, 10 if top is None else top))
+        )
     else:
         if top is not None:
             raise Misuse(f"--top is for models, and {path.name} is data; leave it out")

@@ -243,40 +243,50 @@ def _load(path: Path) -> Recommender:
     return Recommender.load(path)
 
 
-def _train(
-    source: Path, training: Training, columns: Columns, out: Path | None, force: bool
-) -> tuple[dict[str, Any], str]:
-    recommender = training.recommender()
-    ratings = columns.read(source, recommender)
-    recommender.fit(ratings)
-    assert out is not None
-    with whole(out, force=force) as place:
-        recommender.save(place)
-    last = recommender.trace_[-1]
-    rounds = sum(step.side == "users" for step in recommender.trace_)
-    record = {
-        "users": len(ratings.users),
-        "items": len(ratings.items),
-        "ratings": ratings.n_ratings,
+def describe_model(path: Path) -> tuple[dict[str, Any], str]:
+    """Read a model, and describe it as values and as text."""
+    recommender = _load(path)
+    record = {"kind": "model", "holds": "recommender", "path": path, **_record(recommender)}
+    return record, facts([("model", f"{printable(str(path))}, a recommender"), *_facts(recommender)])
+
+
+def _record(recommender: Recommender) -> dict[str, Any]:
+    seen, last = recommender.model_.seen, recommender.trace_[-1]
+    return {
+        "users": len(seen.users),
+        "items": len(seen.items),
+        "ratings": seen.n_ratings,
         "measure": recommender.measure,
         "loss": str(recommender.loss_),
         "C": recommender.C_,
         "factors": recommender.factors,
         "objective": last.objective,
         "gap": last.gap,
-        "rounds": rounds,
-        "model": out,
+        "rounds": sum(step.side == "users" for step in recommender.trace_),
     }
-    said = [
-        (
-            "ratings",
-            f"{ratings.n_ratings:,} of {count(len(ratings.items), 'item')} by {count(len(ratings.users), 'user')}",
-        ),
+
+
+def _facts(recommender: Recommender) -> list[tuple[str, str]]:
+    seen, last = recommender.model_.seen, recommender.trace_[-1]
+    rounds = sum(step.side == "users" for step in recommender.trace_)
+    return [
+        ("ratings", f"{seen.n_ratings:,} of {count(len(seen.items), 'item')} by {count(len(seen.users), 'user')}"),
+        ("measure", recommender.measure),
         ("loss", f"{recommender.loss_}, C = {recommender.C_:g}"),
+        ("factors", str(recommender.factors)),
         ("objective", f"{last.objective:.6g} after {count(rounds, 'round')}, gap of the last half step {last.gap:.2g}"),
-        ("wrote", printable(str(out))),
     ]
-    return record, facts(said)
+
+
+def _train(
+    source: Path, training: Training, columns: Columns, out: Path | None, force: bool
+) -> tuple[dict[str, Any], str]:
+    recommender = training.recommender()
+    recommender.fit(columns.read(source, recommender))
+    assert out is not None
+    with whole(out, force=force) as place:
+        recommender.save(place)
+    return {**_record(recommender), "model": out}, facts([*_facts(recommender), ("wrote", printable(str(out)))])
 
 
 def _recommend(

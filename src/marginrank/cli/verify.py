@@ -55,12 +55,14 @@ def _found(path: Path, reading: Reading) -> str:
     from marginrank.data.queries import Queries, check_finite  # noqa: PLC0415
     from marginrank.data.registry import all_formats  # noqa: PLC0415
     from marginrank.data.storage import verify_binary  # noqa: PLC0415
-    from marginrank.model_file import is_model  # noqa: PLC0415
+    from marginrank.model_file import holds, is_model  # noqa: PLC0415
 
     if is_model(path):
         from marginrank.fusion.learned import load_any  # noqa: PLC0415
+        from marginrank.recommend import Recommender  # noqa: PLC0415
 
-        kind, _ = load_any(path)
+        kind = holds(path)
+        Recommender.load(path) if kind == "recommender" else load_any(path)
         return f"a model ({kind}); checked header, structure and digests"
     title = all_formats()[recognize(path)].title
     if recognize(path) == "binary":

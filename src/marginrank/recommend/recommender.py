@@ -21,7 +21,8 @@ from marginrank.measures.mixes import parse_mix
 from marginrank.methods.presets import loss_for, parse_method
 from marginrank.model_checks import check_values
 from marginrank.model_file import read_model, reading, write_model
-from marginrank.recommend.alternating import Factorization, Factors, HalfStep, user_weights
+from marginrank.recommend.alternating import Factorization, Factors, user_weights
+from marginrank.recommend.attributes import FactorAttributes
 from marginrank.recommend.columns import Columns, SideFeatures
 from marginrank.recommend.factor_model import FactorModel, describe
 from marginrank.recommend.ids import id_column, locate
@@ -31,7 +32,7 @@ from marginrank.recommend.user_step import UserProblem
 from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver, parse_solver
-from marginrank.typing import AnyArray, FloatArray
+from marginrank.typing import FloatArray
 from marginrank.words import count
 
 #: Ratings per user for each unit of the default C.
@@ -46,7 +47,7 @@ class Recommendation(NamedTuple):
     score: float
 
 
-class Recommender(Estimator):
+class Recommender(FactorAttributes, Estimator):
     """Recommend items to users: matrix factorisation that is trained for a ranking measure.
 
     Users are queries, items are documents, and the score of item i for user u is b_i + U_u·V_i and what fixed columns
@@ -91,7 +92,6 @@ class Recommender(Estimator):
         item_bias_: The bias of each item.
     """
 
-    model_: FactorModel
     loss_: Loss
     C_: float
 
@@ -417,50 +417,6 @@ class Recommender(Estimator):
                 if header[name] != counts[name]:
                     raise ValueError(f"{counts[name]} {name}, but the header says {header[name]}")
         return recommender
-
-    @property
-    def trace_(self) -> tuple[HalfStep, ...]:
-        """The objective after every half step."""
-        return self._fitted.trace
-
-    @property
-    def objective_(self) -> float:
-        """The objective reached."""
-        return self._fitted.trace[-1].objective
-
-    @property
-    def user_ids_(self) -> AnyArray:
-        """Ids of the users, sorted."""
-        return self._fitted.seen.users
-
-    @property
-    def item_ids_(self) -> AnyArray:
-        """Ids of the items, sorted."""
-        return self._fitted.seen.items
-
-    @property
-    def user_factors_(self) -> FloatArray:
-        """The factors of each user."""
-        return self._fitted.factors.users[:, len(self._fitted.factors.shared) :]
-
-    @property
-    def item_factors_(self) -> FloatArray:
-        """The factors of each item."""
-        return self._fitted.factors.items[:, self._fitted.factors.user_columns.shape[1] :]
-
-    @property
-    def item_bias_(self) -> FloatArray:
-        """What the score of each item is for users of whom nothing is known."""
-        fitted = self._fitted
-        biases = fitted.columns.bias * fitted.factors.items[:, 0] if fitted.columns.bias else 0.0
-        return np.asarray(biases + fitted.factors.item_columns @ fitted.factors.shared)
-
-    @property
-    def _fitted(self) -> FactorModel:
-        # scikit-learn asks for attributes that end with _ before fitting, and expects AttributeError.
-        if "model_" not in vars(self):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        return self.model_
 
     def __str__(self) -> str:
         if "model_" not in vars(self):
