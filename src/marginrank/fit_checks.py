@@ -12,7 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from marginrank.data.queries import Queries, as_grades
+from marginrank.data.arrays import as_grades
+from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
 from marginrank.model import Model
 from marginrank.sklearn_api import column_names

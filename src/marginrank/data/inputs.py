@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import NOT_JUDGED, Queries, as_features, as_weights, check_finite
+from marginrank.data.arrays import as_features, as_weights
+from marginrank.data.queries import NOT_JUDGED, Queries, check_finite
 from marginrank.errors import DataError
 from marginrank.sklearn_api import column_names
 

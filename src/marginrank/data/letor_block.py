@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.arrays import feature_dtype
 from marginrank.data.missing import MISSING_ADVICE, Missing, check_missing
 from marginrank.data.places import TextBlock
-from marginrank.data.queries import feature_dtype
 from marginrank.data.text import text_bytes
 from marginrank.errors import DataError
 from marginrank.typing import AnyArray, FloatArray, IntArray

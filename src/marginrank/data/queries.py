@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.components import check_seed
-from marginrank.data.grouping import group_rows, offsets_from_sizes, rows_of, text_of_objects
+from marginrank.data.arrays import as_features, as_grades, as_labels, as_weights, expect_length
+from marginrank.data.grouping import group_rows, offsets_from_sizes, rows_of
+from marginrank.data.joining import check_same_features, join, stack, stack_optional, stack_rows
 from marginrank.data.keys import row_keys
-from marginrank.data.text import as_text, join_text, label_array
-from marginrank.data.validation import check_csr, check_queries
+from marginrank.data.text import as_text
+from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
 from marginrank.memory import check_memory, max_memory
 from marginrank.sparse import sp
@@ -30,7 +32,6 @@ NOT_JUDGED = (
     "grade="
 )
 _KEEP_NAN = "fill it, or pass allow_nan=True to keep it as missing"
-_FEATURE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,13 +106,13 @@ class Queries:
         n = features.shape[0]
         grades = None if y is None else as_grades(y)
         if grades is not None:
-            _expect_length("y", grades, n, "row of X", "rows of X")
+            expect_length("y", grades, n, "row of X", "rows of X")
         check_finite(features, allow_nan)
         ids, offsets, rows = group_rows(n, qid, group)
         columns: dict[str, AnyArray | None] = {
             "judgements": grades,
-            "document_ids": _as_labels("document_ids", document_ids, n),
-            "document_groups": _as_labels("document_groups", document_groups, n),
+            "document_ids": as_labels("document_ids", document_ids, n),
+            "document_groups": as_labels("document_groups", document_groups, n),
         }
         if rows is not None:
             features = features[rows]
@@ -305,8 +306,8 @@ class Queries:
             raise DataError("nothing to concatenate: the list of query sets is empty")
         if len(sets) == 1:
             return sets[0]
-        _check_same_features(sets)
-        ids = _join([part.query_ids for part in sets])
+        check_same_features(sets)
+        ids = join([part.query_ids for part in sets])
         unique, first = np.unique(ids, return_index=True)
         if len(unique) < len(ids):
             repeated = ids[np.setdiff1d(np.arange(len(ids)), first)[0]]
@@ -315,16 +316,16 @@ class Queries:
         if any(part.query_weights is not None for part in sets):
             weights = np.concatenate([np.ones(len(p)) if p.query_weights is None else p.query_weights for p in sets])
         return cls(
-            X=_stack([part.X for part in sets]),
-            judgements=_stack_optional("grades", [part.judgements for part in sets]),
+            X=stack([part.X for part in sets]),
+            judgements=stack_optional("grades", [part.judgements for part in sets]),
             offsets=offsets_from_sizes(np.concatenate([part.lengths for part in sets])),
             query_ids=ids,
-            document_ids=_stack_optional("document_ids", [part.document_ids for part in sets]),
-            document_groups=_stack_optional("document_groups", [part.document_groups for part in sets]),
+            document_ids=stack_optional("document_ids", [part.document_ids for part in sets]),
+            document_groups=stack_optional("document_groups", [part.document_groups for part in sets]),
             query_weights=weights,
             feature_names=sets[0].feature_names,
             first_feature=sets[0].first_feature,
-            rows=_stack_rows(sets),
+            rows=stack_rows(sets),
         )
 
     def feature(self, feature: str | int) -> FloatArray:
@@ -340,7 +341,7 @@ class Queries:
 
     def with_features(self, X: Features, feature_names: Iterable[str] | None = None) -> Queries:
         """Return the same queries with other features, row by row."""
-        _expect_length("X", X, self.n_documents, "document", "documents")
+        expect_length("X", X, self.n_documents, "document", "documents")
         source = self if self.keyed_by is None else self.keyed_by
         names = None if feature_names is None else tuple(feature_names)
         return replace(self, X=X, feature_names=names, keyed_by=source)
@@ -369,7 +370,7 @@ class Queries:
             name: What to call them in errors.
         """
         column = np.asarray(values)
-        _expect_length(name, column, self.n_documents, "document", "documents")
+        expect_length(name, column, self.n_documents, "document", "documents")
         return column if self.rows is None else column[self.rows]
 
     def to_source_rows(self, values: npt.ArrayLike) -> AnyArray:
@@ -380,7 +381,7 @@ class Queries:
         [0.3, 0.9, 0.1]
         """
         column = np.asarray(values)
-        _expect_length("values", column, self.n_documents, "document", "documents")
+        expect_length("values", column, self.n_documents, "document", "documents")
         if self.rows is None:
             return column
         out = np.empty_like(column)
@@ -402,104 +403,6 @@ def feature_number(feature: int | str, labels: Sequence[str]) -> int:
     if not 0 <= feature < len(labels):
         raise DataError(f"there is no column {feature} in X; {count(len(labels), 'column')}, counted from 0")
     return int(feature)
-
-
-def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return the type of features; refuse one that they cannot have."""
-    chosen = np.dtype(dtype)
-    if chosen not in _FEATURE_TYPES:
-        raise ValueError(f"dtype is {chosen}; features are float32 or float64")
-    return chosen
-
-
-def as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
-    """Make features of an array or a sparse matrix, without a copy where possible."""
-    array: Any = X if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X)
-    if array.ndim != 2:
-        raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
-    return _as_csr(array) if sp.issparse(array) else _as_dense(array)
-
-
-def _as_csr(X: Any) -> sp.csr_array:
-    """Make CSR with sorted columns, each once per row, in the caller's memory where it is so already."""
-    if X.format == "csr":
-        check_csr(X)
-    matrix: sp.csr_array = sp.csr_array(_as_floats(X))
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    return matrix
-
-
-def _as_dense(X: AnyArray) -> AnyArray:
-    array: AnyArray = _as_floats(X)
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
-def _as_floats(X: Any) -> Any:
-    if X.dtype in _FEATURE_TYPES:
-        return X
-    try:
-        return X.astype(np.float64)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"X holds {first_word(X)}, which is not a number; encode it as numbers, or leave it out"
-        ) from None
-
-
-def as_grades(y: npt.ArrayLike) -> FloatArray:
-    """Check grades: one finite number per document, none below 0."""
-    grades = _as_numbers("y", y, "map labels to grades, for example {'bad': 0, 'good': 1}")
-    if grades.ndim != 1:
-        raise DataError(f"y has {grades.ndim} dimensions, not 1; give one grade per document")
-    _refuse(grades, ~np.isfinite(grades), "y", "grades must be finite; drop the rows without a judgement")
-    _refuse(grades, grades < 0, "y", "grades must not be negative; shift them, for example y - y.min()")
-    return grades
-
-
-def _as_numbers(name: str, values: npt.ArrayLike, advice: str) -> FloatArray:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} holds {first_word(values)}, which is not a number; {advice}") from None
-
-
-def first_word(values: Any) -> str:
-    """Quote the first of some values that is no number, or say that they have different lengths.
-
-    >>> first_word([1, "2", "good"]), first_word([[1], [2, 3]])
-    ("'good'", 'lists of different lengths')
-    """
-    try:
-        entries = np.asarray(values).ravel().tolist()
-    except ValueError:
-        return "lists of different lengths"
-    for entry in entries:
-        try:
-            float(entry)
-        except (TypeError, ValueError):
-            return repr(entry)
-    return "what numbers cannot be made of"
-
-
-def as_weights(weights: npt.ArrayLike | None, n_queries: int) -> FloatArray | None:
-    """Check query weights: one finite number per query, none below 0, not all 0."""
-    if weights is None:
-        return None
-    array = _as_numbers("query_weights", weights, "give one number per query")
-    _expect_length("query_weights", array, n_queries, "query", "queries")
-    if array.ndim != 1:
-        raise DataError(f"query_weights has {array.ndim} dimensions, not 1 (one weight per query)")
-    _refuse(array, ~(np.isfinite(array) & (array >= 0)), "query_weights", "weights are finite and not negative")
-    if array.size and not array.any():
-        raise DataError("all query_weights are zero; give at least one query a positive weight")
-    return array
-
-
-def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str) -> None:
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise DataError(f"{name}[{at}] is {array[at]:g}; {rule}")
 
 
 def check_finite(X: Queries | Features, allow_nan: bool, advice: str = _KEEP_NAN) -> None:
@@ -536,59 +439,3 @@ def _place(X: Queries | Features, row: int, column: int) -> str:
 def _stored_place(X: Any, at: int) -> tuple[int, int]:
     """Row and column of a stored value."""
     return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-
-
-def _expect_length(name: str, array: Features | AnyArray, n: int, one: str, many: str) -> None:
-    if array.ndim == 0 or array.shape[0] != n:
-        length = "no" if array.ndim == 0 else array.shape[0]
-        raise DataError(f"{name} has {length} entries for {count(n, one, many)}; it needs one per {one}")
-
-
-def _as_labels(name: str, values: npt.ArrayLike | None, n: int) -> AnyArray | None:
-    if values is None:
-        return None
-    array = label_array(values)
-    _expect_length(name, array, n, "row of X", "rows of X")
-    if array.dtype.kind in "OT":
-        return text_of_objects(array, name, f"give every row one, or leave out {name}")
-    return array
-
-
-def _check_same_features(sets: Sequence[Queries]) -> None:
-    for part in sets[1:]:
-        if part.n_features != sets[0].n_features:
-            raise DataError(
-                f"one part has {sets[0].n_features} features, another {part.n_features}; "
-                "they must have the same columns"
-            )
-        if part.feature_names != sets[0].feature_names:
-            raise DataError("the parts have different feature_names; rename or reorder the columns")
-
-
-def _stack(blocks: Sequence[Features]) -> Features:
-    if any(sp.issparse(block) for block in blocks):
-        return cast("Features", sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
-    return np.concatenate(cast("list[npt.NDArray[np.floating[Any]]]", blocks))
-
-
-def _stack_rows(sets: Sequence[Queries]) -> IntArray | None:
-    if all(part.rows is None for part in sets):
-        return None
-    starts = offsets_from_sizes([part.n_documents for part in sets])[:-1].tolist()
-    rows = [np.arange(part.n_documents) if part.rows is None else part.rows for part in sets]
-    return np.concatenate([start + part for start, part in zip(starts, rows, strict=True)])
-
-
-def _stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | None:
-    given = [column for column in columns if column is not None]
-    if not given:
-        return None
-    if len(given) < len(columns):
-        raise DataError(f"some parts have {name} and some have none; give them to all or to none")
-    return _join(given)
-
-
-def _join(columns: Sequence[AnyArray]) -> AnyArray:
-    if any(column.dtype.kind in "UO" for column in columns):
-        return join_text([as_text(column) for column in columns])
-    return np.concatenate(columns)

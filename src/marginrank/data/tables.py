@@ -12,9 +12,10 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.arrays import feature_dtype
 from marginrank.data.files import Paths, list_paths
 from marginrank.data.missing import MISSING_ADVICE, Missing, check_missing, fill_missing
-from marginrank.data.queries import Queries, feature_dtype
+from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
 from marginrank.data.text import as_text
 from marginrank.errors import DataError

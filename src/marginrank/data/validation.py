@@ -16,7 +16,8 @@ from marginrank.words import count, query_named
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
 
-_FEATURE_TYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
+#: What features may be.
+FEATURE_TYPES: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _BLOCK: Final = 1 << 20
 #: More features than this are believed only if there are values for a share of them.
 _MANY_FEATURES: Final = 1 << 24
@@ -113,7 +114,7 @@ def _check_numbers(name: str, column: AnyArray) -> None:
 def _check_features(X: Any, n_documents: int) -> None:
     if X.ndim != 2 or X.shape[0] != n_documents:
         raise DataError(f"X has the shape {X.shape} for {count(n_documents, 'document')}; give a row for each")
-    if X.dtype not in _FEATURE_TYPES:
+    if X.dtype not in FEATURE_TYPES:
         raise DataError(f"X holds {X.dtype}; features are float32 or float64")
     if sp.issparse(X):
         check_csr(X)

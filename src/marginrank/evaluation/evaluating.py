@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.data.queries import Queries, as_grades
+from marginrank.data.arrays import as_grades
+from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.judging import judge_run, judge_scores

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.components import Component
+from marginrank.data.arrays import as_grades
 from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
-from marginrank.data.queries import Queries, as_grades
+from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray

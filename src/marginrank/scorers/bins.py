@@ -503,7 +503,7 @@ def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError):
-        from marginrank.data.queries import first_word  # noqa: PLC0415
+        from marginrank.data.arrays import first_word  # noqa: PLC0415
 
         raise DataError(f"X holds {first_word(array)}, which is not a number; encode it as numbers") from None
 
