@@ -88,6 +88,17 @@ def test_a_column_of_text_is_named(frame):
         Ranker().fit(frame(columns), y, qid=qid)
 
 
+@every_frame
+def test_a_missing_value_is_named_by_its_column(frame):
+    X, y, qid = documents()
+    columns = dict(zip(NAMES, X.T.tolist(), strict=True))
+    fitted = Ranker().fit(frame(columns), y, qid=qid)
+    columns["age"][5] = np.nan
+    for call in (lambda X: Ranker().fit(X, y, qid=qid), fitted.predict, lambda X: fitted.score(X, y, qid=qid)):
+        with pytest.raises(DataError, match=r"^row 5 of column 'age' is NaN; fill it"):
+            call(frame(columns))
+
+
 @every_scorer
 @pytest.mark.parametrize("scaling", [None, "standard"])
 def test_a_score_depends_on_nothing_beside_the_document(scorer, scaling):

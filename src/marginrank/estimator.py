@@ -427,7 +427,7 @@ class BaseRanker(Estimator):
                 f"training needs the queries: give qid, the query of each row, or group, the rows of each; {ROUTING}"
             )
         features, grades = check_rows(self, X, y, reset=reset, finite=False, order="C", sparse=True, least=2)
-        check_finite(features, self._takes_nan, self._nan_advice)
+        check_finite(features, self._takes_nan, self._nan_advice, getattr(self, "feature_names_in_", None))
         return Queries.from_arrays(
             features,
             grades,

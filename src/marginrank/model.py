@@ -237,7 +237,7 @@ class Model:
                 f"X has {features.shape[1]} features but the model was trained on {self.n_features}; give the same "
                 "columns to both"
             )
-        check_finite(X, self.form.takes_nan, self.form.nan_advice)
+        check_finite(X, self.form.takes_nan, self.form.nan_advice, self.feature_names)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one row per feature: its name, and its weight, spread or number of splits.

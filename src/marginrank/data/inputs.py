@@ -33,14 +33,15 @@ def as_queries(
         if y is None:
             raise DataError("y is missing; give one grade per row")
         features = as_features(X if hasattr(X, "tocsr") else np.asarray(X))
-        check_finite(features, allow_nan, nan_advice)
+        names = column_names(X)
+        check_finite(features, allow_nan, nan_advice, names)
         return Queries.from_arrays(
             features,
             y,
             qid=qid,
             group=group,
             query_weights=query_weights,
-            feature_names=column_names(X),
+            feature_names=names,
             allow_nan=True,
         )
     if y is not None or qid is not None or group is not None:

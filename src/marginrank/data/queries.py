@@ -405,7 +405,9 @@ def feature_number(feature: int | str, labels: Sequence[str]) -> int:
     return int(feature)
 
 
-def check_finite(X: Queries | Features, allow_nan: bool, advice: str = _KEEP_NAN) -> None:
+def check_finite(
+    X: Queries | Features, allow_nan: bool, advice: str = _KEEP_NAN, names: Sequence[str] | None = None
+) -> None:
     """Refuse infinite features and, unless they are allowed, missing ones; name the first and give advice."""
     features = X.X if isinstance(X, Queries) else X
     values = features.data if sp.issparse(features) else features
@@ -421,17 +423,19 @@ def check_finite(X: Queries | Features, allow_nan: bool, advice: str = _KEEP_NAN
         row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_place(features, start + at[0])
         value = block[tuple(at)]
         shown, way_out = (f"{value:g}", "replace it") if np.isinf(value) else ("NaN", advice)
-        raise DataError(f"{_place(X, int(row), int(column))} is {shown}; {way_out}")
+        raise DataError(f"{_place(X, int(row), int(column), names)} is {shown}; {way_out}")
 
 
-def _place(X: Queries | Features, row: int, column: int) -> str:
+def _place(X: Queries | Features, row: int, column: int, names: Sequence[str] | None = None) -> str:
     """Name a value of the features.
 
     >>> _place(Queries.from_arrays([[0.5]], qid=["q7"], feature_names=["bm25"]), 0, 0)
     "feature 'bm25' of document 0 (query q7)"
+    >>> _place(np.array([[0.5]]), 0, 0), _place(np.array([[0.5]]), 0, 0, ["bm25"])
+    ('X[0, 0]', "row 0 of column 'bm25'")
     """
     if not isinstance(X, Queries):
-        return f"X[{row}, {column}]"
+        return f"X[{row}, {column}]" if names is None else f"row {row} of column {names[column]!r}"
     query = X.query_ids[np.searchsorted(X.offsets, row, side="right") - 1]
     return f"{feature_named(X.feature_labels[column])} of document {X.document_names[row]} ({query_named(query)})"
 
