@@ -251,11 +251,9 @@ def ranking_risk(
 def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
     """Runs of queries that are worked on together, and the first run of each part."""
     queries, cell_bytes = scorer.queries, 8 * max(1, scorer.n_parameters)
-    # A solver keeps some forty planes of each part, and works on them between evaluations: neither their room nor the
-    # work may outgrow what an evaluation needs. Each run has cells of its own until the end of an evaluation.
-    room = max(1 << 24, scorer.n_bytes // 4) // (40 * cell_bytes)
-    work = int(2048 / max(1, scorer.n_parameters) * max(1.0, (scorer.n_bytes / (1 << 24)) ** 0.5))
-    n_parts = max(1, min(PARTS, room, max(4, work)))
+    # A solver keeps some forty planes of each part, and their room may not outgrow that of the features. Each run has
+    # cells of its own until the end of an evaluation.
+    n_parts = max(1, min(PARTS, max(1 << 26, scorer.n_bytes // 4) // (40 * cell_bytes)))
     most = max(8, scorer.n_bytes // cell_bytes)
     n_runs = max(n_parts, min(scorer.n_bytes // scorer.run_bytes, most))
     bounds, starts = [0], []

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from marginrank.solvers.plane_ascent_kernel import climb
+from marginrank.solvers.plane_products import highest_dual
 from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.planes import PlaneModel
 
@@ -103,6 +105,55 @@ def test_the_minimum_is_the_one_that_clarabel_finds(seed):
     found = least_of_planes(planes, C, center=center, signs=signs)
     assert found.bound == pytest.approx(theirs, rel=1e-6, abs=1e-6)
     assert found.theta == pytest.approx(theta.value, rel=1e-4, abs=1e-4)
+
+
+@given(seed=st.integers(0, 10**9), share=st.sampled_from([1e-2, 1e-5, 1e-9]))
+def test_planes_that_come_and_go_leave_no_more_of_a_gap_than_is_enough(seed, share):
+    """A program that begins where the last one ended, with planes, C and signs that change in between."""
+    rng = np.random.default_rng(seed)
+    d, parts = int(rng.choice([2, 5, 40])), int(rng.choice([1, 3, 10]))
+    model, scale = PlaneModel(d), 10.0 ** rng.uniform(-2, 2)
+    center = rng.standard_normal(d) if rng.random() < 0.5 else None
+    middle = np.zeros(d) if center is None else center
+    for _ in range(int(rng.integers(2, 9))):
+        C, signs = 10.0 ** rng.uniform(-2, 4), rng.integers(-1, 2, d) if rng.random() < 0.5 else None
+        slopes = scale * rng.standard_normal((parts, d))
+        model.add(rng.standard_normal(d), rng.random(parts), slopes * (rng.random((parts, d)) < 0.7))
+        planes = Planes(model.slopes, model.offsets, model.owners)
+        exact = least_of_planes(planes, C, center=center, signs=signs)
+        size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.slopes @ middle).max()
+        theta, bound = model.minimize(C, center, signs, enough=share * size)
+        value = value_at(theta, planes, C, middle)
+        assert signs is None or (signs * theta >= 0).all()
+        assert bound <= exact.bound + 1e-9 * size
+        assert value - bound <= share * size + 1e-12 * size
+        model.prune(3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_dual_is_as_high_by_products_as_by_slopes(seed):
+    rng = np.random.default_rng(seed)
+    d, parts, n = int(rng.integers(3, 30)), int(rng.integers(1, 5)), int(rng.integers(2, 8))
+    planes = Planes(rng.standard_normal((n * parts, d)), rng.standard_normal(n * parts), np.tile(np.arange(parts), n))
+    C = 10.0 ** rng.uniform(-2, 3)
+    alpha = rng.random(n * parts)
+    alpha *= C / np.bincount(planes.owners, alpha)[planes.owners]
+    gram = planes.slopes @ planes.slopes.T
+    highest = highest_dual(gram, planes.offsets - gram @ alpha, planes.owners, C, alpha, target=1e-9 * C)
+    assert highest.min() >= 0
+    assert np.bincount(planes.owners, highest) == pytest.approx(np.full(parts, C))
+    reached = planes.offsets @ highest - 0.5 * highest @ gram @ highest
+    bound = least_of_planes(planes, C).bound
+    assert reached == pytest.approx(bound, abs=2e-9 * C)
+
+
+def test_moves_between_two_planes_by_hand():
+    """Planes 1 + θ and −θ, C = 2: all on the first gives θ = −2 and heights −1 and 2; ¾ moves, to where both are ½."""
+    gram, alpha, heights = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([2.0, 0.0]), np.array([-1.0, 2.0])
+    left = climb(gram, np.array([0, 1]), np.array([0, 2]), 2.0, 1e-12, 100, alpha, heights)
+    assert left == pytest.approx(0.0, abs=1e-12)
+    assert alpha.tolist() == pytest.approx([1.25, 0.75])
+    assert heights.tolist() == pytest.approx([0.5, 0.5])
 
 
 def test_a_single_plane_per_part_needs_no_search():

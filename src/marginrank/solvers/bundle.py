@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.planes import PlaneModel
@@ -11,6 +14,9 @@ from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, along, evaluate
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
+
+#: Share of the gap between objective and bound that the quadratic programs may leave.
+_SHARE: Final = 0.03
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,9 @@ class Bundle(Solver):
             begun = start is not None
             while True:
                 before = progress.bound
+                left = progress.primal - before if np.isfinite(before) else self.tol * progress.primal
                 minimizer, bound = planes.minimize(
-                    C, problem.center, problem.signs, max(1e-13, 1e-3 * self.tol), progress.deadline
+                    C, problem.center, problem.signs, _SHARE * left, max(1e-13, 1e-3 * self.tol), progress.deadline
                 )
                 if begun and progress.note(bound, passes):
                     break

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+#: Halvings of the way along which the dual is raised.
+_MOST_HALVINGS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -52,14 +56,19 @@ class PlaneProgram:
         return int(self.owners.max()) + 1
 
     @cached_property
-    def _by_part(self) -> tuple[IntArray, IntArray]:
+    def by_part(self) -> tuple[IntArray, IntArray]:
         """Planes of one part after the other, and where each part begins."""
         order = np.argsort(self.owners, kind="stable")
         return order, np.searchsorted(self.owners[order], np.arange(self.n_parts))
 
     @cached_property
-    def _free(self) -> bool:
-        return not self.signs.any()
+    def free(self) -> BoolArray:
+        """Entries of θ that may have any sign."""
+        return np.asarray(self.signs == 0)
+
+    @cached_property
+    def _all_free(self) -> bool:
+        return bool(self.free.all())
 
     def theta(self, away: FloatArray) -> FloatArray:
         """Return θ, exactly 0 where its sign is at the limit."""
@@ -68,7 +77,7 @@ class PlaneProgram:
 
     def inside(self, away: FloatArray) -> FloatArray:
         """Bring a point to the signs asked for."""
-        if self._free:
+        if self._all_free:
             return away
         return np.where(self.signs * (self.middle + away) < 0, -self.middle, away)
 
@@ -78,7 +87,7 @@ class PlaneProgram:
 
     def tops(self, heights: FloatArray) -> FloatArray:
         """Return the largest of the numbers of the planes of each part."""
-        order, starts = self._by_part
+        order, starts = self.by_part
         return np.asarray(np.maximum.reduceat(heights[order], starts))
 
     def dual(self, alpha: FloatArray) -> tuple[FloatArray, float]:
@@ -86,6 +95,24 @@ class PlaneProgram:
         pull = alpha @ self.slopes
         away = self.inside(-pull)
         return away, float(self.heights @ alpha) + 0.5 * float(away @ away) + float(pull @ away)
+
+    def longest_rise(self, alpha: FloatArray, there: FloatArray) -> float:
+        """Return how far to go from multipliers to others, at most all the way, for the dual to be highest."""
+        change = there - alpha
+        pull, pull_change = alpha @ self.slopes, change @ self.slopes
+        rise = float(self.heights @ change)
+
+        def slope(length: float) -> float:
+            return rise + float(pull_change @ self.inside(-(pull + length * pull_change)))
+
+        low, high = 0.0, 1.0
+        if slope(high) >= 0.0:
+            return high
+        # The slope falls along the way, by pieces of straight lines.
+        for _ in range(_MOST_HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if slope(middle) > 0.0 else (low, middle)
+        return low
 
     def balanced(self, alpha: FloatArray) -> FloatArray:
         """Make multipliers feasible: none below 0, and the sum C in every part."""

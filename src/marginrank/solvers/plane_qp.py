@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from marginrank.solvers.plane_ascent import ascend
 from marginrank.solvers.plane_interior import InteriorPoint
+from marginrank.solvers.plane_products import Products
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray, IntArray
 
@@ -27,17 +29,22 @@ class Planes(NamedTuple):
         slopes: One row per plane.
         offsets: One number per plane.
         owners: The part of each plane; every part has at least one.
-        gram: ``slopes @ slopes.T``, where it is known.
+        products: Products of the slopes, where they are kept.
+        alpha: Multipliers to begin with.
     """
 
     slopes: FloatArray
     offsets: FloatArray
     owners: IntArray
-    gram: FloatArray | None = None
+    products: Products | None = None
+    alpha: FloatArray | None = None
 
 
 class PlaneMinimum(NamedTuple):
-    """The minimiser, a lower bound of the minimum, and a multiplier per plane: α ≥ 0 with the sum C in every part."""
+    """The minimiser, a lower bound of the minimum, and a multiplier per plane: α ≥ 0 with the sum C in every part.
+
+    The multipliers are those of the planes that touch; the bound may be that of others nearby.
+    """
 
     theta: FloatArray
     bound: float
@@ -50,6 +57,7 @@ def least_of_planes(
     *,
     center: FloatArray | None = None,
     signs: IntArray | None = None,
+    enough: float = 0.0,
     precision: float = 1e-13,
     deadline: float = np.inf,
 ) -> PlaneMinimum:
@@ -60,6 +68,7 @@ def least_of_planes(
         C: Weight of the maxima.
         center: Where the regulariser is least; 0 by default.
         signs: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free.
+        enough: Gap between the minimum and the bound that need not be closed.
         precision: How near the bound must come to the minimum, as a share of it and of how far it is below the value at
             the centre.
         deadline: When to end with what was found, on the clock of `time.perf_counter`.
@@ -73,16 +82,23 @@ def least_of_planes(
     ([-1.5, -0.5], 0.25, [1.5, 0.5])
     """
     program = PlaneProgram.of(planes.slopes, planes.offsets, planes.owners, C, center, signs)
-    best = _Best(program, precision)
+    best = _Best(program, precision, enough)
     if len(planes.owners) == program.n_parts:
         best.offer_multipliers(np.full(program.n_parts, C))
         return best.found()
-    point = InteriorPoint(program, planes.gram)
+    if planes.products is not None and planes.alpha is not None:
+        for alpha in ascend(program, planes.products, program.balanced(planes.alpha), best.target, deadline):
+            best.offer_multipliers(alpha)
+            if best.closed:
+                return best.found()
+    point = InteriorPoint(program, None if planes.products is None else planes.products.whole)
     _follow(point, best, deadline)
+    best.sharp = point.touching().alpha
     if not best.near and time.perf_counter() <= deadline:
         for away, alpha in point.touching().vertices():
             best.offer(away)
-            best.offer_multipliers(alpha)
+            if best.offer_multipliers(alpha):
+                best.sharp = alpha
             if best.closed or time.perf_counter() > deadline:
                 break
     return best.found()
@@ -106,10 +122,13 @@ class _Best:
 
     program: PlaneProgram
     precision: float
+    enough: float = 0.0
 
     def __post_init__(self) -> None:
         self._away, self._value = np.zeros(len(self.program.middle)), np.inf
         self.alpha, self._bound = np.zeros(len(self.program.owners)), -np.inf
+        #: Multipliers without those that are next to nothing, where these are known.
+        self.sharp: FloatArray | None = None
         self._home = self.program.primal(self.program.inside(self._away))
         # Where the minimum is 0, no gap is a small share of it.
         squares = np.einsum("ij,ij->i", self.program.slopes, self.program.slopes)
@@ -136,8 +155,15 @@ class _Best:
     @property
     def closed(self) -> bool:
         """Whether the bound is near, as a share of the minimum and of how far it is below the value at the middle."""
+        return self._value - self._bound <= self.target
+
+    @property
+    def target(self) -> float:
+        """The gap to close."""
+        if not np.isfinite(self._value - self._bound):
+            return max(self.enough, self.precision * abs(self._home))
         share = self.precision * min(abs(self._value), max(self._home - self._bound, 0.0))
-        return self._value - self._bound <= max(share, _ROUNDING * abs(self._value))
+        return max(self.enough, share, _ROUNDING * abs(self._value))
 
     @property
     def near(self) -> bool:
@@ -145,4 +171,6 @@ class _Best:
         return self.closed or self._value - self._bound <= max(_NEAR * abs(self._value), self._least)
 
     def found(self) -> PlaneMinimum:
-        return PlaneMinimum(self.program.theta(self._away), self._bound, self.alpha)
+        return PlaneMinimum(
+            self.program.theta(self._away), self._bound, self.alpha if self.sharp is None else self.sharp
+        )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
+from marginrank.solvers.plane_products import Products
 from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.typing import FloatArray, IntArray
+
+#: Share of the planes that are kept where dropping the others is worth a copy.
+_FEWER: Final = 0.85
 
 
 class PlaneModel:
@@ -15,11 +21,17 @@ class PlaneModel:
     """
 
     def __init__(self, n_parameters: int) -> None:
-        self.slopes = np.zeros((0, n_parameters))
+        self._room = np.zeros((0, n_parameters))
         self.offsets = np.zeros(0)
         self.owners = np.zeros(0, dtype=np.int64)
-        self._gram = np.zeros((0, 0))
+        self._products = Products(n_parameters)
+        self._alpha = np.zeros(0)
         self._idle = np.zeros(0, dtype=np.int64)
+
+    @property
+    def slopes(self) -> FloatArray:
+        """One row per plane."""
+        return self._room[: len(self.offsets)]
 
     def add(self, theta: FloatArray, values: FloatArray, slopes: FloatArray) -> None:
         """Add the planes that touch the parts of the risk at θ, one part after the other."""
@@ -30,15 +42,15 @@ class PlaneModel:
 
     def _append(self, offsets: FloatArray, slopes: FloatArray) -> None:
         n, added = len(self.offsets), len(offsets)
-        gram = np.empty((n + added, n + added))
-        gram[:n, :n] = self._gram
-        gram[n:, :n] = slopes @ self.slopes.T
-        gram[:n, n:] = gram[n:, :n].T
-        gram[n:, n:] = slopes @ slopes.T
-        self._gram = gram
-        self.slopes = np.vstack([self.slopes, slopes])
+        self._products.append(slopes, self.slopes)
+        if n + added > len(self._room):
+            room = np.empty((max(2 * len(self._room), 8 * added), slopes.shape[1]))
+            room[:n] = self.slopes
+            self._room = room
+        self._room[n : n + added] = slopes
         self.offsets = np.concatenate([self.offsets, offsets])
         self.owners = np.concatenate([self.owners, np.arange(added)])
+        self._alpha = np.concatenate([self._alpha, np.zeros(added)])
         self._idle = np.concatenate([self._idle, np.zeros(added, dtype=np.int64)])
 
     def minimize(
@@ -46,24 +58,29 @@ class PlaneModel:
         C: float,
         center: FloatArray | None = None,
         signs: IntArray | None = None,
+        enough: float = 0.0,
         precision: float = 1e-13,
         deadline: float = np.inf,
     ) -> tuple[FloatArray, float]:
-        """Find where ½‖θ − center‖² + C·model(θ) is least, and a lower bound of it that is exact to ``precision``.
+        """Find where ½‖θ − center‖² + C·model(θ) is least, and a lower bound of it.
 
-        By the deadline, on the clock of `time.perf_counter`, the search ends with what it has.
+        The bound is exact to ``precision``, or below the value at that point by no more than ``enough``. By the
+        deadline, on the clock of `time.perf_counter`, the search ends with what it has.
         """
-        planes = Planes(self.slopes, self.offsets, self.owners, self._gram)
+        planes = Planes(self.slopes, self.offsets, self.owners, self._products, self._alpha)
         theta, bound, alpha = least_of_planes(
-            planes, C, center=center, signs=signs, precision=precision, deadline=deadline
+            planes, C, center=center, signs=signs, enough=enough, precision=precision, deadline=deadline
         )
+        self._alpha = alpha
         self._idle = np.where(alpha > 1e-5 * C, 0, self._idle + 1)
         return theta, bound
 
     def prune(self, idle: int) -> None:
-        """Drop planes that have not held anything up for so many iterations."""
+        """Drop planes that have not held anything up for so many iterations, once there are many of them."""
         keep = self._idle < idle
         keep[: int(self.owners.max(initial=-1)) + 1] = True
-        if not keep.all():
-            self.slopes, self.offsets, self.owners = self.slopes[keep], self.offsets[keep], self.owners[keep]
-            self._idle, self._gram = self._idle[keep], self._gram[np.ix_(keep, keep)]
+        if np.count_nonzero(keep) <= _FEWER * len(keep):
+            self._room[: np.count_nonzero(keep)] = self.slopes[keep]
+            self.offsets, self.owners = self.offsets[keep], self.owners[keep]
+            self._idle, self._alpha = self._idle[keep], self._alpha[keep]
+            self._products.keep(keep)

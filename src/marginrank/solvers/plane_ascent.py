@@ -1,0 +1,80 @@
+"""The dual of the program of planes, raised from multipliers that are near its maximum."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from marginrank.solvers.plane_products import Products, highest_dual
+from marginrank.solvers.plane_program import PlaneProgram
+from marginrank.typing import FloatArray
+
+#: Moves of multiplier for each plane before the program is solved at once.
+_MOVES: Final = 20
+#: Share of the gap asked for that is left to each quadratic, where the dual has several.
+_WORKED_OUT: Final = 0.3
+#: Most quadratics, each good where the same entries of θ are 0.
+_MOST_PIECES: Final = 12
+#: Depth below the highest plane of its part, as a share of the range of heights, from which a plane is left out.
+_DEEP: Final = 0.05
+#: Share of C that is next to nothing.
+_LITTLE: Final = 1e-4
+
+
+def ascend(
+    program: PlaneProgram, products: Products, alpha: FloatArray, target: float, deadline: float
+) -> Iterator[FloatArray]:
+    """Yield better and better multipliers; the caller ends that where the gap is at most ``target``.
+
+    The dual is quadratic in α as long as the same entries of θ are 0 by their sign. Each quadratic is raised by itself,
+    and then the dual along the way that led there.
+    """
+    signed = not program.free.all()
+    for _ in range(_MOST_PIECES):
+        pull = alpha @ program.slopes
+        away = program.inside(-pull)
+        gram = products.over(program.free | (away == -pull), program.slopes)
+        heights = program.heights + program.slopes @ away
+        there = _raised(program, gram, alpha, heights, _WORKED_OUT * target if signed else target)
+        length = program.longest_rise(alpha, there) if signed else 1.0
+        if length <= 0.0 or np.array_equal(there, alpha):
+            break
+        alpha = program.balanced(alpha + length * (there - alpha))
+        yield alpha
+        if not signed or time.perf_counter() > deadline:
+            break
+
+
+def _raised(
+    program: PlaneProgram, gram: FloatArray, alpha: FloatArray, heights: FloatArray, target: float
+) -> FloatArray:
+    """Raise one quadratic: by moves between two planes (Platt, 1998), and where these are slow, at once.
+
+    Planes far below the highest of their part have no share in the maximum, or would have got one by a move. With fewer
+    entries of θ than planes, the primal is the smaller program, and is left to others.
+    """
+    from marginrank.solvers.plane_ascent_kernel import climb  # noqa: PLC0415
+
+    members, starts = program.by_part
+    there, reached = alpha.copy(), heights.copy()
+    left = climb(gram, members, np.append(starts, len(members)), program.C, target, _MOVES * len(alpha), there, reached)
+    if left <= target:
+        return there
+    depth = program.tops(reached)[program.owners] - reached
+    near = np.flatnonzero((there > 0) | (depth <= _DEEP * float(np.ptp(reached))))
+    if program.slopes.shape[1] < len(near):
+        return there
+    owners = program.owners[near]
+    higher = highest_dual(gram[np.ix_(near, near)], reached[near], owners, program.C, there[near], 0.5 * target)
+    if higher is None:
+        return there
+    there = np.zeros_like(there)
+    there[near] = higher
+    # What interior points leave everywhere is given to the planes that hold something up.
+    sharp = program.balanced(np.where(there > _LITTLE * program.C, there, 0.0))
+    reached = heights - gram @ (sharp - alpha)
+    climb(gram, members, np.append(starts, len(members)), program.C, target, _MOVES * len(alpha), sharp, reached)
+    return sharp

@@ -1,0 +1,117 @@
+"""Products of the slopes of planes, and the quadratic program that needs no more than them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+_MOST_STEPS: Final = 40
+
+
+class Products:
+    """Products of slopes over the entries of θ that are free, kept up to date as planes and entries come and go.
+
+    >>> products = Products(2)
+    >>> products.append(np.array([[1.0, 2.0]]), np.zeros((0, 2)))
+    >>> products.over(np.array([True, False]), np.array([[1.0, 2.0]])).tolist()
+    [[1.0]]
+    """
+
+    def __init__(self, n_parameters: int) -> None:
+        self.free = np.ones(n_parameters, dtype=np.bool_)
+        self.matrix = np.zeros((0, 0))
+
+    @property
+    def whole(self) -> FloatArray | None:
+        """The products over all entries, if these are the last that were asked for."""
+        return self.matrix if self.free.all() else None
+
+    def append(self, added: FloatArray, slopes: FloatArray) -> None:
+        """Add planes to those whose slopes are given."""
+        n, end = len(slopes), len(slopes) + len(added)
+        weighed = added if self.free.all() else added * self.free
+        matrix = np.empty((end, end))
+        matrix[:n, :n] = self.matrix
+        matrix[n:, :n] = weighed @ slopes.T
+        matrix[:n, n:] = matrix[n:, :n].T
+        matrix[n:, n:] = weighed @ added.T
+        self.matrix = matrix
+
+    def keep(self, planes: BoolArray) -> None:
+        """Drop all other planes."""
+        self.matrix = self.matrix[np.ix_(planes, planes)]
+
+    def over(self, free: BoolArray, slopes: FloatArray) -> FloatArray:
+        """Return the products over the free entries alone."""
+        changed = np.flatnonzero(free != self.free)
+        if 2 * len(changed) >= np.count_nonzero(free):
+            chosen = slopes[:, free]
+            self.matrix = chosen @ chosen.T
+        elif len(changed):
+            chosen = slopes[:, changed]
+            self.matrix = self.matrix + (chosen * np.where(free[changed], 1.0, -1.0)) @ chosen.T
+        self.free = free
+        return self.matrix
+
+
+def highest_dual(
+    gram: FloatArray, heights: FloatArray, owners: IntArray, C: float, alpha: FloatArray, target: float
+) -> FloatArray | None:
+    """Maximise heights·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, until the gap is ``target``.
+
+    Interior points that meet all equations from the first on, after Mehrotra (1992); a step takes the factors of one
+    matrix of the size of ``gram``. Returns None where the arithmetic ends them early.
+
+    >>> K, heights = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([-1.0, 0.0])   # of the planes 1 + θ₁ and θ₂
+    >>> highest_dual(K, heights, np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-9).round(6).tolist()
+    [1.5, 0.5]
+    """
+    from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
+
+    m, n_parts = len(alpha), int(owners.max()) + 1
+    level = heights + gram @ alpha
+    # In units where the entries are near 1: min ½aᵀQa − q·a, with α = C·a and slacks t = ξ_owner − q + Qa.
+    unit = max(C * float(np.ptp(level)), C * C * float(gram.diagonal().max()), 1e-300)
+    Q, q = gram * (C * C / unit), level * (C / unit)
+    members = (owners == np.arange(n_parts)[:, None]).astype(np.float64)
+    a = 1.0 / members.sum(axis=1)[owners]
+    at = q - Q @ a
+    xi = np.where(members > 0, at, -np.inf).max(axis=1) + 1.0
+    t = xi[owners] - at
+    for _ in range(_MOST_STEPS):
+        gap = float(a @ t)
+        if gap * unit <= target:
+            return np.asarray(C * a)
+        system = Q.copy()
+        system.flat[:: m + 1] += t / a
+        factor, failed = dpotrf(system, lower=True, overwrite_a=True, clean=False)
+        if failed:
+            return None
+        of_parts = dpotrs(factor, members.T, lower=True)[0]
+        between = members @ of_parts
+
+        def direction(products: FloatArray) -> tuple[FloatArray, FloatArray]:
+            """Newton's step towards products a·t that differ from today's by these amounts."""
+            free = dpotrs(factor, products / a, lower=True)[0]  # noqa: B023
+            d_xi = np.linalg.solve(between, members @ free)  # noqa: B023
+            da = free - of_parts @ d_xi  # noqa: B023
+            return da, d_xi[owners] + Q @ da
+
+        da, dt = direction(-a * t)
+        far = _longest(a, da, t, dt)
+        ahead = float((a + far * da) @ (t + far * dt))
+        da, dt = direction((ahead / gap) ** 3 * gap / m - a * t - da * dt)
+        far = 0.995 * _longest(a, da, t, dt)
+        if not np.isfinite(far) or far < 1e-8:
+            return None
+        a, t = a + far * da, t + far * dt
+    return None
+
+
+def _longest(a: FloatArray, da: FloatArray, t: FloatArray, dt: FloatArray) -> float:
+    """Longest step, at most 1, that leaves all of a and t above 0."""
+    fastest = max(float((-da / a).max()), float((-dt / t).max()))
+    return 1.0 / fastest if fastest > 1.0 else 1.0
