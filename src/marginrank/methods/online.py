@@ -22,7 +22,7 @@ from marginrank.methods.staged import in_canonical_order
 from marginrank.methods.training import Fit, Training, bound_of
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Health, Model, Provenance
-from marginrank.risk import RankingRisk
+from marginrank.risk import ranking_risk
 from marginrank.scorers.base import PreparedScorer, Scorer, parse_scorer
 from marginrank.scorers.expansion import single_blas
 from marginrank.scorers.forms import Form
@@ -47,7 +47,7 @@ def take_batch(training: Training, scorer: PreparedScorer, C: float, theta: Floa
         stream: What was remembered of the batches before.
     """
     began = time.perf_counter()
-    risk = RankingRisk(scorer, training.loss, training.n_jobs)
+    risk = ranking_risk(scorer, training.loss, training.n_jobs)
     if not risk.weight:
         return None
     risk.center = stream.center(theta, risk.weight)
