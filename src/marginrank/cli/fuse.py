@@ -62,7 +62,7 @@ class Learning:
         str | None,
         typer.Option(
             metavar="KIND,...",
-            help="Features made of the scores: minmax, percentile, rrf, borda, retrieved, score; the best is chosen.",
+            help="Kinds of features to choose from: minmax, percentile, rrf, borda, retrieved, score.",
             show_default="minmax,percentile,rrf",
             rich_help_panel=_PANEL,
         ),
@@ -76,7 +76,7 @@ class Learning:
     )
     ranks: Annotated[
         bool,
-        typer.Option("--ranks", help="The columns are ranks, 1 is best; without --qrels.", rich_help_panel=_PANEL),
+        typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels.", rich_help_panel=_PANEL),
     ] = False
     policy: Annotated[str, policy_option(_PANEL)] = "standard"
     n_jobs: Annotated[int | None, jobs_option(_PANEL)] = None

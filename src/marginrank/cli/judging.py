@@ -14,7 +14,7 @@ from marginrank.cli.failures import Misuse
 
 DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
 #: The baseline where none is named.
-BASELINE: Final = "the first that is no model"
+BASELINE: Final = "the first that is not a model"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Judging:
     ] = field(default_factory=list)
     policy: Annotated[str, policy_option()] = "standard"
     depth: Annotated[
-        int | None, typer.Option(min=1, help="Evaluate only the first documents of each ranking.", show_default="all")
+        int | None, typer.Option(min=1, help="Evaluate only this many documents of each ranking.", show_default="all")
     ] = None
     missing_topics: Annotated[
         Literal["error", "skip", "zero"], typer.Option(help="How to score judged topics missing from the run.")

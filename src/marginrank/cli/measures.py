@@ -24,7 +24,7 @@ def command(
     output: Output,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Describe this one.", autocompletion=measure_names),
+        typer.Argument(metavar="NAME", help="The measure to describe.", autocompletion=measure_names),
     ] = None,
 ) -> None:
     """List the measures, or describe one."""

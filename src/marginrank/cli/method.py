@@ -63,14 +63,14 @@ class Method:
     groups: Annotated[
         Literal["auto", "ignore"],
         typer.Option(
-            help="Document groups in training; auto: a ranking has one document of each, where the loss can do that.",
+            help="Document groups in training; auto: rank one document of each group, if the loss supports it.",
             rich_help_panel=_METHOD,
         ),
     ] = "auto"
     bound: Annotated[
         Literal["hinge", "tight", "auto"] | None,
         typer.Option(
-            help="hinge is convex; tight is closer to the measure; auto is tight where the hinge is minimal at w = 0.",
+            help="hinge is convex; tight is closer to the measure; auto: hinge, or tight if hinge is minimal at w = 0.",
             show_default="by preset, else auto",
             rich_help_panel=_METHOD,
         ),
@@ -87,7 +87,7 @@ class Method:
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
         typer.Option(
-            help="The method whose weights the tight bound starts from and stays close to.",
+            help="Method that trains the initial weights of the tight bound, which it stays close to.",
             show_default="by preset, else ranksvm",
             rich_help_panel=_METHOD,
         ),
@@ -186,16 +186,14 @@ class Method:
     patience: Annotated[
         int | None,
         typer.Option(
-            help="With --valid, and -C if the method has a C, stop after this many iterations without an improvement.",
+            help="With --valid, and -C if the method has a C, stop after this many iterations without improvement.",
             show_default="10; 50 for trees and baselines",
             rich_help_panel=_SOLVER,
         ),
     ] = None
     random_state: Annotated[
         int | None,
-        typer.Option(
-            help="Random seed, of folds and of methods that draw at random.", show_default="0", rich_help_panel=_SOLVER
-        ),
+        typer.Option(help="Seed of the folds and of randomised methods.", show_default="0", rich_help_panel=_SOLVER),
     ] = None
     n_jobs: Annotated[int | None, jobs_option(_SOLVER)] = None
 

@@ -23,7 +23,7 @@ _UNWRAPPED: Final = 1 << 20
 def command(
     output: Output,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Describe this one.", autocompletion=preset_names)
+        str | None, typer.Argument(metavar="NAME", help="The preset to describe.", autocompletion=preset_names)
     ] = None,
 ) -> None:
     """List the methods for --preset, or describe one."""

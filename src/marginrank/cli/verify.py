@@ -1,4 +1,4 @@
-"""``marginrank verify``: whether files are whole."""
+"""``marginrank verify``: check files for damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(
     reading: Reading,
     output: Output,
 ) -> None:
-    """Check that models and data files are whole.
+    """Check models and data files for damage.
 
     For models and binary data: sizes, types, structure and the digest of every array. For other data: that all of it
     can be read. Prints a line for each file; the exit code is 1 if one is damaged.
