@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import fields
 from pathlib import Path
@@ -431,6 +432,13 @@ def test_trees_are_trained_once_until_validation_queries_stop_them(run):
     done = run("train", "train.txt", *words, "-o", "new.safetensors", "--json")
     assert done.code == 0, done.err
     assert done.json["selection"] is None
+    shown = run("inspect", "new.safetensors").out
+    assert not re.search(r"^C ", shown, re.MULTILINE)
+    assert re.search(r"^C +10$", run("inspect", "model.safetensors").out, re.MULTILINE)
+    assert (
+        run("report", "test.txt", "new.safetensors", "model.safetensors", "--json").json["models"][0]["record"]["C"]
+        is None
+    )
     own = Ranker(scorer=Boosted(trees=5, leaves=4), patience=2)
     own.fit(read_queries("train.txt"), validation=read_queries("valid.txt"))
     assert np.array_equal(load("new.safetensors").coef_, own.coef_)

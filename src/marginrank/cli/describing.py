@@ -64,11 +64,13 @@ def model_facts(model: Model) -> list[tuple[str, str]]:
     if math.isfinite(solution.gap):
         share = 100 * solution.gap / abs(solution.primal) if solution.primal else 0.0
         gap = f"gap {solution.gap:.2g} ({share:.2g} %)"
+    from marginrank.reporting.models import takes_C  # noqa: PLC0415
+
     work = f"{count(solution.n_iter, 'iteration')}, {count(round(solution.passes), 'pass', 'passes')}"
     return [
         ("method", f"{name}: {model.form.kind} scorer, {method.bound} bound, solver {method.solver}{scaled}"),
         ("loss", method.trained),
-        ("C", f"{solution.C:g}"),
+        *([("C", f"{solution.C:g}")] if takes_C(model) else []),
         ("objective", f"{solution.primal:.6g}, {gap}, {state} after {work}"),
         ("health", _health(health)),
     ]

@@ -44,7 +44,7 @@ from marginrank.reporting.facts import (
     Settings,
     SystemFacts,
 )
-from marginrank.reporting.models import feature_records, trace_records
+from marginrank.reporting.models import feature_records, takes_C, trace_records
 from marginrank.typing import FloatArray
 
 CONFIDENCE: Final = 0.95
@@ -361,7 +361,7 @@ def _model(name: str, ranker: BaseRanker) -> Model:
     shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).astype(int)).tolist()
     return Model(
         name,
-        model.describe(),
+        {**model.describe(), **({} if takes_C(model) else {"C": None})},
         tuple(feature_records(model)),
         model.form.sized_by,
         tuple(steps[at] for at in shown),

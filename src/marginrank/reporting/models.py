@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from marginrank.errors import DataError
 from marginrank.model import Model
+from marginrank.ranker import ranker_of
 from marginrank.scorers.bins import Bins
 
 
@@ -14,6 +16,14 @@ def trace_records(model: Model) -> list[dict[str, float]]:
         {"passes": step.passes, "seconds": step.seconds, "objective": step.primal, "gap": step.gap}
         for step in model.solution.trace
     ]
+
+
+def takes_C(model: Model) -> bool:
+    """Whether C had an effect on a model; it has none on networks, and on trees and baselines without one."""
+    try:
+        return ranker_of(model)._path_of_C
+    except (DataError, TypeError):  # a part of it is not known here
+        return True
 
 
 def feature_records(model: Model) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ def _entries(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("trained for", record["measure"] + (f" (preset {record['preset']})" if record["preset"] else "")),
         ("method", ", ".join([f"{record['form']} model", *bound, *named])),
         ("loss", record["trained"]),
-        ("C", f"{record['C']:g}"),
+        *([] if record["C"] is None else [("C", f"{record['C']:g}")]),
         ("objective", f"{record['objective']:.6g}, {_certificate(record)}"),
         ("work", f"{work}, {record['passes']:.0f} passes over the data"),
         ("trained on", sizes),
