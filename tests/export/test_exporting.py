@@ -98,3 +98,54 @@ def test_spellings_have_options() -> None:
         parse_target("onnx(precision=float16)")
     with pytest.raises(ValueError, match="unknown target 'onx'; did you mean 'onnx'"):
         parse_target("onx")
+
+
+DROPPED = '''
+"""A line of weights."""
+
+from dataclasses import dataclass
+
+from marginrank.export.base import Target, other_terms
+from marginrank.scorers.formula import LinearTerm
+
+
+@dataclass(frozen=True)
+class Weights(Target):
+    """Write weights, one to a line."""
+
+    name = "my-weights"
+    takes = "linear models"
+    suffix = ".weights"
+    digits: int = 3
+
+    def refusal(self, function):
+        return other_terms(function, LinearTerm)
+
+    def write(self, function):
+        return {"": "".join(f"{weight:.{self.digits}f}\\n" for weight in function.terms[0].weights)}
+
+    def next_steps(self, path):
+        return f"read {path.name}"
+'''
+
+
+def test_a_target_dropped_into_the_folder_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from typer.testing import CliRunner
+
+    import marginrank.export
+    from marginrank.cli.app import app
+    from marginrank.components import Component
+
+    (tmp_path / "dropped_target.py").write_text(DROPPED)
+    monkeypatch.setattr(marginrank.export, "__path__", [*marginrank.export.__path__, str(tmp_path)])
+    monkeypatch.setattr(Component, "registry", dict(Component.registry))
+    try:
+        export(PLAIN, "my-weights(digits=1)", tmp_path / "w.weights")
+        assert (tmp_path / "w.weights").read_text() == "2.0\n-1.0\n"
+        assert "my-weights" in CliRunner().invoke(app, ["export", "--list"]).stdout
+        with pytest.raises(DataError, match=r"targets for this model: .*my-weights"):
+            export(PLAIN, "lightgbm", tmp_path / "w.txt")
+    finally:
+        sys.modules.pop("marginrank.export.dropped_target", None)

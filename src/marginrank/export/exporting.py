@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from marginrank.atomic import atomic_path
@@ -32,6 +33,9 @@ def export(
         check = make_check(function, missing=chosen.knows_missing)
     if check is not None:
         files[check_path(place)] = check.to_json()
+    taken = [] if overwrite else [name for name in files if name.exists()]
+    if taken:
+        raise FileExistsError(errno.EEXIST, "exists; choose another name or pass overwrite=True", str(taken[0]))
     for name, content in files.items():
         with atomic_path(name, overwrite=overwrite) as waiting:
             waiting.write_bytes(content.encode() if isinstance(content, str) else content)
