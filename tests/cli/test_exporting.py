@@ -27,7 +27,7 @@ def test_what_cannot_run_here_is_said(run):
 
 def test_a_fusion_is_exported(run, folder):
     words = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels", "--model", "fusion.safetensors")
-    assert run(*words, "--features", "minmax").code == 0
+    assert run(*words, "--kinds", "minmax").code == 0
     done = run("export", "fusion.safetensors", "--to", "sql(dialect=sqlite)", "--check")
     assert "check  ok, 180 documents of 15 queries agree" in done.out
     assert run("export", "fusion.safetensors", "--to", "opensearch-hybrid", "-o", "pipeline.json").code == 0
