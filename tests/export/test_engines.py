@@ -15,7 +15,7 @@ from tests.export import engines
 from tests.export.judging import SIZE, takes
 from tests.export.trained import TRAINERS, hard_documents, trained
 
-TREES = {"steps", "steps-standard", "trees", "trees-on-steps"}
+TREES = {"steps", "steps-standard", "trees", "trees-on-steps", "trees-single"}
 LINEAR = {"linear", "linear-standard", "linear-zero", "linear-flags"}
 GROUP = [SIZE] * (10_000 // SIZE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from marginrank import Additive, Boosted, Kernel, Linear, Ranker
 from marginrank.methods.baselines.gaussian_process import GaussianProcess
 from marginrank.methods.baselines.mcrank import McRank
 from marginrank.model import Model
+from marginrank.scorers.layers import ACTIVATIONS, Layers
 from marginrank.solvers.auto import Auto
 
 NAMES = ("bm25", "clicks", "price in €", "age", "constant")
@@ -81,13 +83,30 @@ def trained(name: str) -> Model:
     y = np.digitize(known[:, 0] / 8 + known[:, 1] / 2 - np.log(known[:, 2]) / 3 + noise, [0.5, 2.0])
     estimator = make()
     estimator.fit(X, y, qid=np.arange(n) // 20)  # type: ignore[attr-defined]
-    return _named(estimator.model_)  # type: ignore[attr-defined]
+    model = replace(estimator.model_, feature_names=NAMES)  # type: ignore[attr-defined]
+    return CHANGES[name](model) if name in CHANGES else model
 
 
-def _named(model: Model) -> Model:
-    from dataclasses import replace
+def _network(activation: str) -> Callable[[Model], Model]:
+    """Put a network with random weights in the place of a form, so that PyTorch is not needed."""
 
-    return replace(model, feature_names=NAMES)
+    def change(model: Model) -> Model:
+        form = Layers((len(NAMES), 7, 4, 1), activation)
+        theta = np.random.default_rng(5).standard_normal(form.n_parameters)
+        return replace(model, form=form, solution=replace(model.solution, theta=theta))
+
+    return change
+
+
+def _single(model: Model) -> Model:
+    """Round features to float32 before they are compared, as trees of XGBoost do."""
+    return replace(model, form=replace(model.form, single=True))  # type: ignore[type-var]
+
+
+#: What is done to models after training.
+CHANGES = {f"network-{activation}": _network(activation) for activation in ACTIVATIONS} | {"trees-single": _single}
+for _name in CHANGES:
+    TRAINERS[_name] = TRAINERS["trees" if _name == "trees-single" else "linear-standard"]
 
 
 def takes_missing(name: str) -> bool:
