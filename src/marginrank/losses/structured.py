@@ -78,10 +78,12 @@ class StructuredLoss(TwoBoundLoss):
         problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
         if isinstance(feature_map, FirstRelevant):
             return _PreparedFirstRelevant(problem, self.bound)
-        return _PreparedStructured(problem, self.bound, self._ideal_ranks(problem.levels, judged))
+        return PreparedStructured(problem, self.bound, self._ideal_ranks(problem.levels, judged))
 
 
-class _PreparedStructured(PreparedLoss):
+class PreparedStructured(PreparedLoss):
+    """The structured loss of given queries, under φpo or φdorm."""
+
     def __init__(self, problem: Problem, bound: Bound, ideal: IntArray) -> None:
         from marginrank.losses.oracles.sorting_kernel import finish  # noqa: PLC0415
 
@@ -97,11 +99,13 @@ class _PreparedStructured(PreparedLoss):
         violations = Violations.empty(levels)
         self._rank = self.oracle.prepare(problem, self._sorter.sorted, violations)
         self._ideal = ideal
+        self._ranks = violations.ranks
         self._layout, self._ordered, self._violations = map(tuple, (levels.layout, self._sorter.sorted, violations))
         self._coefficients = tuple(Coefficients(problem.profile, problem.scales, self._ideal))
         self._weights = np.ones(len(self.active))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
         self._sorter.sort(scores, first, end)
         self._rank(self._weights, first, end)
         self._finish(
@@ -110,9 +114,32 @@ class _PreparedStructured(PreparedLoss):
         )  # fmt: skip
 
     def on_device(self, device: Device) -> DeviceLoss | None:
+        """Return the same loss where the features are; None where it cannot be computed there."""
         if self.bound == "tight" or self.oracle.on_device is None:
             return None
         return self.oracle.on_device(self.problem, device)
+
+    def profile_slope(self, weights: FloatArray) -> FloatArray:
+        """Return the derivative of Σ weight·ξ by A at each rank, for the scores that all queries were evaluated at.
+
+        >>> loss = StructuredLoss("p@1", "dorm").prepare([1, 0])
+        >>> loss([0.0, 0.5])[0].round(4).tolist()                        # 1 + (A(0) − A(1))·(0.5 − 0)
+        [1.1464]
+        >>> loss.profile_slope(np.ones(1)).tolist()
+        [0.5, -0.5]
+        """
+        ordered, levels = self._sorter.sorted, self.problem.levels
+        query = np.repeat(np.arange(len(levels.lengths)), levels.lengths)
+        if self.bound == "tight":
+            reference = ordered.predicted
+        elif len(self._ideal):
+            reference = self._ideal[ordered.documents]
+        else:
+            reference = np.arange(len(query)) - levels.queries[query]
+        scored = np.where(self.active, weights * self.problem.scales, 0.0)[query] * ordered.scores
+        n = len(self.problem.profile)
+        ranks = np.where(self.active[query], self._ranks, 0)
+        return np.asarray(np.bincount(ranks, scored, n) - np.bincount(reference, scored, n), dtype=np.float64)
 
 
 class _PreparedFirstRelevant(PreparedLoss):

@@ -1,0 +1,209 @@
+"""Learning the profile A of φdorm with the weights; Chapelle, Le and Smola (2007) §6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.estimator import BaseRanker
+from marginrank.losses.feature_maps import Positional, parse_map
+from marginrank.losses.structured import PreparedStructured, StructuredLoss
+from marginrank.measures import parse_measure
+from marginrank.methods.online import Online, loss_of
+from marginrank.methods.weighting import weighted
+from marginrank.model import Model
+from marginrank.sklearn_api import clone
+from marginrank.typing import FloatArray
+
+#: Decrease of the objective below which learning ends, as a share of it.
+_LEAST: Final = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedProfile:
+    """A ranker with the profile that was learned for it, and the way there.
+
+    Args:
+        ranker: The fitted ranker; its loss has the profile, and so has its model file.
+        profile: A at the first ranks, down to 0.
+        objectives: The objective after each round of training the weights: ½‖w − w0‖² + C·risk.
+        validation: With validation queries, the measure on them after each round; the best round is kept.
+    """
+
+    ranker: BaseRanker
+    profile: FloatArray
+    objectives: tuple[float, ...]
+    validation: tuple[float, ...] = ()
+
+
+def learn_profile(
+    ranker: Online, queries: Queries, *, valid: Queries | None = None, rounds: int = 10, steps: int = 50
+) -> LearnedProfile:
+    """Train weights and profile in turn, from the profile that the loss of the ranker has.
+
+    The risk is a function of the products A(r)·w alone. Given A, training w is the usual problem. Given w, and so the
+    scores s, the slack of a query is
+
+        ξ(A) = max_y [Δ(y) + Σ_r A(r)·s_y(r)] − Σ_r A(r)·s_y*(r)
+
+    with s_y(r) the score at rank r of ranking y: a maximum of affine functions of A, so the risk is convex and
+    piecewise linear in A. Under the tight bound, y* is the ranking by score, which has the largest a(y)·s for every A
+    that does not rise, so the same holds there. A moves along negative subgradients, and is projected onto the profiles
+    that do not rise, are 0 in the end, and have at most the norm ‖A‖ they began with: A times c and w over c have the
+    same risk, so without a limit A would grow and w vanish. A constant added to A changes nothing.
+
+    Both steps never raise the objective ½‖w − w0‖² + C·risk(w, A), which is convex in each but not in both: learning
+    ends at a point that neither step improves by a thousandth. With validation queries, A lowers their risk instead of
+    that of the training queries, as a kernel parameter is chosen, and the round with the best measure on them is kept.
+
+    Args:
+        ranker: A `Ranker` with a `StructuredLoss` under ``dorm``, whose profile is the first; it is not changed. If it
+            is fitted, that was the first round.
+        queries: Training queries.
+        valid: Validation queries.
+        rounds: Maximum number of rounds: of training w, and then A.
+        steps: Number of subgradient steps for A in a round.
+
+    >>> from marginrank import Ranker
+    >>> queries = Queries.from_arrays([[1.0], [0.0], [0.5], [0.2]], [1, 0, 0, 1], group=[2, 2])
+    >>> learned = learn_profile(Ranker(loss=StructuredLoss("ndcg@2", "dorm"), scaling=None), queries)
+    >>> bool((np.diff(learned.profile) <= 0).all()), learned.ranker.loss.feature_map.shape == tuple(learned.profile)
+    (True, True)
+    >>> learned.objectives[-1] <= learned.objectives[0]
+    True
+    """
+    if rounds < 1 or steps < 1:
+        raise ValueError(f"rounds is {rounds} and steps {steps}; at least one of each is needed")
+    loss = _checked(ranker, queries)
+    profile = _first_profile(loss, [queries] if valid is None else [queries, valid])
+    radius = float(np.linalg.norm(profile))
+    done: list[_Round] = []
+    for number in range(rounds):
+        fitted = _fitted(ranker, profile, queries, done[-1].ranker.model_ if done else None)
+        done.append(_Round(fitted, profile, None if valid is None else fitted.score(valid)))
+        if len(done) > 1 and done[-1].objective > (1.0 - _LEAST) * done[-2].objective and valid is None:
+            break
+        judged = weighted(queries if valid is None else valid, ranker.weighting)
+        risk = ProfileRisk(replace(loss, bound=_trained_bound(fitted)), judged, fitted.predict(judged), ranker.n_jobs)
+        moved = lower(risk, profile, radius, steps, before=number * steps)
+        if np.array_equal(moved, profile):
+            break
+        profile = moved
+    best = done[-1] if valid is None else max(done, key=lambda one: cast("float", one.value))
+    values = tuple(one.value for one in done if one.value is not None)
+    learned = np.array(_shape_of(best.profile))
+    return LearnedProfile(best.ranker, learned, tuple(one.objective for one in done), values)
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    ranker: BaseRanker
+    profile: FloatArray
+    value: float | None
+
+    @property
+    def objective(self) -> float:
+        return self.ranker.objective_
+
+
+class ProfileRisk:
+    """The mean loss of documents with given scores, as a function of the profile.
+
+    >>> queries = Queries.from_arrays([[0.0], [0.5]], [1, 0], group=[2])
+    >>> risk = ProfileRisk(StructuredLoss("p@1", "dorm"), queries, np.array([0.0, 0.5]))
+    >>> value, slope = risk(np.array([3.0, 1.0]))                                     # 1 + (3 − 1)·0.5
+    >>> value, slope.tolist()
+    (2.0, [0.5, -0.5])
+    """
+
+    def __init__(self, loss: StructuredLoss, queries: Queries, scores: FloatArray, n_jobs: int | None = None) -> None:
+        self._loss, self._queries, self._scores, self._n_jobs = loss, queries, scores, n_jobs
+
+    def __call__(self, profile: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk and a subgradient by A, at a profile that does not rise."""
+        loss = replace(self._loss, feature_map=Positional(_shape_of(profile)))
+        prepared = loss.prepare(self._queries)
+        if not isinstance(prepared, PreparedStructured):
+            raise TypeError(f"{loss} has no profile")
+        shares = prepared.shares(self._queries.query_weights)
+        xi, _ = prepared(self._scores, self._n_jobs)
+        slope = np.zeros_like(profile)
+        own = prepared.profile_slope(shares)
+        slope[: len(own)] = own
+        return float(shares @ xi), slope
+
+
+def lower(
+    risk: Callable[[FloatArray], tuple[float, FloatArray]],
+    profile: FloatArray,
+    radius: float,
+    steps: int,
+    before: int = 0,
+) -> FloatArray:
+    """Lower a convex function of the profile by projected subgradient steps; return the best profile found.
+
+    The length of step t is the radius over √t; ``before`` steps have been taken already.
+    """
+    value, slope = risk(profile)
+    best, here = (value, profile), profile
+    for step in range(before + 1, before + steps + 1):
+        norm = float(np.linalg.norm(slope))
+        if norm == 0.0:
+            break
+        here = project(here - radius / (norm * np.sqrt(step)) * slope, radius)
+        value, slope = risk(here)
+        if value < best[0]:
+            best = value, here
+    return best[1]
+
+
+def project(profile: FloatArray, radius: float) -> FloatArray:
+    """Return the nearest profile that does not rise, is not negative, and has at most a norm.
+
+    >>> project(np.array([3.0, 5.0, -1.0]), radius=10.0).tolist()
+    [4.0, 4.0, 0.0]
+    >>> project(np.array([3.0, 4.0, 0.0]) * 2.0, radius=np.sqrt(98.0) / 2.0).tolist()
+    [3.5, 3.5, 0.0]
+    """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415
+
+    falling = np.maximum(isotonic_regression(profile, increasing=False).x, 0.0)
+    norm = float(np.linalg.norm(falling))
+    return np.asarray(falling if norm <= radius else falling * (radius / norm))
+
+
+def _checked(ranker: Online, queries: Queries) -> StructuredLoss:
+    loss = loss_of(ranker._method())
+    if not isinstance(loss, StructuredLoss) or not isinstance(parse_map(loss.feature_map), Positional):
+        raise ValueError(f"only a StructuredLoss under dorm has a profile to learn, not {loss}")
+    if loss.uses_groups(queries.document_groups):
+        raise ValueError("profiles are learned without document groups; use groups='ignore'")
+    return loss
+
+
+def _first_profile(loss: StructuredLoss, parts: list[Queries]) -> FloatArray:
+    """Return the profile of the loss over all ranks that occur, 0 at the last."""
+    longest = max(int(part.lengths.max(initial=1)) for part in parts)
+    profile = parse_map(loss.feature_map).profile(longest + 1, parse_measure(loss.measure))
+    return np.asarray((profile - profile[-1])[:longest])
+
+
+def _shape_of(profile: FloatArray) -> tuple[float, ...]:
+    """Return the profile as a shape: up to its first 0."""
+    n_positive = int(np.count_nonzero(profile > 0))
+    return (*profile[:n_positive].tolist(), 0.0)
+
+
+def _fitted(ranker: Online, profile: FloatArray, queries: Queries, start: Model | None) -> BaseRanker:
+    """Train the weights for a profile, from a model; without one, the ranker may be fitted already."""
+    if start is None and hasattr(ranker, "model_"):
+        return ranker
+    return clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile))).fit(queries, start=start)
+
+
+def _trained_bound(ranker: BaseRanker) -> Any:
+    return ranker.model_.method.bound
