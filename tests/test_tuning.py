@@ -8,14 +8,15 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from marginrank import DataError, Queries, Ranker, evaluate, tune
+from marginrank import DataError, Queries, Ranker, evaluate, load, tune
 from marginrank.losses import StructuredLoss
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.scorers import Additive
 from marginrank.solvers import Auto
-from marginrank.tuning import DEFAULT_CS
+from marginrank.tuning import DEFAULT_CS, selection_table
 
 
 def judged(n_queries, seed, noise=1.5):
@@ -174,6 +175,45 @@ def test_folds_do_not_depend_on_the_order_of_rows(ranker):
     shuffled = tune(ranker, X, y, qid=qid, folds=3, Cs=[0.1, 10.0])
     assert means(shuffled) == pytest.approx(means(sorted_rows), abs=1e-12)
     assert shuffled.ranker.coef_ == pytest.approx(sorted_rows.ranker.coef_, abs=1e-6)
+
+
+def bent(n_queries, seed):
+    """Relevant is what lies near 0, which no weight can tell."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_queries * 10, 2))
+    y = (np.abs(X[:, 0]) + 0.1 * rng.standard_normal(len(X)) < 0.3).astype(int)
+    return X, y, np.repeat([f"query {number:03d}" for number in range(n_queries)], 10)
+
+
+def test_the_scorer_is_chosen_on_held_out_queries_whatever_the_order_of_rows(tmp_path):
+    X, y, qid = bent(30, 0)
+    options = {"Cs": [0.1, 10.0], "folds": 3}
+    selection = tune(Ranker("svmmap", scorer="auto"), X, y, qid=qid, **options)
+    assert [one.parameters["scorer"] for one in selection.candidates] == ["linear", "linear", "additive", "additive"]
+    alone = {name: tune(Ranker("svmmap", scorer=name), X, y, qid=qid, **options) for name in ("linear", "additive")}
+    assert alone["additive"].best.mean > alone["linear"].best.mean + 0.2
+    assert means(selection) == means(alone["linear"]) + means(alone["additive"])
+    assert selection.ranker.form_.kind == "additive"
+    assert selection.ranker.predict(X, qid=qid).tolist() == alone["additive"].ranker.predict(X, qid=qid).tolist()
+    figures = [f"{name} {alone[name].best.mean:.4f}" for name in ("additive", "linear")]
+    assert str(selection).endswith(f"ap by scorer: {', '.join(figures)}")
+    selection.ranker.save(tmp_path / "chosen.safetensors")
+    assert selection_table(load(tmp_path / "chosen.safetensors").model_.selection) == str(selection)
+    order = np.random.default_rng(1).permutation(len(y))
+    shuffled = tune(Ranker("svmmap", scorer="auto"), X[order], y[order], qid=qid[order], **options)
+    assert shuffled.best.parameters == selection.best.parameters
+    assert means(shuffled) == pytest.approx(means(selection), abs=0.02)  # each is within the tolerance of the solver
+
+
+def test_what_the_scorer_is_chosen_from_depends_on_the_features():
+    X, y, qid = bent(12, 1)
+    missing = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    tried = tune(Ranker("svmmap", scorer="auto"), missing, y, qid=qid, folds=2, Cs=[1.0]).candidates
+    assert [one.parameters["scorer"] for one in tried] == ["linear(missing=mean)", "additive"]
+    tried = tune(Ranker("svmmap", scorer="auto"), sparse.csr_array(X), y, qid=qid, folds=2, Cs=[1.0]).candidates
+    assert [one.parameters["scorer"] for one in tried] == ["linear"]
+    with pytest.raises(ValueError, match="scorer 'auto' is chosen on held-out queries: call tune"):
+        Ranker("svmmap", scorer="auto").fit(X, y, qid=qid)
 
 
 def test_a_baseline_of_its_own_is_one_candidate():

@@ -71,7 +71,7 @@ class Ranker(Online):
             No effect on ``neural``, and on ``boosted`` without a start.
         scorer: ``linear``, ``additive`` (one curve per feature), ``kernel`` (a function of all features together),
             ``boosted`` (trees, by LightGBM or XGBoost), ``neural`` (a network, by PyTorch), or a `Scorer` such as
-            ``Additive(bins=64)``.
+            ``Additive(bins=64)``. ``auto`` leaves the choice between linear and additive to `tune`.
         solver: ``auto``, ``bundle``, ``newton``, ``frank-wolfe``, ``n-slack``, ``stochastic``, ``subgradient``,
             ``cccp``, ``descent``, or a `Solver` such as ``Bundle(tol=1e-6)``.
         scaling: Scaling of the features inside the model: ``auto``, ``standard``, ``query-minmax``,

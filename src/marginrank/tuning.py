@@ -25,6 +25,7 @@ from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.fit_checks import warn_of_ties
 from marginrank.measures.mixes import parse_mix
 from marginrank.notebooks import ResultTable, data_frame
+from marginrank.scorers.base import CHOSEN, scorers_to_try
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
@@ -137,6 +138,22 @@ def selection_table(selection: Mapping[str, Any]) -> str:
     return _result_table(selection).text()
 
 
+def scorers_compared(selection: Mapping[str, Any]) -> str:
+    """Say what each scorer reached at its best, the best first, where several were tried.
+
+    >>> tried = [{"scorer": "linear", "mean": 0.5}, {"scorer": "additive", "mean": 0.6}]
+    >>> scorers_compared({"candidates": tried, "criterion": "ap"})
+    '; ap by scorer: additive 0.6000, linear 0.5000'
+    """
+    best: dict[str, float] = {}
+    for one in selection["candidates"]:
+        if "scorer" in one:
+            best[one["scorer"]] = max(one["mean"], best.get(one["scorer"], -np.inf))
+    ranked = sorted(best.items(), key=lambda item: -item[1])
+    listed = ", ".join(f"{name} {mean:.4f}" for name, mean in ranked)
+    return f"; {selection['criterion']} by scorer: {listed}" if len(best) > 1 else ""
+
+
 def _result_table(selection: Mapping[str, Any]) -> ResultTable:
     candidates = selection["candidates"]
     others = [name for name in candidates[0] if name not in _FIGURES and name != "C"]
@@ -155,6 +172,7 @@ def _result_table(selection: Mapping[str, Any]) -> ResultTable:
             ]
         )
     state = "" if selection["complete"] else "; stopped before everything was tried"
+    state = f"{scorers_compared(selection)}{state}"
     how = f"{selection['held_out']}, policy {selection['policy']}, rule {selection['rule']}{state}"
     return ResultTable(rows, right=range(len(rows[0]) - 1), note=how)
 
@@ -184,7 +202,7 @@ def tune(
     A baseline without C is one setting.
 
     Args:
-        ranker: The ranker to train; its C is ignored.
+        ranker: The ranker to train; its C is ignored. With ``scorer="auto"``, linear and additive scorers are tried.
         X: Training queries, or features with one row per document.
         y: Grades of the rows.
         qid: The query of each row, in any order.
@@ -224,13 +242,16 @@ def tune(
     values = sorted({check_C(C) for C in Cs})
     if not values:
         raise ValueError("Cs is empty; give at least one C")
-    settings = _settings(grid or {})
-    _check_names(grid or {}, ranker.get_params(deep=False))
-    queries = as_queries(X, y, qid, group, None, **ranker._nan)
+    is_chosen = ranker.get_params(deep=False).get("scorer") == CHOSEN
+    nan_rule: Any = {"allow_nan": True, "nan_advice": ""} if is_chosen else ranker._nan
+    queries = as_queries(X, y, qid, group, None, **nan_rule)
+    grid = {**({"scorer": scorers_to_try(queries)} if is_chosen else {}), **(grid or {})}
+    settings = _settings(grid)
+    _check_names(grid, ranker.get_params(deep=False))
     judge = _Judge(criterion or ranker.criterion, parse_policy(policy))
     held_out = None
     if valid is not None:
-        held_out = as_queries(*validation_parts(valid), None, None, **ranker._nan)
+        held_out = as_queries(*validation_parts(valid), None, None, **nan_rule)
     search = _Search(
         ranker,
         _folds(queries, 5 if folds is None else folds, random_state) if held_out is None else [(queries, held_out)],

@@ -51,6 +51,18 @@ def test_quiet_is_silent_where_files_are_written(run, folder):
     assert "combmnz" in run(*words, "--trials", "1", "--sizes", "10,5,10").out
 
 
+@pytest.mark.slow
+def test_the_scorer_is_chosen_and_said(run, folder):
+    words = ["--kinds", "rrf", "--scorer", "auto", "--model", "blend.safetensors"]
+    done = run(*RUNS, *words)
+    queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
+    chosen = Fusion(["rrf"], scorer="auto").fit(queries)
+    kind, C = chosen.ranker_.form_.kind, chosen.ranker_.C
+    assert f"trained on all 30 queries: {kind}, rrf, C = {C:g}; ap by scorer: " in done.out
+    assert run(*RUNS, *words, "--force", "--json").json["scorer"] == kind
+    assert Fusion.load(folder / "blend.safetensors").ranker_.form_.kind == kind
+
+
 def test_unjudged_documents_of_runs_are_counted(run, folder):
     lines = (folder / "judged.qrels").read_text().splitlines()
     (folder / "some.qrels").write_text("\n".join(line for line in lines if not line.endswith("7 0")) + "\n")

@@ -39,6 +39,21 @@ def test_train_chooses_C_as_tune_does(run):
     assert model.trained_on_["fingerprint"] == fingerprint(train)
 
 
+def test_the_scorer_is_chosen_as_tune_does(run, fails):
+    words = ["train", "train.txt", "--valid", "valid.txt", "--scorer", "auto", "-o", "new.safetensors"]
+    done = run(*words, "--Cs", "0.1,1", "--json")
+    chosen = tune(
+        Ranker("svmmap", scorer="auto"), read_queries("train.txt"), valid=read_queries("valid.txt"), Cs=[0.1, 1.0]
+    )
+    assert done.code == 0
+    assert done.json["selection"] == chosen.to_dict()
+    assert [one["scorer"] for one in done.json["selection"]["candidates"]] == ["linear"] * 2 + ["additive"] * 2
+    assert load("new.safetensors").form_.kind == chosen.ranker.form_.kind
+    assert "ap by scorer: " in run("inspect", "new.safetensors").out
+    assert "give --Cs 1 instead of -C 1" in fails(*words, "--force", "-C", "1", code=2)
+    assert "name it instead of --scorer auto" in fails(*words, "--force", "--bins", "8", code=2)
+
+
 def test_train_with_one_C_is_one_fit_with_all_its_options(run):
     words = ["--measure", "ndcg@5", "--feature-map", "dorm", "-C", "3", "--scaling", "standard", "--tol", "1e-6"]
     done = run("train", "train.txt", "valid.txt", *words, "--weighting", "pairs", "-o", "new.safetensors", "--json")

@@ -32,6 +32,7 @@ from marginrank.fusion import (
 )
 from marginrank.model_file import write_model
 from marginrank.scorers import Additive
+from marginrank.tuning import selection_table
 
 
 def run_of(topics, tag="run"):
@@ -359,6 +360,24 @@ def test_a_saved_fusion_predicts_the_same(tmp_path, options):
     assert np.array_equal(again.predict(other_order), fusion.predict(TEST))
     with pytest.raises(DataError, match=r"this model combines the runs .*; give the same runs"):
         again.predict(TEST.with_features(TEST.X, ["dense", "bm25", "other"]))
+
+
+def test_the_scorer_of_a_fusion_is_chosen_like_C(tmp_path):
+    valid, options = retrievers(20, 3), {"features": ["rrf", "minmax"], "Cs": [1.0, 100.0]}
+    alone = {name: Fusion(scorer=name, **options).fit(TRAIN, valid) for name in ("linear", "additive")}
+    best = max(alone, key=lambda name: alone[name].selection_.best.mean)
+    fusion = Fusion(scorer="auto", **options).fit(TRAIN, valid)
+    assert fusion.ranker_.form_.kind == best
+    assert fusion.predict(valid).tolist() == alone[best].predict(valid).tolist()
+    tried = {(one.parameters["scorer"], one.parameters["features"]) for one in fusion.selection_.candidates}
+    assert tried == {(name, kind) for name in alone for kind in ("rrf", "minmax")}
+    fusion.save(tmp_path / "fusion.safetensors")
+    again = Fusion.load(tmp_path / "fusion.safetensors")
+    assert again.scorer == "auto"
+    assert again.predict(valid).tolist() == fusion.predict(valid).tolist()
+    figures = {name: alone[name].selection_.best.mean for name in alone}
+    listed = [f"{name} {figures[name]:.4f}" for name in sorted(figures, key=lambda name: -figures[name])]
+    assert f"ap by scorer: {', '.join(listed)}" in selection_table(again.ranker_.model_.selection)
 
 
 def test_models_of_something_else_are_refused(tmp_path):

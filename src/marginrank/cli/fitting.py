@@ -166,10 +166,12 @@ def fit(
         queries, valid = dense(queries), None if valid is None else dense(valid)
     _check_alike(queries, valid, choosing.valid)
     from marginrank.ranker import Ranker  # noqa: PLC0415
+    from marginrank.scorers.base import scorers_to_try  # noqa: PLC0415
 
     ranker: BaseRanker = Ranker(**method.parameters())
     watch.say("training")
-    watch.expect(_n_problems(choosing, grid) if chosen else 1, method.gap)
+    n_scorers = len(scorers_to_try(queries)) if method.scorer_is_chosen else 1
+    watch.expect(n_scorers * _n_problems(choosing, grid) if chosen else 1, method.gap)
     selection = None
     if chosen:
         selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit)
@@ -247,6 +249,8 @@ def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mappin
     """Whether there is anything to choose on other queries."""
     if C is not None:
         _checked(C, f"-C {C:g}")
+        if method.scorer_is_chosen:
+            raise Misuse(f"--scorer auto is chosen along with C; give --Cs {C:g} instead of -C {C:g}")
     if method.has_C:
         return C is None
     given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None

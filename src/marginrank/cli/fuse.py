@@ -68,8 +68,8 @@ class Learning:
         ),
     ] = None
     scorer: Annotated[
-        Literal["linear", "additive"],
-        typer.Option(help="One weight, or one curve, per run.", rich_help_panel=_PANEL),
+        Literal["linear", "additive", "auto"],
+        typer.Option(help="One weight, or one curve, per run; auto tries both.", rich_help_panel=_PANEL),
     ] = "linear"
     negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.", rich_help_panel=_PANEL)] = (
         False
@@ -159,8 +159,8 @@ def command(
 ) -> None:
     """Learn to combine retrieval runs, and compare with unsupervised fusions.
 
-    C and the kind of features are chosen by cross-validation. The learned fusion is compared with RRF, CombSUM,
-    CombMNZ, Borda and the best single run on queries that were not used for training.
+    C, the kind of features and, with --scorer auto, the scorer are chosen by cross-validation. The learned fusion is
+    compared with RRF, CombSUM, CombMNZ, Borda and the best single run on queries that were not used for training.
     """
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
     if out is not None and format_of(out, ranked=False) in ("csv", "jsonl", "parquet"):
@@ -232,13 +232,16 @@ def _apply(
 
 def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     """Describe what was chosen and learned on all queries, as values and as text."""
+    from marginrank.tuning import scorers_compared  # noqa: PLC0415
+
     health = fusion.ranker_.health_
-    record: dict[str, Any] = {"features": fusion.features_, "C": fusion.ranker_.C}
-    text = f"\n\ntrained on all {n_queries:,} queries: {fusion.features_}, C = {fusion.ranker_.C:g}"
+    form, compared = fusion.ranker_.form_.kind, scorers_compared(fusion.selection_.to_dict())
+    record: dict[str, Any] = {"features": fusion.features_, "scorer": form, "C": fusion.ranker_.C}
+    text = f"\n\ntrained on all {n_queries:,} queries: {form}, {fusion.features_}, C = {fusion.ranker_.C:g}{compared}"
     if health is not None:
         record["health"] = asdict(health)
         text += "".join(f"\n{line}" for line in health_lines(health, fusion.ranker_.measure_))
-    if fusion.ranker_.form_.kind == "linear":
+    if form == "linear":
         # Only the order of scores counts, so that weights may be shown as shares.
         total = sum(map(abs, fusion.weights().values())) or 1.0
         shares = {name: weight / total for name, weight in fusion.weights().items()}

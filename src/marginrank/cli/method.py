@@ -25,6 +25,8 @@ _OF_LINEAR: Final = ("nonnegative", "nonnegative_feature")
 _OF_TIGHT: Final = ("start", "start_C", "anneal")
 _OF_SOLVERS: Final = (*_OF_TIGHT, "solver", "tol", "max_iter")
 _OF_LOSSES: Final = ("bound", *_OF_SOLVERS)
+#: The scorer that is chosen on held-out queries.
+_CHOSEN: Final = "auto"
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Method:
         typer.Option(
             metavar="SCORER",
             help="linear, additive (a curve per feature), kernel, boosted (trees) or neural; with options, "
-            "'kernel(gamma=0.1,rank=200)'.",
+            "'kernel(gamma=0.1,rank=200)'; auto chooses linear or additive like C.",
             rich_help_panel=_SCORER,
         ),
     ] = "linear"
@@ -206,13 +208,7 @@ class Method:
         if self._method().baseline is not None:
             own = f"is for methods with a loss, and {self.preset} is a baseline; leave it out"
             self._refuse((*_OF_LOSSES, "scorer", *_OF_ADDITIVE, *_OF_LINEAR), own)
-        kind = self._spelled_scorer().name
-        if kind != "additive":
-            self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
-        if kind != "linear":
-            self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
-        if _is_staged(self._spelled_scorer()):
-            self._refuse(_OF_SOLVERS, f"is for scorers that a solver trains, and {kind} is not; leave it out")
+        self._check_scorer()
         if self.nonnegative and self.nonnegative_feature:
             raise Misuse("--nonnegative is for all features; leave out --nonnegative-feature")
         if self.bound in ("hinge", "auto"):
@@ -222,6 +218,18 @@ class Method:
         if self.groups == "ignore" and not _uses_groups(self._method().loss):
             raise Misuse("--groups ignore is for losses with a cutoff and the dorm map; others never use groups")
         self.parameters()
+
+    def _check_scorer(self) -> None:
+        """Refuse options of other scorers than the one that is trained."""
+        if self.scorer_is_chosen:
+            self._refuse((*_OF_ADDITIVE, *_OF_LINEAR), "is for one scorer; name it instead of --scorer auto")
+        scorer = self._spelled_scorer()
+        if scorer.name != "additive":
+            self._refuse(_OF_ADDITIVE, "goes with --scorer additive")
+        if scorer.name != "linear":
+            self._refuse(_OF_LINEAR, "is for linear weights; for curves give --monotone increasing")
+        if _is_staged(scorer):
+            self._refuse(_OF_SOLVERS, f"is for scorers that a solver trains, and {scorer.name} is not; leave it out")
 
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
@@ -243,7 +251,7 @@ class Method:
         """Return the parameters of the ranker."""
         parameters = {
             "bound": self._bound(),
-            "scorer": self._scorer(),
+            "scorer": self.scorer if self.scorer_is_chosen else self._scorer(),
             "solver": self._solver(),
             "scaling": None if self.scaling == "none" else self.scaling,
             "weighting": self.weighting,
@@ -254,11 +262,16 @@ class Method:
         return {**self._trained(), **parameters}
 
     @property
+    def scorer_is_chosen(self) -> bool:
+        """Whether the scorer is chosen on held-out queries."""
+        return self.scorer == _CHOSEN
+
+    @property
     def takes_nan(self) -> bool:
         """Whether missing values are left to the method."""
         from marginrank.ranker import Ranker  # noqa: PLC0415
 
-        return Ranker(**self.parameters())._takes_nan
+        return self.scorer_is_chosen or Ranker(**self.parameters())._takes_nan
 
     @property
     def missing_advice(self) -> str:
@@ -329,7 +342,7 @@ class Method:
     def _spelled_scorer(self) -> Any:
         from marginrank.scorers.base import parse_scorer  # noqa: PLC0415
 
-        return parse_scorer(self.scorer)
+        return parse_scorer("additive" if self.scorer_is_chosen else self.scorer)
 
     def _scorer(self) -> Any:
         given: dict[str, Any] = {name: getattr(self, name) for name in ("bins", "spacing", "shape")}

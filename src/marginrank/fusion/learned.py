@@ -24,7 +24,7 @@ from marginrank.model import Model
 from marginrank.model_checks import check_values
 from marginrank.model_file import read_model, reading, write_model
 from marginrank.ranker import Ranker, ranker_of
-from marginrank.scorers.base import Scorer, parse_scorer
+from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
 from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.solvers.auto import Auto
 from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: What is chosen from where nothing is asked for.
 DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
+#: Scorers that are tried where the choice is left to held-out queries.
+_TRIED: Final = ("linear", "additive")
 
 
 class Fusion(Estimator):
@@ -60,9 +62,9 @@ class Fusion(Estimator):
         features: Kinds of features, as in `fusion_features`; among several, one is chosen like C.
         measure: The measure to train for and to choose by, or a mix of measures.
         preset: Train with this method instead, such as ``svmauc`` or ``ranksvm``; the measure is still used to choose.
-        scorer: ``linear``, or ``additive``: a curve for each run. With ``features="score"`` and
-            ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2, with 50 thresholds on the
-            scores of each run.
+        scorer: ``linear``; ``additive``: a curve for each run; or ``auto``, which chooses one of the two like C. With
+            ``features="score"`` and ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2,
+            with 50 thresholds on the scores of each run.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
         Cs: Values of C to choose from.
@@ -127,12 +129,13 @@ class Fusion(Estimator):
             raise ValueError("features is empty; name at least one kind, for example 'rrf'")
         for kind in kinds:
             parse_features(kind)
-        ranker, Cs = self._ranker(), list(self.Cs)
+        scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]
+        rankers, Cs = [self._ranker(scorer) for scorer in scorers], list(self.Cs)
         selections = {
-            kind: tune(
+            (scorer, kind): tune(
                 ranker,
-                self._prepare(train, kind),
-                valid=None if valid is None else self._prepare(valid, kind),
+                self._prepare(train, kind, ranker),
+                valid=None if valid is None else self._prepare(valid, kind, ranker),
                 folds=folds,
                 Cs=Cs,
                 criterion=self.measure,
@@ -141,11 +144,13 @@ class Fusion(Estimator):
                 random_state=self.random_state,
                 n_jobs=self.n_jobs,
             )
+            for scorer, ranker in zip(scorers, rankers, strict=True)
             for kind in kinds
         }
-        self.features_, self.selection_ = _best_of(selections)
+        self.features_, self.selection_ = _best_of(selections, chosen=self.scorer == CHOSEN)
         self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
         self.ranker_ = self.selection_.ranker
+        self.ranker_.model_ = self.ranker_.model_.with_selection(self.selection_.to_dict())
         return self
 
     def predict(self, queries: Queries) -> FloatArray:
@@ -154,7 +159,7 @@ class Fusion(Estimator):
         Runs with names may come in any order.
         """
         check_is_fitted(self)
-        return self.ranker_.predict(self._prepare(self._in_order(queries), self.features_))
+        return self.ranker_.predict(self._prepare(self._in_order(queries), self.features_, self.ranker_))
 
     def run(self, queries: Queries, tag: str = "marginrank") -> Run:
         """Score documents and return a run, for `write_run` or `evaluate`."""
@@ -212,7 +217,7 @@ class Fusion(Estimator):
             header=function.header,
             kinds=kinds,
             runs=runs or tuple(f"run{number + 1}" for number in range(n_runs)),
-            keep_missing=parse_scorer(self.scorer).takes_nan,
+            keep_missing=_keeps_missing(self.ranker_),
         )
 
     def _check(self, runs: Sequence[str]) -> Check:
@@ -226,11 +231,11 @@ class Fusion(Estimator):
             absent[:] = False
         X[absent] = np.nan
         queries = Queries.from_arrays(X, group=list(group), allow_nan=True)
-        return Check(tuple(runs), X, group, self.ranker_.predict(self._prepare(queries, self.features_)))
+        return Check(tuple(runs), X, group, self.ranker_.predict(self._prepare(queries, self.features_, self.ranker_)))
 
     @property
     def _missing_is_fine(self) -> bool:
-        return "score" not in parse_features(self.features_) or parse_scorer(self.scorer).takes_nan
+        return "score" not in parse_features(self.features_) or _keeps_missing(self.ranker_)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -266,12 +271,11 @@ class Fusion(Estimator):
             return queries
         return queries.with_features(queries.dense()[:, [given.index(name) for name in known]], known)
 
-    def _prepare(self, queries: Queries, features: str) -> Queries:
-        keep_missing = parse_scorer(self.scorer).takes_nan
-        return fusion_features(queries, features, ranks=self.ranks, keep_missing=keep_missing)
+    def _prepare(self, queries: Queries, features: str, ranker: BaseRanker) -> Queries:
+        return fusion_features(queries, features, ranks=self.ranks, keep_missing=_keeps_missing(ranker))
 
-    def _ranker(self) -> Ranker:
-        scorer = parse_scorer(self.scorer)
+    def _ranker(self, scorer: str | Scorer) -> Ranker:
+        scorer = parse_scorer(scorer)
         if self.nonnegative:
             known = scorer.get_params()
             signs = {"monotone": "increasing"} if "monotone" in known else {"nonnegative": True}
@@ -286,6 +290,11 @@ class Fusion(Estimator):
         )
 
 
+def _keeps_missing(ranker: BaseRanker) -> bool:
+    """Whether missing scores stay missing for the scorer of a ranker."""
+    return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
+
+
 def load_any(path: str | Path) -> tuple[str, Model]:
     """Read the model in a file, whether of a ranker or of a fusion, and what it is of."""
     kind, header, arrays = read_model(path)
@@ -293,13 +302,19 @@ def load_any(path: str | Path) -> tuple[str, Model]:
         return kind, Model.from_parts(header["model"] if kind == "fusion" else header, arrays)
 
 
-def _best_of(selections: Mapping[str, Selection]) -> tuple[str, Selection]:
-    """Put the tables of all kinds of features together, and take the ranker of the best."""
-    best = max(selections, key=lambda kind: selections[kind].best.mean)
+def _best_of(selections: Mapping[tuple[str | Scorer, str], Selection], *, chosen: bool) -> tuple[str, Selection]:
+    """Put the tables of all scorers and kinds of features together, and take the ranker of the best."""
+    best = max(selections, key=lambda setting: selections[setting].best.mean)
     candidates = [
-        (kind, number, replace(one, parameters={"features": kind, **one.parameters}))
-        for kind, selection in selections.items()
+        (setting, number, replace(one, parameters={**_named(setting, chosen=chosen), **one.parameters}))
+        for setting, selection in selections.items()
         for number, one in enumerate(selection.candidates)
     ]
-    chosen = [(kind, number) for kind, number, _ in candidates].index((best, selections[best].chosen))
-    return best, replace(selections[best], candidates=tuple(one for _, _, one in candidates), chosen=chosen)
+    at = [(setting, number) for setting, number, _ in candidates].index((best, selections[best].chosen))
+    together = tuple(one for _, _, one in candidates)
+    return best[1], replace(selections[best], candidates=together, chosen=at)
+
+
+def _named(setting: tuple[str | Scorer, str], *, chosen: bool) -> dict[str, str]:
+    scorer, kind = setting
+    return {**({"scorer": str(scorer)} if chosen else {}), "features": kind}

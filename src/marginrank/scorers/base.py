@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, Final, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from marginrank.scorers.forms import Form
 from marginrank.typing import Features, FloatArray, IntArray
 
 SomeForm = TypeVar("SomeForm", bound=Form)
+
+#: Spelling of a scorer that is chosen on held-out queries.
+CHOSEN: Final = "auto"
 
 
 @dataclass(frozen=True)
@@ -113,4 +116,17 @@ def parse_scorer(spec: str | Scorer) -> Scorer:
     >>> parse_scorer("additive(bins=64)").bins
     64
     """
+    if spec == CHOSEN:
+        raise ValueError("scorer 'auto' is chosen on held-out queries: call tune(ranker, ...), or name a scorer")
     return cast("Scorer", parse_component(Scorer, spec))
+
+
+def scorers_to_try(queries: Queries) -> list[str]:
+    """Return the scorers that ``auto`` stands for on given queries.
+
+    >>> scorers_to_try(Queries.from_arrays([[1.0], [2.0]], [0, 1], group=[2]))
+    ['linear', 'additive']
+    """
+    if queries.is_sparse:
+        return ["linear"]
+    return ["linear(missing=mean)" if np.isnan(queries.dense()).any() else "linear", "additive"]

@@ -16,7 +16,7 @@ from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
 #: Share of the gap between objective and bound that the quadratic programs may leave.
-_SHARE: Final = 0.03
+_SHARE: Final = 0.3
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray
 
 #: Moves of multiplier for each plane before the program is solved at once.
-_MOVES: Final = 20
+_MOVES: Final = 200
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
 _WORKED_OUT: Final = 0.3
 #: Most quadratics, each good where the same entries of θ are 0.
