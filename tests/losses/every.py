@@ -19,6 +19,7 @@ from marginrank.losses import (
     SlackLoss,
     SmoothedHinge,
     SoftmaxCrossEntropy,
+    SquaredDifferences,
     SquaredError,
     StructuredLoss,
     SumLoss,
@@ -49,6 +50,7 @@ LOSSES = [
     PositionHinge(),
     ListHinge(),
     SquaredError(),
+    SquaredDifferences(),
     SoftmaxCrossEntropy(),
     SoftmaxCrossEntropy("binary", divergence=True),
 ]

@@ -28,6 +28,7 @@ from marginrank.losses import (
     SlackLoss,
     SmoothedHinge,
     SoftmaxCrossEntropy,
+    SquaredDifferences,
     SquaredError,
     StructuredLoss,
     SumLoss,
@@ -66,6 +67,7 @@ LOSSES = [
     SoftmaxCrossEntropy(),
     SoftmaxCrossEntropy("exp2", divergence=True, target="share"),
     SquaredError(),
+    SquaredDifferences(),
     SmoothedHinge(AP, temperature=0.5),
     SmoothedHinge(AUC, temperature=0.05),
     SumLoss((StructuredLoss(AP), PairwiseHinge(power=2)), (0.5, 2.0)),
@@ -165,7 +167,7 @@ def interleavings(loss, rankings):
     return [(np.array([d for d, _ in terms]), np.array([row for _, row in terms])) for terms in kinds.values()]
 
 
-def xi_of(loss, grades, groups, s):  # noqa: PLR0911
+def xi_of(loss, grades, groups, s):  # noqa: C901, PLR0911
     """ξ of a convex loss as an expression of cvxpy, of the scores of one query."""
     hinge = rows_of(loss, grades, groups)
     if hinge is not None:
@@ -177,6 +179,11 @@ def xi_of(loss, grades, groups, s):  # noqa: PLR0911
         return cp.maximum(*[xi_of(part, grades, groups, s) for part in loss.losses])
     if isinstance(loss, SquaredError):
         return 0.5 * cp.sum_squares(s - grades) / 4
+    if isinstance(loss, SquaredDifferences):
+        pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
+        better, worse = map(list, zip(*pairs, strict=True))
+        # Pairs of a document with itself count too, and add nothing.
+        return 0.25 * cp.sum_squares(s[better] - s[worse] - (grades[better] - grades[worse])) / 16
     if isinstance(loss, SoftmaxCrossEntropy):
         gains = grades if loss.gain == "linear" else 2.0**grades - 1.0
         target = np.exp(gains) / np.exp(gains).sum() if loss.target == "softmax" else gains / gains.sum()
