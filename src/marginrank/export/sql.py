@@ -67,6 +67,14 @@ class SqlSyntax(Syntax):
         """
         return f"`{name.replace('`', '')}`" if self.dialect == "bigquery" else '"' + name.replace('"', '""') + '"'
 
+    def path(self, name: str) -> str:
+        """Quote the name of a table, with its schema if it has one.
+
+        >>> SqlSyntax("postgresql").path("shop.hits"), SqlSyntax("bigquery").path("shop.hits")
+        ('"shop"."hits"', '`shop.hits`')
+        """
+        return self.name(name) if self.dialect == "bigquery" else ".".join(map(self.name, name.split(".")))
+
 
 @dataclass(frozen=True)
 class Sql(Target):
@@ -106,7 +114,8 @@ class Sql(Target):
         if not function.needs_queries and not isinstance(function, FusedFunction):
             files[".expression.sql"] = _expression(function, list(map(syntax.name, function.names)), syntax) + "\n"
         if isinstance(function, FusedFunction) and self.dialect == "postgresql":
-            score, stages = self._scored(function)
+            stages = fused_stages(function, syntax, "query_id")
+            score = _expression(function, [column for column, _ in stages[-1]], syntax)
             files[".hybrid.sql"] = hybrid_statement(function.runs, stages, score, syntax)
         return files
 
@@ -124,7 +133,7 @@ class Sql(Target):
         syntax = SqlSyntax(self.dialect)
         score, stages = self._scored(function)
         keys = [syntax.name(self.query), syntax.name(self.document)]
-        source, body = syntax.name(self.table), []
+        source, body = syntax.path(self.table), []
         for number, stage in enumerate(stages):
             columns = ",\n    ".join(f"{expression} AS {column}" for column, expression in stage)
             body.append(f"stage{number + 1} AS (\n  SELECT {', '.join(keys)},\n    {columns}\n  FROM {source}\n)")
@@ -161,7 +170,7 @@ class Sql(Target):
         syntax = SqlSyntax(self.dialect)
         columns = ", ".join(f"{syntax.name(feature)} {kind}" for feature in check.features)
         keys = f"{syntax.name(self.query)} VARCHAR(99), {syntax.name(self.document)} VARCHAR(99)"
-        table = syntax.name(self.table)
+        table = syntax.path(self.table)
         connection.execute(f"CREATE TABLE {table} ({keys}, {columns})")
         rows = [
             f"('{query}', '{document}', {', '.join('NULL' if np.isnan(x) else syntax.number(x) for x in values)})"

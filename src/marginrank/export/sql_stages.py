@@ -49,21 +49,24 @@ def _over_spread(x: str, spread: str, syntax: SqlSyntax) -> str:
     return f"CASE WHEN {x} IS NOT NULL THEN {inside} END"
 
 
-def _below(x: str, query: str, order: str = "") -> str:
-    """Count the values of the query that are smaller, or larger with ``DESC``; NULL is a group of its own."""
-    return f"(RANK() OVER (PARTITION BY {query}, {x} IS NULL ORDER BY {x}{order}) - 1)"
+def _rank(x: str, query: str, order: str) -> str:
+    """Rank the values of the query from the smallest or the largest; NULL is a group of its own."""
+    return f"RANK() OVER (PARTITION BY {query}, {x} IS NULL ORDER BY {x} {order})"
 
 
 def _percentile(x: str, query: str, syntax: SqlSyntax) -> str:
-    equal = f"{syntax.number(0.5)} * COUNT({x}) OVER (PARTITION BY {query}, {x})"
+    # Of n values, n − #smaller − #larger are equal; BigQuery does not partition by numbers.
     known = f"COUNT({x}) OVER (PARTITION BY {query})"
-    return f"CASE WHEN {x} IS NOT NULL THEN ({_below(x, query)} + {equal}) / {known} END"
+    smaller_less_larger = f"{_rank(x, query, 'ASC')} - {_rank(x, query, 'DESC')}"
+    share = f"{syntax.number(0.5)} * ({known} + {smaller_less_larger}) / {known}"
+    return f"CASE WHEN {x} IS NOT NULL THEN {share} END"
 
 
 def _place(x: str, query: str, syntax: SqlSyntax) -> str:
     """Rank of a document in its run, 1 is best; equal scores share the mean."""
-    equal = f"{syntax.number(0.5)} * COUNT({x}) OVER (PARTITION BY {query}, {x})"
-    return f"({_below(x, query, ' DESC')} + {equal} + {syntax.number(0.5)})"
+    known = f"COUNT({x}) OVER (PARTITION BY {query})"
+    larger_less_smaller = f"{_rank(x, query, 'DESC')} - {_rank(x, query, 'ASC')}"
+    return f"{syntax.number(0.5)} * ({known} + {larger_less_smaller} + 1)"
 
 
 def _reciprocal(x: str, query: str, syntax: SqlSyntax) -> str:
@@ -119,7 +122,7 @@ def hybrid_statement(runs: Sequence[str], stages: list[Stage], score: str, synta
         + ",\n    ".join(f"{expression} AS {column}" for column, expression in stage)
         + f"\n  FROM {'candidates' if number == 0 else f'stage{number}'}\n)"
         for number, stage in enumerate(stages)
-    ).replace(syntax.name("query_id"), "query_id")
+    )
     return f"""\
 -- Hybrid search by full text and vectors, for PostgreSQL 11 or newer with pgvector 0.5 or newer.
 -- Parameters: $1 the words of the query, $2 its vector. Adapt the table documents (id, body, embedding) to yours.
