@@ -60,4 +60,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ratings[rng.random(ratings.shape) < 0.2] = 99
     rows = [[int((row != 99).sum()), *row.tolist()] for row in ratings]
     _table(folder / "jester-1" / "jester-data-1.csv.xz", rows, ",")
+    pairs = np.argwhere(rng.random((60, 80)) < 0.6)
+    films = [[user + 1, item + 1, int(rng.integers(1, 6)), 0] for user, item in pairs.tolist()]
+    _table(folder / "movielens-100k" / "ratings.tsv.xz", films, "\t", "user_id\titem_id\trating\ttimestamp\n")
     return folder

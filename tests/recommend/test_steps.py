@@ -165,3 +165,28 @@ def test_factors_start_only_where_a_product_of_them_can_gain():
     assert not weak.users.any()
     assert np.abs(strong.users).max() > 0.1
     assert trace[1].objective > trace[2].objective
+
+
+def test_callbacks_and_interrupts_end_with_the_factors_reached():
+    ratings = toy(10, n_users=12, n_items=8)
+    start = Factors.zero(np.ones((12, 1)), np.zeros((8, 0)), 3)
+    calls = []
+
+    def stop(step):
+        calls.append(step)
+        return len(calls) == 4
+
+    def interrupt(step):
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        calls.append(step)
+
+    task = {"loss": SquaredDifferences(), "C": 50.0, "solver": Auto(), "n_jobs": 1, "tol": 0.0}
+    _, stopped = Factorization(ratings, **task, callback=stop).run(start)
+    assert list(stopped[1:]) == calls
+    assert [step.side for step in stopped] == ["start", "items", "start", "users", "items"]
+    calls.clear()
+    factors, interrupted = Factorization(ratings, **task, callback=interrupt).run(start)
+    assert len(interrupted) == 6
+    assert interrupted[4].objective == stopped[4].objective
+    assert np.abs(factors.users).max() > 0

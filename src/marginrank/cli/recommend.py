@@ -17,6 +17,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import check_fields
+from marginrank.cli.watching import Watch
 from marginrank.words import count, facts, printable, table
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def command(
     check_inputs(sources)
     check_outputs([out], inputs=sources, force=force)
     if action == "train":
-        record, text = _train(sources[0], training, columns, out, force)
+        record, text = _train(sources[0], training, columns, out, force, quiet=output.quiet)
         output.summary(record, text)
         return
     recommender = _load(sources[0])
@@ -279,10 +280,12 @@ def _facts(recommender: Recommender) -> list[tuple[str, str]]:
 
 
 def _train(
-    source: Path, training: Training, columns: Columns, out: Path | None, force: bool
+    source: Path, training: Training, columns: Columns, out: Path | None, force: bool, *, quiet: bool
 ) -> tuple[dict[str, Any], str]:
     recommender = training.recommender()
-    recommender.fit(columns.read(source, recommender))
+    ratings = columns.read(source, recommender)
+    with Watch(quiet=quiet) as watch:
+        recommender.fit(ratings, callback=lambda step: watch.say(f"{step.side}, objective {step.objective:.6g}"))
     assert out is not None
     with whole(out, force=force) as place:
         recommender.save(place)

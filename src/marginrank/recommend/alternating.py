@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from marginrank.solvers.base import Solver
 from marginrank.sparse import sp
 from marginrank.typing import BoolArray, FloatArray
 
+#: What a half step improves.
+Side: TypeAlias = Literal["start", "users", "items"]
+#: Returns better factors, the objective, and its gap, given factors and their objective.
+Step: TypeAlias = Callable[["Factors", float], tuple["Factors", float, float]]
 #: Factors that are tried as a start: the leading singular vectors of the slopes, longer and longer.
 _LENGTHS: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
@@ -79,7 +84,7 @@ class Factors:
 class HalfStep:
     """The objective after a half step, and how far the half step was from its optimum, at most."""
 
-    side: Literal["start", "users", "items"]
+    side: Side
     objective: float
     gap: float
     seconds: float
@@ -104,6 +109,7 @@ class Factorization:
         time_limit: Maximum number of seconds.
         seed: Seed of the start of the singular vectors.
         n_jobs: Number of threads; all cores by default.
+        callback: Called after every half step; True stops.
     """
 
     ratings: Ratings
@@ -115,31 +121,35 @@ class Factorization:
     time_limit: float = np.inf
     seed: int | None = 0
     n_jobs: int | None = None
+    callback: Callable[[HalfStep], bool | None] | None = None
 
     def run(self, factors: Factors, *, warm: bool = False) -> tuple[Factors, tuple[HalfStep, ...]]:
-        """Alternate from given factors; without ``warm``, these are 0 and a start is made from them."""
+        """Alternate from given factors; without ``warm``, these are 0 and a start is made from them.
+
+        Ctrl-C, the time limit or a callback that returns True ends with the factors reached.
+        """
         work = _Work(self, time.perf_counter())
         trace = [HalfStep("start", work.objective(factors), np.inf, work.seconds)]
-
-        def note(side: Literal["start", "users", "items"], objective: float, gap: float) -> None:
-            trace.append(HalfStep(side, objective, gap, work.seconds))
-
-        if not warm:
-            factors, objective, gap = work.item_step(factors)
-            note("items", objective, gap)
-            factors, objective = work.begin(factors, objective)
-            note("start", objective, np.inf)
-        for _ in range(self.max_iter):
-            before = trace[-1].objective
-            factors, objective, gap = work.user_step(factors)
-            note("users", objective, gap)
-            if work.late:
-                break
-            factors, objective, gap = work.item_step(factors)
-            note("items", objective, gap)
-            if work.late or before - objective <= self.tol * abs(before):
-                break
+        try:
+            for side, step in work.steps(warm):
+                reached, objective, gap = step(factors, trace[-1].objective)
+                factors = reached
+                trace.append(HalfStep(side, objective, gap, work.seconds))
+                if self.callback is not None and self.callback(trace[-1]):
+                    break
+                if work.interrupted or work.late or (side == "items" and self._settled(trace)):
+                    break
+        except KeyboardInterrupt:
+            if len(trace) < 2:
+                raise
         return factors, tuple(trace)
+
+    def _settled(self, trace: Sequence[HalfStep]) -> bool:
+        """Whether the last round, of users and items, brought next to nothing."""
+        if len(trace) < 3 or trace[-2].side != "users":
+            return False
+        before = trace[-3].objective
+        return before - trace[-1].objective <= self.tol * abs(before)
 
 
 class _Work:
@@ -148,6 +158,7 @@ class _Work:
     def __init__(self, task: Factorization, began: float) -> None:
         ratings = task.ratings
         self.task, self.began = task, began
+        self.interrupted = False
         self.loss = task.loss.prepare(ratings.values, ratings.offsets)
         self.weights = user_weights(task.C, ratings, self.loss.active)
 
@@ -158,6 +169,15 @@ class _Work:
     @property
     def late(self) -> bool:
         return self.seconds > self.task.time_limit
+
+    def steps(self, warm: bool) -> Iterator[tuple[Side, Step]]:
+        """Yield the half steps in their order: a start where there is none, and then rounds."""
+        if not warm:
+            yield "items", self.item_step
+            yield "start", self.begin
+        for _ in range(self.task.max_iter):
+            yield "users", self.user_step
+            yield "items", self.item_step
 
     def _users(self, factors: Factors) -> UserProblem:
         ratings = self.task.ratings
@@ -173,19 +193,20 @@ class _Work:
     def objective(self, factors: Factors) -> float:
         return factors.norm + self._items(factors)(_theta(factors))[0]
 
-    def user_step(self, factors: Factors) -> tuple[Factors, float, float]:
+    def user_step(self, factors: Factors, _: float) -> tuple[Factors, float, float]:
         """Return better factors of users, the objective, and how far it is from the best for these items."""
         solution = self._users(factors).solve(factors.users, self.task.solver.tol)
         reached = replace(factors, users=solution.factors)
         others = reached.norm - 0.5 * float(np.vdot(reached.users, reached.users))
         return reached, others + float(solution.objectives.sum()), float(solution.gaps.sum())
 
-    def item_step(self, factors: Factors) -> tuple[Factors, float, float]:
+    def item_step(self, factors: Factors, _: float) -> tuple[Factors, float, float]:
         """Return better factors of items, the objective, and how far it is from the best for these users."""
         problem = self._items(factors)
         left = max(self.task.time_limit - self.seconds, 1e-3)
         solver = replace(self.task.solver, time_limit=min(self.task.solver.time_limit, left))
         solution = solver.minimize(problem, 1.0, _theta(factors))
+        self.interrupted = solution.reason == "interrupted"
         items = factors.items.size
         reached = replace(
             factors, items=solution.theta[:items].reshape(factors.items.shape), shared=solution.theta[items:]
@@ -193,7 +214,7 @@ class _Work:
         users = 0.5 * float(np.vdot(factors.users, factors.users))
         return reached, users + solution.primal, solution.gap
 
-    def begin(self, factors: Factors, objective: float) -> tuple[Factors, float]:
+    def begin(self, factors: Factors, objective: float) -> tuple[Factors, float, float]:
         """Return a start for factors that are 0: along leading singular vectors of the slopes, as far as it helps.
 
         A product of factors t·uv' costs t in the regulariser and gains t·σ at first, where σ is the singular value of
@@ -212,7 +233,7 @@ class _Work:
             if reached >= objective:
                 break
             best, objective = trial, reached
-        return best, objective
+        return best, objective, np.inf
 
     def _leading(self, factors: Factors) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Leading singular vectors and values of the matrix of −∂/∂s, users × items."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, cast
@@ -21,7 +21,7 @@ from marginrank.measures.mixes import parse_mix
 from marginrank.methods.presets import loss_for, parse_method
 from marginrank.model_checks import check_values
 from marginrank.model_file import read_model, reading, write_model
-from marginrank.recommend.alternating import Factorization, Factors, user_weights
+from marginrank.recommend.alternating import Factorization, Factors, HalfStep, user_weights
 from marginrank.recommend.attributes import FactorAttributes
 from marginrank.recommend.columns import Columns, SideFeatures
 from marginrank.recommend.factor_model import FactorModel, describe
@@ -140,8 +140,11 @@ class Recommender(FactorAttributes, Estimator):
         weight: str | None = None,
         user_features: Any = None,
         item_features: Any = None,
+        callback: Callable[[HalfStep], bool | None] | None = None,
     ) -> Self:
         """Train on ratings.
+
+        Ctrl-C, a time limit or a callback that returns True ends training with the factors reached.
 
         Args:
             ratings: A frame; arrays (users, items, ratings) or (users, items, ratings, weights); `Queries` with
@@ -153,6 +156,7 @@ class Recommender(FactorAttributes, Estimator):
             user_features: Side features of users: a frame with a column of user ids, or a pair (ids, features). Users
                 with features need no ratings.
             item_features: Side features of items, likewise.
+            callback: Called after every half step with the objective and its gap; True stops.
         """
         seen = self._ratings(ratings, user=user, item=item, rating=rating, weight=weight)
         sides = (
@@ -175,7 +179,7 @@ class Recommender(FactorAttributes, Estimator):
             seed=self.random_state,
         )
         start = Factors.zero(columns.of_users(seen), columns.of_items(seen), self.factors)
-        return self._train(seen, columns, start, warm=False)
+        return self._train(seen, columns, start, warm=False, callback=callback)
 
     def partial_fit(
         self,
@@ -203,7 +207,15 @@ class Recommender(FactorAttributes, Estimator):
         start.users[users], start.items[items] = old.users, old.items
         return self._train(seen, columns, replace(start, shared=old.shared), warm=True)
 
-    def _train(self, seen: Ratings, columns: Columns, start: Factors, *, warm: bool) -> Self:
+    def _train(
+        self,
+        seen: Ratings,
+        columns: Columns,
+        start: Factors,
+        *,
+        warm: bool,
+        callback: Callable[[HalfStep], bool | None] | None = None,
+    ) -> Self:
         judged = seen if self.negatives is None else with_negatives(seen, self.negatives, self.random_state)
         self.loss_ = self.loss_ if warm else self._loss(judged.values)
         ratings_per_user = judged.n_ratings / max(1, int((np.diff(judged.offsets) > 0).sum()))
@@ -218,6 +230,7 @@ class Recommender(FactorAttributes, Estimator):
             seconds(self.time_limit),
             self.random_state,
             self.n_jobs,
+            callback,
         )
         if not self.loss_.prepare(judged.values, judged.offsets).active.any():
             raise DataError(
