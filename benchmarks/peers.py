@@ -108,12 +108,11 @@ def in_stages(data: Fold, threads: int, *, loss: str, **parameters: Any) -> tupl
     return ranker.predict(data.valid), ranker.predict(data.test)
 
 
-def refitted(data: Fold, threads: int, *, loss: str, leaves: int) -> tuple[FloatArray, FloatArray]:
+def refitted(data: Fold, threads: int, *, loss: str, scorer: Boosted) -> tuple[FloatArray, FloatArray]:
     """Grow trees with early stopping, and refit the leaves of as many, for the best of four C."""
-    grown = Boosted(ROUNDS, leaves, learning_rate=0.05)
-    stopped = Judged(LOSSES[loss], scorer=grown, n_jobs=threads).fit(data.train, validation=data.valid)
+    stopped = Judged(LOSSES[loss], scorer=scorer, n_jobs=threads).fit(data.train, validation=data.valid)
     n_trees = len(stopped.form_.roots)  # type: ignore[attr-defined]
-    refit = Ranker(LOSSES[loss], scorer=replace(grown, trees=n_trees, refit="grown"), n_jobs=threads)
+    refit = Ranker(LOSSES[loss], scorer=replace(scorer, trees=n_trees, refit="grown"), n_jobs=threads)
     chosen = tune(refit, data.train, valid=data.valid, criterion=CRITERION, Cs=[0.1, 1.0, 10.0, 100.0], n_jobs=1).ranker
     return chosen.predict(data.valid), chosen.predict(data.test)
 
@@ -221,13 +220,16 @@ def staged(data: str) -> Iterator[tuple[str, str, Method]]:
         neural = partial(in_stages, loss=loss, scorer=Neural(hidden, learning_rate=0.003, weight_decay=decay))
         yield "neural", f"{loss}, {hidden} units, decay {decay}", neural
     for loss, leaves in product(("softmax + squared", "ranksvm-squared", "softmax"), (8, 31)):
-        boosted = partial(in_stages, loss=loss, scorer=Boosted(ROUNDS, leaves, learning_rate=0.05))
-        yield "boosted", f"{loss}, {leaves} leaves", boosted
+        scorer = Boosted(ROUNDS, leaves, learning_rate=0.05)
+        yield "boosted", f"{loss}, {leaves} leaves", partial(in_stages, loss=loss, scorer=scorer)
         if loss != "softmax":
-            yield "boosted", f"{loss}, {leaves} leaves, refit", partial(refitted, loss=loss, leaves=leaves)
+            yield "boosted", f"{loss}, {leaves} leaves, refit", partial(refitted, loss=loss, scorer=scorer)
+    quick = Boosted(ROUNDS, 8, learning_rate=0.1)
+    refit = partial(refitted, loss="softmax + squared", scorer=quick)
+    yield "boosted", "softmax + squared, 8 leaves, rate 0.1, refit", refit
     for loss in ("softmax + squared", "ranksvm-squared"):
-        boosted = partial(in_stages, loss=loss, scorer=Boosted(ROUNDS, 8, learning_rate=0.05, start="additive"))
-        yield "boosted", f"{loss}, 8 leaves, start additive", boosted
+        started = Boosted(ROUNDS, 8, learning_rate=0.05, start="additive")
+        yield "boosted", f"{loss}, 8 leaves, start additive", partial(in_stages, loss=loss, scorer=started)
 
 
 def compute(data: str, number: int, train: Method, threads: int) -> dict[str, Any]:
