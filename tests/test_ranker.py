@@ -427,7 +427,7 @@ def test_a_collapsed_hinge_is_named_and_the_default_does_not_suffer_from_it():
     assert hinge.health_.objective_ratio == pytest.approx(1.0, abs=1e-3)
     with pytest.warns(CollapseWarning, match="training the tight bound instead"):
         default = Ranker(measure="ndcg@5", C=10.0).fit(X, y, qid=qid)
-    assert (default.model_.method.bound, default.model_.method.solver) == ("tight", "cccp")
+    assert (default.model_.method.bound, default.model_.method.solver) == ("tight", "descent")
     assert default.health_.collapsed
     assert default.score(X, y, qid=qid) > hinge.score(X, y, qid=qid) + 0.03
     assert default.gap_ == np.inf
@@ -458,7 +458,8 @@ def test_the_tight_bound_never_ends_above_its_start(start):
     assert ranker.health_.average_slack == pytest.approx(value)
     annealed = Ranker(loss, bound=Tight(start, anneal=5), C=50.0, scaling=None)
     assert annealed.fit(X, y, qid=qid).objective_ < trace[0] + 1e-9
-    assert [step.primal for step in annealed.solution_.trace] != trace
+    assert annealed.model_.method.solver == "cccp"
+    assert ranker.model_.method.solver == "descent"
     given = Tight(np.array([1.0, 0.0, 0.0, 0.0]))
     near = Ranker(measure="ndcg@3", bound=given, C=0.001, scaling=None).fit(X, y, qid=qid)
     assert near.coef_ == pytest.approx([1.0, 0.0, 0.0, 0.0], abs=0.1)

@@ -133,11 +133,8 @@ class Training:
         _check_order(ranking_risk(scorer, self.loss, self.n_jobs))
         center = tight.center(scorer, clock.limit(self.solver), self.n_jobs)
         risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
-        solver = _chosen(clock.limit(self.solver), risk)
-        if tight.anneal:
-            if not isinstance(solver, ConcaveConvex):
-                raise ValueError(f"anneal is for the solver 'cccp', and this one is {solver.name!r}; leave it out")
-            solver = replace(solver, anneal=tight.anneal)
+        solver = clock.limit(self.solver)
+        solver = _annealed(solver, tight.anneal) if tight.anneal else _chosen(solver, risk)
         solutions = _solve(solver, risk, Cs, center if start is None else start)
         at_zero, _ = risk(np.zeros(scorer.n_parameters))
         reference = 0.5 * float(center @ center)
@@ -204,6 +201,15 @@ def _check_order(risk: RankingRisk) -> None:
 
 def _chosen(solver: Solver, problem: Problem) -> Solver:
     return solver.choose(problem) if isinstance(solver, Auto) else solver
+
+
+def _annealed(solver: Solver, anneal: int) -> Solver:
+    """Return the concave-convex procedure with the limits of a solver; it alone goes from the hinge to the bound."""
+    if isinstance(solver, Auto):
+        solver = ConcaveConvex(solver.tol, time_limit=solver.time_limit, callback=solver.callback)
+    if not isinstance(solver, ConcaveConvex):
+        raise ValueError(f"anneal is for the solver 'cccp', and this one is {solver.name!r}; leave it out")
+    return replace(solver, anneal=anneal)
 
 
 def _limits_of(solver: Solver) -> Solver:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.bundle import Bundle
-from marginrank.solvers.concave_convex import ConcaveConvex
+from marginrank.solvers.descent import Descent
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
@@ -16,7 +16,7 @@ from marginrank.typing import FloatArray
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Choose a solver: Newton for smooth risks, the concave-convex procedure for nonconvex ones, otherwise the bundle.
+    """Choose a solver: Newton for smooth risks, descent for nonconvex ones, otherwise the bundle.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -33,10 +33,9 @@ class Auto(Solver):
     def choose(self, problem: Problem) -> Solver:
         """Return the solver for a problem, with the limits of this one."""
         limits = {"tol": self.tol, "time_limit": self.time_limit, "callback": self.callback}
-        if not problem.convex:
-            return ConcaveConvex(**limits, max_iter=min(self.max_iter, ConcaveConvex.max_iter))  # type: ignore[arg-type]
         free = problem.signs is None and problem.center is None
-        kind = Newton if "hessian" in problem.offers and free else Bundle
+        smooth = "hessian" in problem.offers and free
+        kind = Descent if not problem.convex else Newton if smooth else Bundle
         return kind(**limits, max_iter=self.max_iter)  # type: ignore[arg-type]
 
     def check(self, problem: Problem) -> None:
