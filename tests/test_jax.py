@@ -9,23 +9,8 @@ import numpy as np
 import pytest
 
 from marginrank import DataError
-from marginrank.components import Component, members
 from marginrank.losses import (
-    CostLoss,
-    GroupedLoss,
-    ListHinge,
-    Loss,
-    MaxLoss,
-    ModifiedWTA,
-    NDCGPairwiseHinge,
-    PairwiseHinge,
-    PositionHinge,
-    SlackLoss,
-    SmoothedHinge,
-    SoftmaxCrossEntropy,
-    SquaredError,
     StructuredLoss,
-    SumLoss,
 )
 from marginrank.methods import all_presets
 
@@ -33,29 +18,8 @@ jax = pytest.importorskip("jax", reason="JAX is the extra 'jax'")
 jnp = jax.numpy
 
 from marginrank.jax import RankingLoss  # noqa: E402
+from tests.losses.every import every_loss, needs_groups  # noqa: E402
 
-LOSSES = [
-    StructuredLoss("ap"),
-    StructuredLoss("ndcg@3", "dorm"),
-    StructuredLoss("ndcg@3", "dorm", "tight"),
-    SlackLoss("rr@3", "dorm"),
-    SmoothedHinge("ap", "po", 0.1),
-    SumLoss((StructuredLoss("ap"), StructuredLoss("ndcg@2")), (1.0, 0.5)),
-    MaxLoss((StructuredLoss("auc"), StructuredLoss("rr", "mrr"))),
-    ModifiedWTA(),
-    GroupedLoss("ndcg@3"),
-    CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))), "dorm(shape=linear)"),
-    PairwiseHinge(),
-    PairwiseHinge(power=2),
-    NDCGPairwiseHinge(),
-    PositionHinge(),
-    ListHinge(),
-    SquaredError(),
-    SoftmaxCrossEntropy(),
-]
-every_loss = pytest.mark.parametrize(
-    "loss", LOSSES, ids=[f"{type(loss).__name__}-{n}" for n, loss in enumerate(LOSSES)]
-)
 LENGTHS = [4, 1, 7, 5, 3]
 #: Two documents make a group, for the loss that cannot do without.
 GROUPS = np.arange(20) // 2
@@ -76,7 +40,7 @@ def in_float64():
 
 
 def groups_for(loss, rows=slice(None)):
-    return {"groups": GROUPS[rows]} if isinstance(loss, GroupedLoss) else {}
+    return {"groups": GROUPS[rows]} if needs_groups(loss) else {}
 
 
 def batch(seed=0):
@@ -87,16 +51,6 @@ def batch(seed=0):
     grades[offsets[3] : offsets[4]] = 1.0
     grades[[0, 1, 5, 6, 17, 18]] = [2, 0, 1, 0, 2, 0]
     return rng.standard_normal(offsets[-1]), grades, offsets
-
-
-def test_these_are_all_losses():
-    members(Loss)
-    kinds = {
-        kind
-        for kind in Component.registry.values()
-        if issubclass(kind, Loss) and not kind.__abstractmethods__ and kind.__module__.startswith("marginrank.")
-    }
-    assert {type(loss) for loss in LOSSES} == kinds
 
 
 @every_loss
