@@ -19,7 +19,11 @@ SPELLED = {
     "additive": ["additive(bins=8)", "additive(bins=8,shape=steps)"],
     "kernel": ["kernel(rank=20)", "kernel(kernel=poly,rank=20)"],
     "neural": ["neural(hidden=8,epochs=2)"],
-    "boosted": ["boosted(trees=5,leaves=4,min_documents=1)", "boosted(trees=5,leaves=4,min_documents=1,start=linear)"],
+    "boosted": [
+        "boosted(trees=5,leaves=4,min_documents=1)",
+        "boosted(trees=5,leaves=4,min_documents=1,refit=grown)",
+        "boosted(trees=5,leaves=4,min_documents=1,start=linear)",
+    ],
 }
 LIBRARY = {"neural": "torch", "boosted": "lightgbm"}
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
