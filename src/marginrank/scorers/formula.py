@@ -50,7 +50,8 @@ class LinearTerm(Term):
         """Return X·w, with the fill and the weight of missing values where they are missing."""
         # Not a product of BLAS, which rounds equal rows differently in different places.
         if self.fill is None:
-            return np.asarray((X * self.weights).sum(axis=1))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray((X * self.weights).sum(axis=1))
         absent = np.isnan(X)
         scores = (np.where(absent, self.fill, X) * self.weights).sum(axis=1)
         return np.asarray(scores + (absent[:, self.flagged] * self.flag_weights).sum(axis=1))
