@@ -1,6 +1,6 @@
 """Light scoring: how long it takes to start beside NumPy, and to score 200 documents beside X @ w.
 
-python benchmarks/scoring.py
+Run it with ``python benchmarks/scoring.py``.
 """
 
 from __future__ import annotations

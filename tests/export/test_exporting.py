@@ -92,6 +92,18 @@ def test_bounds_of_float32_divide_its_numbers_as_thresholds_do(threshold: float)
         assert (float(x) <= threshold) == (float(x) < single_bound(threshold))
 
 
+@pytest.mark.parametrize("spec", ["python", "javascript", "sql", "sql(dialect=duckdb)", "onnx", "xgboost", "lightgbm"])
+def test_a_model_that_ranks_nothing_is_exported_too(spec: str, tmp_path: Path) -> None:
+    from marginrank.scorers.formula import Curve, CurvesTerm
+    from tests.export.judging import run
+
+    flat = Function(("a",), (CurvesTerm((Curve(np.zeros(0), np.zeros(1), 0.0, None),)),), takes_nan=True)
+    target = parse_target(spec)
+    export(flat, target, tmp_path / f"m{target.suffix}")
+    check = Check.read(tmp_path / "m.check.json")
+    assert not np.any(run(target, tmp_path / f"m{target.suffix}", check))
+
+
 def test_spellings_have_options() -> None:
     assert parse_target("onnx(precision=float64)").precision == "float64"
     with pytest.raises(ValueError, match="precision is 'float16'; choose"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from marginrank.export.base import CannotRunError, Target, identifier, not_tree_shaped
 from marginrank.export.checks import Check
-from marginrank.export.lowering import Leaf, Node, Split, depth_first, trees_of
+from marginrank.export.lowering import Leaf, Node, Split, depth_first, forest_of
 from marginrank.scoring import Function
 from marginrank.typing import FloatArray
 
@@ -46,7 +46,7 @@ class LightGBM(Target):
             f"feature_names={' '.join(_names(function))}",
             f"feature_infos={' '.join(['[-inf:inf]'] * function.n_features)}",
         ]
-        trees = [_tree(number, tree) for number, tree in enumerate(trees_of(function))]
+        trees = [_tree(number, tree) for number, tree in enumerate(forest_of(function))]
         sizes = f"tree_sizes={' '.join(str(len(tree.encode())) for tree in trees)}"
         text = "\n".join([*head, sizes, "", "".join(trees) + "end of trees", "", "pandas_categorical:null", ""])
         return {"": text}

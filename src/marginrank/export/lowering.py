@@ -83,6 +83,11 @@ def _affine(function: Function, feature: int) -> tuple[float, float]:
     return float(function.mean[feature]), float(function.scale[feature])
 
 
+def forest_of(function: Function) -> list[Node]:
+    """Return the trees of a function for formats that want at least one."""
+    return trees_of(function) or [Leaf(0.0)]
+
+
 def trees_of(function: Function) -> list[Node]:
     """Return trees over raw features that add up to the terms that are curves or trees."""
     trees: list[Node] = []

@@ -12,7 +12,7 @@ import numpy as np
 
 from marginrank.export.base import CannotRunError, Target, other_terms
 from marginrank.export.checks import Check
-from marginrank.export.lowering import Leaf, Line, Node, Split, forest, trees_of
+from marginrank.export.lowering import Leaf, Line, Node, Split, forest, forest_of, trees_of
 from marginrank.scorers.formula import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
 from marginrank.scoring import Function
 from marginrank.typing import AnyArray, FloatArray
@@ -201,7 +201,7 @@ def _curves(graph: _Graph, term: Term, values: str, function: Function) -> str:
     """Look intercepts and slopes up in trees: the score is their sum, with the values of features times slopes."""
     assert isinstance(term, CurvesTerm)
     scaled = Function(function.names, (term,))
-    intercepts = [(_lines(tree, slopes=False), 0) for tree in trees_of(scaled)]
+    intercepts = [(_lines(tree, slopes=False), 0) for tree in forest_of(scaled)]
     if term.steps:
         return _vector(graph, _ensemble(graph, intercepts, 1, values))
     slopes = [(_lines(tree, slopes=True), 1 + tree.feature) for tree in trees_of(scaled) if isinstance(tree, Split)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from marginrank.export.base import Target
 from marginrank.export.elasticsearch_ltr import feature_ids, linear_or_trees, not_linear
-from marginrank.export.lowering import Node, Split, trees_of
+from marginrank.export.lowering import Node, Split, forest_of
 from marginrank.scorers.formula import LinearTerm
 from marginrank.scoring import Function
 
@@ -91,7 +91,7 @@ def _linear(function: Function, names: list[str]) -> dict[str, Any]:
 
 
 def _trees(function: Function, names: list[str]) -> dict[str, Any]:
-    trees = [{"weight": "1", "root": _node(tree, names)} for tree in trees_of(function)]
+    trees = [{"weight": "1", "root": _node(tree, names)} for tree in forest_of(function)]
     return {
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
         "features": [{"name": name} for name in names],

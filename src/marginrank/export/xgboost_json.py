@@ -13,7 +13,7 @@ import numpy as np
 
 from marginrank.export.base import CannotRunError, Target, not_tree_shaped
 from marginrank.export.checks import Check
-from marginrank.export.lowering import Leaf, Node, Split, level_by_level, single_bound, trees_of
+from marginrank.export.lowering import Leaf, Node, Split, forest_of, level_by_level, single_bound
 from marginrank.scoring import Function
 from marginrank.typing import FloatArray
 
@@ -70,7 +70,7 @@ def feature_names(names: Sequence[str]) -> list[str]:
 
 def booster(function: Function, objective: str) -> dict[str, Any]:
     """Return the document of a model file."""
-    trees = [_columns(number, tree, function.n_features) for number, tree in enumerate(trees_of(function))]
+    trees = [_columns(number, tree, function.n_features) for number, tree in enumerate(forest_of(function))]
     n = len(trees)
     model = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(n)},
@@ -145,7 +145,7 @@ def _columns(number: int, tree: Node, n_features: int) -> dict[str, Any]:
 
 def tree_dump(function: Function, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return trees as ``Booster.get_dump(dump_format="json")`` does: yes where the feature is below the condition."""
-    return [_nested(tree, names) for tree in trees_of(function)]
+    return [_nested(tree, names) for tree in forest_of(function)]
 
 
 def _nested(tree: Node, names: Sequence[str]) -> dict[str, Any]:
