@@ -121,6 +121,7 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py
 	$(BENCH_BIN)/python benchmarks/report.py
+	$(BENCH_BIN)/python benchmarks/recommend.py
 
 reproduce: $(TESTS)
 	$(BIN)/python -m experiments run all --data $(DATA)
