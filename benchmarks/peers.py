@@ -14,7 +14,7 @@ are split five times, 75 % to train on and 25 % to choose by. The generated set 
 documents and features: ten features that interact and 126 that mean nothing, split once into 60, 20 and 20 %.
 
 The libraries train 500 rounds at most, with early stopping after 50 by NDCG@10, for two sizes of trees and two learning
-rates, their defaults among them. Ours try three or four losses; C comes from the ten values of ``DEFAULT_CS``.
+rates, among them the defaults of LightGBM and XGBoost. Ours try two to four losses; C comes from ``DEFAULT_CS``.
 """
 
 from __future__ import annotations
