@@ -21,6 +21,8 @@ from marginrank.typing import FloatArray
 
 #: Decrease of the objective below which learning ends, as a share of it.
 _LEAST: Final = 1e-3
+#: Length of the last subgradient step, as a share of the first.
+_SHORTEST: Final = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +84,14 @@ def learn_profile(
     profile = _first_profile(loss, [queries] if valid is None else [queries, valid])
     radius = float(np.linalg.norm(profile))
     done: list[_Round] = []
-    for number in range(rounds):
+    for _ in range(rounds):
         fitted = _fitted(ranker, profile, queries, done[-1].ranker.model_ if done else None)
         done.append(_Round(fitted, profile, None if valid is None else fitted.score(valid)))
         if len(done) > 1 and done[-1].objective > (1.0 - _LEAST) * done[-2].objective and valid is None:
             break
         judged = weighted(queries if valid is None else valid, ranker.weighting)
         risk = ProfileRisk(replace(loss, bound=_trained_bound(fitted)), judged, fitted.predict(judged), ranker.n_jobs)
-        moved = lower(risk, profile, radius, steps, before=number * steps)
+        moved = lower(risk, profile, radius, steps)
         if np.array_equal(moved, profile):
             break
         profile = moved
@@ -138,23 +140,19 @@ class ProfileRisk:
 
 
 def lower(
-    risk: Callable[[FloatArray], tuple[float, FloatArray]],
-    profile: FloatArray,
-    radius: float,
-    steps: int,
-    before: int = 0,
+    risk: Callable[[FloatArray], tuple[float, FloatArray]], profile: FloatArray, radius: float, steps: int
 ) -> FloatArray:
     """Lower a convex function of the profile by projected subgradient steps; return the best profile found.
 
-    The length of step t is the radius over √t; ``before`` steps have been taken already.
+    Steps shrink geometrically, from the radius to a thousandth of it, which suits functions that are piecewise linear.
     """
     value, slope = risk(profile)
     best, here = (value, profile), profile
-    for step in range(before + 1, before + steps + 1):
+    for length in np.geomspace(radius, _SHORTEST * radius, steps).tolist():
         norm = float(np.linalg.norm(slope))
         if norm == 0.0:
             break
-        here = project(here - radius / (norm * np.sqrt(step)) * slope, radius)
+        here = project(here - length / norm * slope, radius)
         value, slope = risk(here)
         if value < best[0]:
             best = value, here
