@@ -42,8 +42,7 @@ Scorer = Callable[[Ratings], FloatArray]
 
 
 def _recommender(train: Ratings, parameters: Mapping[str, Any], per_C: float) -> Recommender:
-    C = train.n_ratings / len(train.users) / per_C
-    return Recommender(**{"factors": 16, **parameters}, C=C, n_jobs=1).fit(train)
+    return Recommender(**{"factors": 16, **parameters}, C=1.0 / per_C, n_jobs=1).fit(train)
 
 
 def _factors(train: Ratings, regularisation: float) -> Scorer:

@@ -13,7 +13,7 @@ import pytest
 from marginrank import Recommender
 from marginrank.recommend import catalogue, read_ratings
 
-TRAIN = ("recommend", "train", "ratings.csv", "-o", "films.safetensors", "--factors", "2", "-C", "5")
+TRAIN = ("recommend", "train", "ratings.csv", "-o", "films.safetensors", "--factors", "2", "-C", "0.5")
 
 
 @pytest.fixture
@@ -30,14 +30,14 @@ def test_training_says_what_was_done(run):
     assert "wrote      films.safetensors" in done.out
     record = run(*TRAIN, "--force", "--json").json
     assert record["users"] == 30
-    assert record["C"] == 5.0
+    assert record["C"] == 0.5
     assert record["loss"].startswith("SquaredDifferences(gain='exp2'")
     assert run(*TRAIN, "--force", "--quiet").out == ""
 
 
 def test_it_trains_what_python_trains(run, trained):
     ratings = read_ratings("ratings.csv")
-    again = Recommender(factors=2, C=5.0).fit(ratings)
+    again = Recommender(factors=2, C=0.5).fit(ratings)
     pairs = again.user_ids_[:12], again.item_ids_
     assert np.array_equal(trained.predict(pairs), again.predict(pairs))
 
@@ -73,7 +73,9 @@ def test_implicit_feedback(run):
     table.to_csv("chosen.csv", index=False)
     held_out = pd.read_csv("held_out.csv").query("rating >= 4")[["user", "item"]]
     held_out.to_csv("held_out_chosen.csv", index=False)
-    done = run("recommend", "train", "chosen.csv", "-o", "m.safetensors", "-m", "auc", "--negatives", "all", "-C", "5")
+    done = run(
+        "recommend", "train", "chosen.csv", "-o", "m.safetensors", "-m", "auc", "--negatives", "all", "-C", "0.3"
+    )
     assert done.code == 0, done.err
     record = run("recommend", "evaluate", "m.safetensors", "held_out_chosen.csv", "--json").json
     assert record["mean"]["auc"] > 0.6

@@ -66,7 +66,7 @@ def user_problem(ratings, loss, seed=1, width=3):
     rng = np.random.default_rng(seed)
     prepared = loss.prepare(ratings.values, ratings.offsets)
     features, base = rng.standard_normal((len(ratings.items), width)), 0.3 * rng.standard_normal(ratings.n_ratings)
-    return UserProblem(ratings, prepared, user_weights(2.0, ratings, prepared.active), features, base, n_jobs=1)
+    return UserProblem(ratings, prepared, user_weights(0.4, ratings, prepared.active), features, base, n_jobs=1)
 
 
 @pytest.mark.parametrize("loss", [*SMOOTH, PairwiseHinge()], ids=str)
@@ -74,7 +74,7 @@ def test_every_user_reaches_the_minimum_that_a_generic_solver_finds(loss):
     ratings = toy()
     problem = user_problem(ratings, loss)
     solution = problem.solve(tol=1e-10, max_iter=1000)
-    weights = 2.0 * ratings.weights / ratings.weights.mean()
+    weights = 0.4 * ratings.weights / ratings.weights.mean() * np.diff(ratings.offsets)
     for user in range(len(ratings.users)):
         rows = slice(ratings.offsets[user], ratings.offsets[user + 1])
         u = cp.Variable(3)
@@ -106,7 +106,7 @@ def test_items_reach_the_minimum_that_a_generic_solver_finds(loss):
     prepared = loss.prepare(ratings.values, ratings.offsets)
     users, features = rng.standard_normal((len(ratings.users), 2)), rng.standard_normal((len(ratings.items), 1))
     base = 0.3 * rng.standard_normal(ratings.n_ratings)
-    weights = user_weights(2.0, ratings, prepared.active)
+    weights = user_weights(0.4, ratings, prepared.active)
     solution = Auto(tol=1e-9).minimize(ItemRisk(ratings, prepared, weights, users, features, base), 1.0)
     items, shared = cp.Variable((len(ratings.items), 2)), cp.Variable(1)
     objective = cp.sum_squares(items) / 2 + cp.sum_squares(shared) / 2
@@ -115,7 +115,7 @@ def test_items_reach_the_minimum_that_a_generic_solver_finds(loss):
         chosen = ratings.item[rows]
         scores = items[chosen] @ users[user] + features[chosen] @ shared + base[rows]
         if prepared.active[user]:
-            weight = 2.0 * ratings.weights[user] / ratings.weights.mean()
+            weight = 0.4 * ratings.weights[user] / ratings.weights.mean() * len(chosen)
             objective += weight * slack(loss, ratings.values[rows], scores)
     assert solution.primal == pytest.approx(minimum(objective), abs=1e-6)
     assert solution.converged
@@ -148,7 +148,7 @@ def test_the_objective_never_rises_and_is_what_the_factors_say(loss):
     task = Factorization(ratings, loss, 5.0, Auto(tol=1e-5), max_iter=6, tol=0.0, n_jobs=1)
     factors, trace = task.run(start)
     objectives = np.array([step.objective for step in trace])
-    assert np.all(np.diff(objectives) <= 1e-9 * objectives[:-1])
+    assert np.all(np.diff(objectives) <= 0.0)
     assert objectives[-1] < 0.95 * objectives[0]
     scores = (factors.user_rows[ratings.user] * factors.item_rows[ratings.item]).sum(axis=1)
     prepared = loss.prepare(ratings.values, ratings.offsets)

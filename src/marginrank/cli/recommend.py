@@ -107,12 +107,9 @@ class Training:
         ),
     ] = None
     factors: Annotated[int, typer.Option(min=1, help="Factors of each user and item.", rich_help_panel=_PANEL)] = 16
-    C: Annotated[
-        float | None,
-        typer.Option(
-            "-C", help="Weight of the loss.", show_default="a twelfth of the ratings per user", rich_help_panel=_PANEL
-        ),
-    ] = None
+    C: Annotated[float, typer.Option("-C", help="Weight of the loss, for each rating.", rich_help_panel=_PANEL)] = (
+        1 / 12
+    )
     history: Annotated[int, typer.Option(min=0, help="Columns made of who rated what.", rich_help_panel=_PANEL)] = 8
     negatives: Annotated[
         str | None,

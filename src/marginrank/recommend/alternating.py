@@ -92,7 +92,9 @@ class HalfStep:
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """Minimise ½‖B‖² + ½‖U‖² + ½‖A‖² + ½‖V‖² + ½‖w‖² + C·Σ_u c_u·ξ_u, Le and Smola (2008) §5.2 with fixed columns.
+    """Minimise ½‖B‖² + ½‖U‖² + ½‖A‖² + ½‖V‖² + ½‖w‖² + C·Σ_u n_u·ξ_u: Le and Smola (2008) §5.2, with columns.
+
+    n_u is the number of ratings of user u, times the weight of the user where there are weights.
 
     The paper alternates: with the factors of items given, every user has a small convex problem; with those of users
     given, there is one convex problem in the factors of items. Both come with certificates, and neither step ever
@@ -102,7 +104,7 @@ class Factorization:
     Args:
         ratings: Who rated what.
         loss: A convex loss.
-        C: Weight of the loss of each user.
+        C: Weight of the loss, for each rating of a user.
         solver: How the problem of the items is solved; its tolerance is that of the users too.
         max_iter: Maximum number of rounds, of two half steps each.
         tol: Relative fall of the objective in a round at which to stop.
@@ -133,7 +135,10 @@ class Factorization:
         try:
             for side, step in work.steps(warm):
                 reached, objective, gap = step(factors, trace[-1].objective)
-                factors = reached
+                # A step that gains nothing may differ by a rounding error, which is no reason to take it.
+                if objective < trace[-1].objective:
+                    factors = reached
+                objective = min(objective, trace[-1].objective)
                 trace.append(HalfStep(side, objective, gap, work.seconds))
                 if self.callback is not None and self.callback(trace[-1]):
                     break
@@ -247,9 +252,12 @@ class _Work:
 
 
 def user_weights(C: float, ratings: Ratings, active: BoolArray) -> FloatArray:
-    """Return the weight of the loss of each user: C times the weight of the user over the mean, 0 without an order."""
+    """Return the weight of the loss of each user: C for each rating, by the user's weight, and 0 without an order.
+
+    ξ is a mean over the items of a user, so users with few ratings keep closer to what all users share.
+    """
     given = np.ones(len(ratings.users)) if ratings.weights is None else ratings.weights / ratings.weights.mean()
-    return np.where(active, C * given, 0.0)
+    return np.where(active, C * given * np.diff(ratings.offsets), 0.0)
 
 
 def leading_singular(matrix: sp.csr_array, rank: int, seed: int | None) -> tuple[FloatArray, FloatArray, FloatArray]:

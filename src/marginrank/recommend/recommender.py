@@ -35,8 +35,6 @@ from marginrank.solvers.base import Solver, parse_solver
 from marginrank.typing import FloatArray
 from marginrank.words import count
 
-#: Ratings per user for each unit of the default C.
-RATINGS_PER_C: Final = 12.0
 _KIND: Final = "recommender"
 
 
@@ -57,7 +55,7 @@ class Recommender(FactorAttributes, Estimator):
     >>> users, items = np.repeat(np.arange(20), 6), np.tile(np.arange(6), 20)
     >>> likes = np.where((users % 2 == 0) == (items < 3), 5, 1)         # even users like items 0 to 2, odd ones 3 to 5
     >>> shown = (users + items) % 5 > 0
-    >>> recommender = Recommender(factors=2, C=10.0).fit((users[shown], items[shown], likes[shown]))
+    >>> recommender = Recommender(factors=2, C=2.0).fit((users[shown], items[shown], likes[shown]))
     >>> [one.item for one in recommender.recommend(0, k=2)]             # user 0 has not rated items 0 and 5
     [0, 5]
 
@@ -66,7 +64,7 @@ class Recommender(FactorAttributes, Estimator):
         loss: Train this convex `Loss`, or preset such as ``dorm-ndcg``, instead of the one that follows from the
             measure: `SquaredDifferences` of the gains of a measure with gains, the structured hinge of any other.
         factors: Number of factors of each user and item.
-        C: Weight of the loss of each user; by default a twelfth of the mean number of ratings per user.
+        C: Weight of the loss, for each rating of a user.
         item_bias: Whether items have biases, or the length of the constant column that they are weights of: the larger,
             the less they are regularised.
         popularity: Whether the number of ratings of an item is one of its fixed columns.
@@ -86,7 +84,7 @@ class Recommender(FactorAttributes, Estimator):
         trace_: The objective after every half step, with the gap to the optimum of the half step.
         objective_: The objective reached.
         loss_: The loss that was trained.
-        C_: The weight of the loss of each user.
+        C_: The weight of the loss, for each rating.
         user_ids_, item_ids_: Ids of the users and items trained on, sorted.
         user_factors_, item_factors_: A row for each of them.
         item_bias_: The bias of each item.
@@ -101,7 +99,7 @@ class Recommender(FactorAttributes, Estimator):
         *,
         loss: str | Loss | None = None,
         factors: int = 16,
-        C: float | None = None,
+        C: float = 1 / 12,
         item_bias: bool | float = True,
         popularity: bool = True,
         history: int = 8,
@@ -218,8 +216,7 @@ class Recommender(FactorAttributes, Estimator):
     ) -> Self:
         judged = seen if self.negatives is None else with_negatives(seen, self.negatives, self.random_state)
         self.loss_ = self.loss_ if warm else self._loss(judged.values)
-        ratings_per_user = judged.n_ratings / max(1, int((np.diff(judged.offsets) > 0).sum()))
-        self.C_ = ratings_per_user / RATINGS_PER_C if self.C is None else check_C(self.C)
+        self.C_ = check_C(self.C)
         task = Factorization(
             judged,
             self.loss_,
