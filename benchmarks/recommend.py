@@ -57,7 +57,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
 def implicit_als(ratings: Ratings) -> str:
     if importlib.util.find_spec("implicit") is None:
         return "– | –"
-    from implicit.als import AlternatingLeastSquares  # type: ignore[import-untyped,unused-ignore]
+    from implicit.als import AlternatingLeastSquares
 
     shape = len(ratings.users), len(ratings.items)
     table = sp.csr_matrix((ratings.values, ratings.item, ratings.offsets), shape=shape)

@@ -59,8 +59,8 @@ def _factors(train: Ratings, regularisation: float) -> Scorer:
 def _implicit(kind: str, train: Ratings) -> Scorer:
     """A model of the package implicit with its own defaults, but for 16 factors; ratings are its confidence."""
     import scipy.sparse as sp  # noqa: PLC0415
-    from implicit.als import AlternatingLeastSquares  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
-    from implicit.bpr import BayesianPersonalizedRanking  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415
+    from implicit.als import AlternatingLeastSquares  # noqa: PLC0415
+    from implicit.bpr import BayesianPersonalizedRanking  # noqa: PLC0415
 
     made: Any = AlternatingLeastSquares if kind == "ALS" else BayesianPersonalizedRanking
     model = made(factors=16, random_state=0, num_threads=1)

@@ -135,8 +135,12 @@ def fusion_features(queries: Queries, features: str, *, ranks: bool = False, kee
         ranks: The columns hold ranks, 1 is best, instead of scores.
         keep_missing: Leave NaN for documents that a run did not return, for scorers that can tell.
     """
-    kinds = parse_features(features)
-    columns = Columns(queries, ranks)
+    return features_of(Columns(queries, ranks), features, keep_missing=keep_missing)
+
+
+def features_of(columns: Columns, features: str, *, keep_missing: bool = False) -> Queries:
+    """Turn columns into features; several kinds can share what the columns have computed."""
+    kinds, queries = parse_features(features), columns.queries
     X = np.hstack([KINDS[kind](columns) for kind in kinds])
     if not keep_missing:
         if "score" in kinds and np.isnan(X).any():

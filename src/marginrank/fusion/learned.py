@@ -18,7 +18,7 @@ from marginrank.estimator import BaseRanker
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.export.base import FusedFunction
 from marginrank.export.checks import Check
-from marginrank.fusion.features import column_names, fusion_features, parse_features
+from marginrank.fusion.features import Columns, column_names, features_of, parse_features
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Model
 from marginrank.model_checks import check_values
@@ -131,11 +131,13 @@ class Fusion(Estimator):
             parse_features(kind)
         scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]
         rankers, Cs = [self._ranker(scorer) for scorer in scorers], list(self.Cs)
+        columns = Columns(train, self.ranks)
+        held_out = None if valid is None else Columns(valid, self.ranks)
         selections = {
             (scorer, kind): tune(
                 ranker,
-                self._prepare(train, kind, ranker),
-                valid=None if valid is None else self._prepare(valid, kind, ranker),
+                _prepare(columns, kind, ranker),
+                valid=None if held_out is None else _prepare(held_out, kind, ranker),
                 folds=folds,
                 Cs=Cs,
                 criterion=self.measure,
@@ -159,7 +161,9 @@ class Fusion(Estimator):
         Runs with names may come in any order.
         """
         check_is_fitted(self)
-        return self.ranker_.predict(self._prepare(self._in_order(queries), self.features_, self.ranker_))
+        return self.ranker_.predict(
+            _prepare(Columns(self._in_order(queries), self.ranks), self.features_, self.ranker_)
+        )
 
     def run(self, queries: Queries, tag: str = "marginrank") -> Run:
         """Score documents and return a run, for `write_run` or `evaluate`."""
@@ -231,7 +235,8 @@ class Fusion(Estimator):
             absent[:] = False
         X[absent] = np.nan
         queries = Queries.from_arrays(X, group=list(group), allow_nan=True)
-        return Check(tuple(runs), X, group, self.ranker_.predict(self._prepare(queries, self.features_, self.ranker_)))
+        features = _prepare(Columns(queries, self.ranks), self.features_, self.ranker_)
+        return Check(tuple(runs), X, group, self.ranker_.predict(features))
 
     @property
     def _missing_is_fine(self) -> bool:
@@ -271,9 +276,6 @@ class Fusion(Estimator):
             return queries
         return queries.with_features(queries.dense()[:, [given.index(name) for name in known]], known)
 
-    def _prepare(self, queries: Queries, features: str, ranker: BaseRanker) -> Queries:
-        return fusion_features(queries, features, ranks=self.ranks, keep_missing=_keeps_missing(ranker))
-
     def _ranker(self, scorer: str | Scorer) -> Ranker:
         scorer = parse_scorer(scorer)
         if self.nonnegative:
@@ -293,6 +295,10 @@ class Fusion(Estimator):
 def _keeps_missing(ranker: BaseRanker) -> bool:
     """Whether missing scores stay missing for the scorer of a ranker."""
     return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
+
+
+def _prepare(columns: Columns, features: str, ranker: BaseRanker) -> Queries:
+    return features_of(columns, features, keep_missing=_keeps_missing(ranker))
 
 
 def load_any(path: str | Path) -> tuple[str, Model]:

@@ -17,6 +17,8 @@ from marginrank.typing import FloatArray
 
 #: Share of the gap between objective and bound that the quadratic programs may leave.
 _SHARE: Final = 0.3
+#: Iterations without any gain after which they are solved exactly; as many more are lost in rounding.
+_PATIENCE: Final = 5
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,19 @@ class Bundle(Solver):
             else:
                 visit(problem.inside(problem.origin if start is None else start))
             # From the centre, which ranks nothing, a step is taken before anything can end the search.
-            begun = start is not None
+            begun, still = start is not None, 0
             while True:
-                before = progress.bound
-                left = progress.primal - before if np.isfinite(before) else self.tol * progress.primal
+                before, best = progress.bound, progress.primal
+                left = best - before if np.isfinite(before) else self.tol * best
                 minimizer, bound = planes.minimize(
-                    C, problem.center, problem.signs, _SHARE * left, max(1e-13, 1e-3 * self.tol), progress.deadline
+                    C,
+                    problem.center,
+                    problem.signs,
+                    _SHARE * left if still < _PATIENCE else 0.0,
+                    max(1e-13, 1e-3 * self.tol),
+                    progress.deadline,
                 )
-                if begun and progress.note(bound, passes):
+                if begun and progress.note(bound, passes, stalled=still > 2 * _PATIENCE):
                     break
                 begun = True
                 if not visit(minimizer) and not progress.late:
@@ -102,4 +109,5 @@ class Bundle(Solver):
                 # Without this a plane could come and go for ever while the bound stands still.
                 if progress.bound > before:
                     planes.prune(self.idle)
+                still = 0 if progress.bound > before or progress.primal < best else still + 1
         return progress.solution()

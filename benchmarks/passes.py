@@ -1,0 +1,91 @@
+"""Passes over the data to a gap of 1e-3: every convex preset, every C of the default grid, both scorers.
+
+    python benchmarks/passes.py [--data MQ2008] [--scorer linear] [--preset svmmap] [--C 100] [--solver bundle]
+
+Each C is solved on its own, from 0, on the training queries of fold 1 of MQ2008 and OHSUMED and on those of pydocs; a
+star marks what reached the time limit before the gap. Seconds are CPU seconds of one thread for the whole row.
+LETOR is read from ../shared/data, and left out where it is not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from marginrank import Queries
+from marginrank.data import read_letor
+from marginrank.datasets import pydocs
+from marginrank.losses.base import Loss
+from marginrank.methods.presets import all_presets, parse_preset
+from marginrank.methods.scaling import scale
+from marginrank.methods.tight import Tight
+from marginrank.risk import RankingRisk
+from marginrank.scorers.base import parse_scorer
+from marginrank.solvers.base import parse_solver
+from marginrank.tuning import DEFAULT_CS
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+LETOR = {"MQ2008": "letor4-mq2008", "OHSUMED": "letor3-ohsumed/QueryLevelNorm"}
+
+
+def collection(name: str) -> Queries:
+    """Return the training queries."""
+    if name in LETOR:
+        return Queries.concatenate(
+            [read_letor(DATA / LETOR[name] / f"S{part}.txt.xz", dtype="float32") for part in (1, 2, 3)]
+        )
+    return pydocs().train
+
+
+def convex_presets() -> Iterator[tuple[str, Loss]]:
+    """Return the presets whose solutions have a certificate."""
+    for name in all_presets():
+        method = parse_preset(name.replace("@k", "@10"))
+        if method.loss is not None and method.loss.convex and not isinstance(method.bound, Tight):
+            yield name, method.loss
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", action="append", choices=[*LETOR, "pydocs"], help="one collection; all by default")
+    parser.add_argument("--scorer", action="append", help="one scorer; linear and additive by default")
+    parser.add_argument("--preset", action="append", help="one preset; all convex ones by default")
+    parser.add_argument("--C", action="append", type=float, help="one C; the default grid by default")
+    parser.add_argument("--solver", default="auto", help="the solver; auto by default")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for one C")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    Cs = options.C or DEFAULT_CS
+    solver = parse_solver(options.solver).with_params(tol=1e-3, time_limit=options.time_limit)
+    print(f"| data | scorer | preset | {' | '.join(f'C = {C:g}' for C in Cs)} | seconds |")
+    print("|" + " --- |" * (len(Cs) + 4))
+    for name in options.data or [*LETOR, "pydocs"]:
+        try:
+            queries = collection(name)
+        except FileNotFoundError as error:
+            print(f"{name} is left out: {error.filename} is not there", file=sys.stderr)
+            continue
+        for spelled in options.scorer or ["linear", "additive"]:
+            scorer = parse_scorer(spelled)
+            scaled = scale(queries, "auto", matters=scorer.scale_matters, before=scorer.before_scaling)
+            prepared = scorer.prepare(scaled.queries, 1)
+            for preset, loss in convex_presets():
+                if options.preset and preset not in options.preset:
+                    continue
+                cells, began = [], time.process_time()
+                with threadpool_limits(1, "blas"):
+                    for C in Cs:
+                        solution = solver.minimize(RankingRisk(prepared, loss, 1), C)
+                        cells.append(f"{solution.passes:.0f}{'' if solution.converged else '*'}")
+                seconds = f"{time.process_time() - began:.1f}"
+                print(f"| {' | '.join([name, spelled, preset, *cells, seconds])} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
