@@ -12,8 +12,9 @@ from marginrank.solvers.plane_products import Products, highest_dual
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray
 
-#: Moves of multiplier for each plane before the program is solved at once.
+#: Moves of multiplier for each plane before the program is solved at once, which is quick with few entries of θ.
 _MOVES: Final = 200
+_FEW_MOVES: Final = 20
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
 _WORKED_OUT: Final = 0.3
 #: Most quadratics, each good where the same entries of θ are 0.
@@ -59,8 +60,9 @@ def _raised(
     from marginrank.solvers.plane_ascent_kernel import climb  # noqa: PLC0415
 
     members, starts = program.by_part
-    there, reached = alpha.copy(), heights.copy()
-    left = climb(gram, members, np.append(starts, len(members)), program.C, target, _MOVES * len(alpha), there, reached)
+    there, reached, bounds = alpha.copy(), heights.copy(), np.append(starts, len(members))
+    moves = len(alpha) * (_MOVES if program.slopes.shape[1] > len(alpha) else _FEW_MOVES)
+    left = climb(gram, members, bounds, program.C, target, moves, there, reached)
     if left <= target:
         return there
     depth = program.tops(reached)[program.owners] - reached
@@ -76,5 +78,5 @@ def _raised(
     # What interior points leave everywhere is given to the planes that hold something up.
     sharp = program.balanced(np.where(there > _LITTLE * program.C, there, 0.0))
     reached = heights - gram @ (sharp - alpha)
-    climb(gram, members, np.append(starts, len(members)), program.C, target, _MOVES * len(alpha), sharp, reached)
+    climb(gram, members, bounds, program.C, target, moves, sharp, reached)
     return sharp

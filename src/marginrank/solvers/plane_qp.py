@@ -91,6 +91,8 @@ def least_of_planes(
             best.offer_multipliers(alpha)
             if best.closed:
                 return best.found()
+        # Interior points are far off at first, and end where they seem to lead nowhere.
+        best = _Best(program, precision, enough)
     point = InteriorPoint(program, None if planes.products is None else planes.products.whole)
     _follow(point, best, deadline)
     best.sharp = point.touching().alpha
