@@ -295,7 +295,11 @@ def test_the_final_training_is_given_up_rather_than_cut_short():
 def test_a_time_limit_ends_the_search():
     began = time.perf_counter()
     slow = Ranker("svmmap", solver=Auto(tol=0.0, max_iter=10**6))
-    part = tune(slow, TRAIN, valid=VALID, Cs=[1.0, 10.0, 100.0], time_limit=0.2)
+
+    def wait(*_):
+        time.sleep(0.05)
+
+    part = tune(slow, TRAIN, valid=VALID, Cs=[1.0, 10.0, 100.0], time_limit=0.2, callback=wait)
     assert time.perf_counter() - began < 5
     assert not part.complete
     assert part.ranker.score(VALID) > 0.3
