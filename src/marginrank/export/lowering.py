@@ -171,8 +171,8 @@ def _rounded(x: FloatArray) -> FloatArray:
 def exact_thresholds(thresholds: FloatArray, change: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Return the largest x with change(x) at most each threshold, for a function that never falls; ±inf if all or none.
 
-    >>> exact_thresholds(np.array([1.0, -2.0]), lambda x: x / 4 - 1).tolist()
-    [8.0, -4.0]
+    >>> exact_thresholds(np.array([1.0, -2.0]), lambda x: x / 4).tolist()
+    [4.0, -8.0]
     """
     low, high = (np.full(len(thresholds), _key(np.array([end]))[0]) for end in (-_LARGEST, _LARGEST))
     with np.errstate(over="ignore", invalid="ignore"):
