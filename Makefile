@@ -13,7 +13,7 @@ BENCH_READY := $(BENCH)/.ready
 
 OLDEST := .venv-oldest
 
-.PHONY: help setup demo quick test fuzz properties pathological coverage oldest torch jax check lint docs bench reproduce kills lock audit clean
+.PHONY: help setup demo quick test fuzz properties pathological coverage oldest torch jax xgboost check lint docs bench reproduce kills lock audit clean
 
 help:
 	@echo "make demo      search NumPy, SciPy and scikit-learn with a learned ranker; writes out/demo.html"
@@ -28,6 +28,7 @@ help:
 	@echo "make oldest    run the quick tests with the oldest supported dependencies"
 	@echo "make torch     add PyTorch (several GB where it comes with CUDA), so that its tests run"
 	@echo "make jax       add JAX, so that its tests run"
+	@echo "make xgboost   add XGBoost for the CPU, so that its tests run"
 	@echo "make docs      build the documentation into site/ (warnings are errors)"
 	@echo "make bench     compare speed with other tools (the first time it compiles dlib, for some ten minutes)"
 	@echo "make reproduce DATA=folder  run the experiments of the papers (20 minutes on two cores)"
@@ -138,6 +139,12 @@ JAX := 0.10.2
 
 jax: $(TESTS)
 	@$(BIN)/python -c 'import jax' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check jax==$(JAX)
+
+# Without the libraries of CUDA that the package xgboost depends on.
+XGBOOST := 3.2.0
+
+xgboost: $(TESTS)
+	@$(BIN)/python -c 'import xgboost' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check xgboost-cpu==$(XGBOOST)
 
 # For every platform and Python from 3.11.5 on, with the hashes of all wheels and sources.
 pin = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11.5 --generate-hashes --no-annotate \
