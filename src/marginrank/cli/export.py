@@ -11,7 +11,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs
 from marginrank.cli.output import Output
 from marginrank.errors import DataError
-from marginrank.words import facts, table
+from marginrank.words import facts
 
 if TYPE_CHECKING:
     from marginrank.export.base import Export, Target
@@ -116,4 +116,4 @@ def _targets() -> tuple[dict[str, Any], str]:
     kinds = all_targets()
     rows = [[name, kind.takes, readable(kind, 1000).partition("\n")[0]] for name, kind in kinds.items()]
     record = {"targets": [dict(zip(("name", "takes", "summary"), row, strict=True)) for row in rows]}
-    return record, table([["target", "takes", "writes"], *rows], width=120)
+    return record, facts([(name, [summary, f"Takes {takes}."]) for name, takes, summary in rows])
