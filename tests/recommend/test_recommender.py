@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,6 +13,7 @@ from sklearn.base import clone
 
 import marginrank
 from marginrank import DataError, Queries, Recommender
+from marginrank.errors import TrainingDataWarning
 from marginrank.losses import SquaredDifferences, StructuredLoss
 from marginrank.methods.presets import loss_for
 from marginrank.model_file import read_model, write_model
@@ -326,7 +329,8 @@ def test_other_mistakes(fitted):
 
 
 def test_users_without_held_out_items_are_not_in_the_mean(fitted):
-    few = fitted.evaluate(([3, 3], [0, 1], [5, 2]))
+    unseen = np.setdiff1d(np.unique(ITEMS), ITEMS[USERS == 3])[:2]
+    few = fitted.evaluate(([3, 3], unseen, [5, 2]))
     assert few.query_ids.tolist() == [3]
 
 
@@ -337,3 +341,13 @@ def test_it_is_an_estimator_of_scikit_learn(fitted):
     assert copied.set_params(factors=2).factors == 2
     assert "factors=3" in repr(fitted)
     assert "40 users" in str(fitted)
+
+
+def test_ratings_that_were_trained_on_are_noticed():
+    users, items = ["a", "a", "b", "b", "c", "c"], ["x", "y", "y", "z", "x", "z"]
+    trained = Recommender(factors=1, C=1.0).fit((users, items, [1, 5, 2, 4, 3, 1]))
+    with pytest.warns(TrainingDataWarning, match="2 of 3 ratings are among those trained on"):
+        trained.evaluate((["c", "a", "c"], ["y", "x", "z"], [1, 2, 3]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained.evaluate((["c", "d"], ["y", "x"], [1, 2]))

@@ -83,6 +83,18 @@ class FactorModel:
         at, bounds = locate(self.seen.users, ids, "user"), list(pairwise(self.seen.offsets.tolist()))
         return [self.seen.item[slice(*bounds[one])] if one >= 0 else self.seen.item[:0] for one in at.tolist()]
 
+    def n_trained_on(self, ratings: Ratings) -> int:
+        """Return how many of the pairs of users and items were trained on."""
+        users, items = (
+            locate(known, ids, what)[at]
+            for known, ids, at, what in (
+                (self.seen.users, ratings.users, ratings.user, "user"),
+                (self.seen.items, ratings.items, ratings.item, "item"),
+            )
+        )
+        keys, known = users * len(self.seen.items) + items, self.seen.user * len(self.seen.items) + self.seen.item
+        return int(np.count_nonzero(np.isin(keys, known) & (users >= 0) & (items >= 0)))
+
     @property
     def tastes(self) -> FloatArray:
         """What items are compared by: their history, their factors, and what users who rated the same make of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, cast
 import numpy as np
 
 from marginrank.components import check_C, check_seed, from_spec, seconds, to_spec
-from marginrank.errors import DataError
+from marginrank.errors import DataError, TrainingDataWarning
 from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.evaluation.orderings import best_first
 from marginrank.losses.base import Loss
@@ -382,9 +383,20 @@ class Recommender(FactorAttributes, Estimator):
                 in training, where those not held out count as irrelevant. The second is the default for implicit
                 feedback.
             policy: How ties and users without relevant items are scored.
+
+        Warns:
+            TrainingDataWarning: Some of the ratings were trained on.
         """
         check_is_fitted(self)
         held_out = Ratings.of(ratings, shift=self.shift, rated=self.negatives is None)
+        n_known = self.model_.n_trained_on(held_out)
+        if n_known:
+            warnings.warn(
+                f"{n_known:,} of {held_out.n_ratings:,} ratings are among those trained on, so that the values say "
+                "little about new ones; evaluate on ratings that were held out",
+                TrainingDataWarning,
+                stacklevel=2,
+            )
         if (among or ("rated" if self.negatives is None else "unseen")) == "unseen":
             held_out = among_unseen(held_out, self.model_.seen)
         names = [str(part) for _, part in parse_mix(self.measure)] if measures is None else measures
