@@ -107,9 +107,10 @@ class Training:
         ),
     ] = None
     factors: Annotated[int, typer.Option(min=1, help="Factors of each user and item.", rich_help_panel=_PANEL)] = 16
-    C: Annotated[float, typer.Option("-C", help="Weight of the loss, for each rating.", rich_help_panel=_PANEL)] = (
-        1 / 12
-    )
+    C: Annotated[
+        float,
+        typer.Option("-C", help="Weight of the loss, for each rating.", show_default="1/12", rich_help_panel=_PANEL),
+    ] = 1 / 12
     history: Annotated[int, typer.Option(min=0, help="Columns made of who rated what.", rich_help_panel=_PANEL)] = 8
     negatives: Annotated[
         str | None,
@@ -222,7 +223,8 @@ def _check_usage(
 ) -> None:
     wanted = {"train": "RATINGS", "recommend": "MODEL", "evaluate": "MODEL RATINGS"}[action]
     if len(sources) != len(wanted.split()):
-        raise Misuse(f"{action} takes {wanted}; give {count(len(wanted.split()), 'file')}")
+        hint = "; name users with --user" if action == "recommend" else ""
+        raise Misuse(f"{action} takes {wanted}; give {count(len(wanted.split()), 'file')}{hint}")
     if action == "train" and out is None:
         raise Misuse("train writes a model; give -o FILE")
     if action != "train" and training.given:

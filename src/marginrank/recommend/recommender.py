@@ -264,7 +264,8 @@ class Recommender(FactorAttributes, Estimator):
             gain = str(getattr(parts[0][1], "gain", None))
             if len(parts) > 1 or gain not in GAINS:
                 return loss_for(self.measure)
-            return SquaredDifferences(gain, float(GAINS[gain](values).std()) or 1.0)
+            # Six digits are enough, and can be read.
+            return SquaredDifferences(gain, float(f"{GAINS[gain](values).std():.6g}") or 1.0)
         loss = parse_method(self.loss).loss
         if loss is None or not loss.convex:
             raise ValueError(f"loss is {self.loss!r}, which is no convex loss; see docs/recommend for those that are")
