@@ -20,7 +20,8 @@ from marginrank.scorers.forms import Form
 #: Modules of extras that are not installed, whose doctests cannot run.
 collect_ignore = [f"src/marginrank/{name}.py" for name in ("torch", "jax") if not importlib.util.find_spec(name)]
 if not importlib.util.find_spec("triton"):
-    collect_ignore.append("src/marginrank/losses/on_device/kernels.py")
+    collect_ignore += [f"src/marginrank/losses/on_device/{name}.py" for name in ("kernels", "merging_kernels")]
+    collect_ignore.append("src/marginrank/scorers/device_rows_kernel.py")
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
 SLOW_PLACES = (
     "README.md",

@@ -17,10 +17,13 @@ from marginrank.losses.oracles.choice import INTERLEAVING, PAIRS
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 pytest.importorskip("triton", reason="Triton comes with PyTorch for CUDA")
 
+TWO_LEVELS = [StructuredLoss("auc"), StructuredLoss("ap"), StructuredLoss("rr")]
 LOSSES = [
-    StructuredLoss("auc"),
-    StructuredLoss("ap"),
-    StructuredLoss("rr"),
+    *TWO_LEVELS,
+    StructuredLoss("ndcg@10", "dorm"),
+    StructuredLoss("ndcg@5", "po"),
+    StructuredLoss("ndcg@10", "dorm(shape=truncated)"),
+    StructuredLoss("dcg@3", "dorm(shape=log)", ideal="rows"),
     PairwiseHinge(),
     PairwiseHinge(power=2, margin=0.3, normalize="none"),
     PositionHinge(),
@@ -51,7 +54,7 @@ def judged(binary, seed):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_values_and_slopes_are_those_of_the_cpu(loss, seed, device):
-    grades, offsets, scores = judged(isinstance(loss, StructuredLoss), seed)
+    grades, offsets, scores = judged(loss in TWO_LEVELS, seed)
     prepared = loss.prepare(grades, offsets)
     there = prepared.on_device(device)
     for scale in (1.0, 1e-3, 30.0):
@@ -61,9 +64,21 @@ def test_values_and_slopes_are_those_of_the_cpu(loss, seed, device):
         np.testing.assert_allclose(their_slopes, slopes, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("loss", [StructuredLoss("p@5", "dorm"), StructuredLoss("recall@3", "dorm")], ids=str)
+def test_where_several_rankings_are_worst_the_value_is_that_of_the_cpu_and_the_slope_a_subgradient(loss, device):
+    grades, offsets, scores = judged(binary=True, seed=6)
+    prepared, elsewhere = loss.prepare(grades, offsets), np.random.default_rng(7).normal(size=len(scores))
+    assert prepared.oracle.name == "merge"
+    xi, slopes = (part.cpu().numpy() for part in prepared.on_device(device)(device.tensor(scores)))
+    np.testing.assert_allclose(xi, prepared(scores)[0], rtol=1e-10, atol=1e-12)
+    for other in (elsewhere, scores + 1e-3 * elsewhere):
+        change = np.add.reduceat(slopes * (other - scores), offsets[:-1])
+        assert (prepared(other)[0] >= xi + change - 1e-9).all()
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_some_queries_have_the_values_and_slopes_they_have_among_all(loss, device):
-    grades, offsets, scores = judged(isinstance(loss, StructuredLoss), 4)
+    grades, offsets, scores = judged(loss in TWO_LEVELS, 4)
     there, numbers = loss.prepare(grades, offsets).on_device(device), np.array([13, 0, 5, 14])
     documents = rows_of(offsets, numbers)
     chosen = Chosen(device.tensor(numbers), device.tensor(documents), offsets_from_sizes(np.diff(offsets)[numbers]))
@@ -89,7 +104,8 @@ def test_oracles_with_kernels():
 
 
 @pytest.mark.parametrize(
-    "loss", [StructuredLoss("ap", bound="tight"), StructuredLoss("ndcg@3"), PairwiseHinge(rank_weights={(1, 0): 2.0})]
+    "loss",
+    [StructuredLoss("ap", bound="tight"), StructuredLoss("ndcg", "dorm"), PairwiseHinge(rank_weights={(1, 0): 2.0})],
 )
 def test_losses_without_kernels_say_so(loss, device):
     grades, offsets, _ = judged(binary=True, seed=0)

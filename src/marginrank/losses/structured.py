@@ -117,7 +117,7 @@ class PreparedStructured(PreparedLoss):
         """Return the same loss where the features are; None where it cannot be computed there."""
         if self.bound == "tight" or self.oracle.on_device is None:
             return None
-        return self.oracle.on_device(self.problem, device)
+        return self.oracle.on_device(self.problem, self._ideal, device)
 
     def profile_slope(self, weights: FloatArray) -> FloatArray:
         """Return the derivative of Σ weight·ξ by A at each rank, for the scores that all queries were evaluated at.

@@ -35,8 +35,8 @@ class Linear(Scorer):
             of the training documents after scaling; ``indicator`` by the mean, and features with missing values in
             training get a second weight that is added where they are missing.
         device: Where to keep dense features in training: None for the memory of this machine; ``cuda``, another device
-            of PyTorch or ``auto`` for a copy there in float64, which needs PyTorch. Losses without kernels for a GPU
-            are computed on the CPU.
+            of PyTorch or ``auto`` for a copy there, which needs PyTorch. Losses without kernels for a GPU are computed
+            on the CPU.
 
     >>> queries = Queries.from_arrays([[1.0, 0.5], [0.0, 2.0]], [1, 0], group=[2])
     >>> Linear().prepare(queries).scores(np.array([2.0, -1.0])).tolist()

@@ -12,8 +12,9 @@ import numpy as np
 from marginrank.devices import Device, Segments
 from marginrank.typing import IntArray
 
-#: Documents that a program of a kernel works on.
+#: Documents that a program of a kernel works on, and others that it meets together.
 BLOCK: Final = 64
+STEP: Final = 8
 
 
 class Chosen(NamedTuple):

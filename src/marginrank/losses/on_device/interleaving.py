@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, Chosen, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, STEP, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.losses.oracles.problem import Placement
 from marginrank.typing import IntArray
-
-_STEP: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +81,14 @@ class DeviceInterleaving(DeviceLoss):
         documents, before = (torch.zeros_like(self.levels) for _ in range(2))
         kernels.sort_levels[(everything.n_tiles,)](
             scores, self.levels, offsets, self._firsts, everything.queries, everything.starts, values, documents,
-            BLOCK=BLOCK, STEP=_STEP,
+            documents, values, RANKS=False, BLOCK=BLOCK, STEP=STEP,
         )  # fmt: skip
         problem = (self.shares, self.discounts, self.scales, before, slopes, terms)
         kernels.place_irrelevant[(others.n_tiles,)](
             values, offsets, ends, others.queries, others.starts, *problem, BLOCK=BLOCK
         )
         kernels.place_relevant[(relevant.n_tiles,)](
-            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=_STEP
+            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=STEP
         )
         by_document[documents] = slopes
         return self.segments.sum(terms).clamp_(min=0.0), by_document

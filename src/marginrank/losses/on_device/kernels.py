@@ -51,23 +51,35 @@ def hinges(
 
 @triton.jit
 def sort_levels(
-    values, levels, offsets, firsts, queries, starts, sorted_values, documents, BLOCK: tl.constexpr, STEP: tl.constexpr
-):
-    """Sort documents inside their levels: each comes after as many as score more, or the same and stand before it."""
+    values, levels, offsets, firsts, queries, starts, sorted_values, documents, predicted, by_score,
+    RANKS: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
+    """Sort documents inside their levels: each comes after as many as score more, or the same and stand before it.
+
+    With RANKS, sort all documents of a query too. There, of equal scores, the worse level comes first.
+    """
     tile = tl.program_id(0)
     query = tl.load(queries + tile)
     begin, end = tl.load(offsets + query), tl.load(offsets + query + 1)
     i = tl.load(starts + tile) + tl.arange(0, BLOCK)
     own, level = tl.load(values + i, mask=i < end, other=0.0), tl.load(levels + i, mask=i < end, other=0)
-    place = tl.load(firsts + i, mask=i < end, other=0)
+    place, rank = tl.load(firsts + i, mask=i < end, other=0), tl.zeros([BLOCK], tl.int64)
     for first in range(begin, end, STEP):
         j = first + tl.arange(0, STEP)
         other = tl.load(values + j, mask=j < end, other=0.0)[None, :]
-        same = (tl.load(levels + j, mask=j < end, other=-1)[None, :] == level[:, None]) & (j < end)[None, :]
+        other_level = tl.load(levels + j, mask=j < end, other=-1)[None, :]
+        same = (other_level == level[:, None]) & (j < end)[None, :]
         before = (other > own[:, None]) | ((other == own[:, None]) & (j[None, :] < i[:, None]))
         place += tl.sum(tl.where(same & before, 1, 0), axis=1)
+        if RANKS:
+            worse = (other_level > level[:, None]) & (other == own[:, None])
+            ahead = (other > own[:, None]) | worse | (same & before)
+            rank += tl.sum(tl.where(ahead & (j < end)[None, :], 1, 0), axis=1)
     tl.store(sorted_values + place, own, mask=i < end)
     tl.store(documents + place, i, mask=i < end)
+    if RANKS:
+        tl.store(predicted + place, rank, mask=i < end)
+        tl.store(by_score + begin + rank, own, mask=i < end)
 
 
 @triton.jit

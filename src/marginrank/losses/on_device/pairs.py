@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, Chosen, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, STEP, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.typing import FloatArray
-
-_STEP: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,5 +80,5 @@ class DevicePairs(DeviceLoss):
         tiles = self._tiles
         hinges[(tiles.n_tiles,)](
             scores - self.heights, self.levels, self.segments.offsets, tiles.queries, tiles.starts, self.margins,
-            self.scales, direction, xi, slopes, SQUARED=self.squared, CURVE=curve, BLOCK=BLOCK, STEP=_STEP,
+            self.scales, direction, xi, slopes, SQUARED=self.squared, CURVE=curve, BLOCK=BLOCK, STEP=STEP,
         )  # fmt: skip

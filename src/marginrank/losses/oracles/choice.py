@@ -11,7 +11,14 @@ from marginrank.devices import Device
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrder, Positional, parse_map
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.oracles.assignment import prepare_assignment
-from marginrank.losses.oracles.grade_lattice import MOST_LEVELS, MOST_STATES, n_states, prepare_merge, prepare_path
+from marginrank.losses.oracles.grade_lattice import (
+    MOST_LEVELS,
+    MOST_STATES,
+    merge_on_device,
+    n_states,
+    prepare_merge,
+    prepare_path,
+)
 from marginrank.losses.oracles.interleave import (
     interleaving_on_device,
     pairs_on_device,
@@ -22,7 +29,7 @@ from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violation
 from marginrank.losses.oracles.shifted_sort import prepare_shifted_sort
 from marginrank.measures import Measure, TwoLevels
 from marginrank.measures.base import parse_trainable
-from marginrank.typing import FloatArray
+from marginrank.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Oracle:
     cost: str
     prepare: Callable[[Problem, Sorted, Violations], Ranker]
     #: Makes the structured hinge for scores on a device; None where there is no kernel for it.
-    on_device: Callable[[Problem, Device], DeviceLoss] | None = None
+    on_device: Callable[[Problem, IntArray, Device], DeviceLoss] | None = None
 
 
 def _no_ranking(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:  # noqa: ARG001
@@ -42,7 +49,7 @@ def _no_ranking(problem: Problem, ordered: Sorted, violations: Violations) -> Ra
 
 PAIRS = Oracle("pairs", "n log n", prepare_pairs, pairs_on_device)
 INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving, interleaving_on_device)
-MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge)
+MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge, merge_on_device)
 PATH = Oracle("path", "n log n + PN", prepare_path)
 SHIFTED_SORT = Oracle("shifted sort", "n log n", prepare_shifted_sort)
 ASSIGNMENT = Oracle("assignment", "n³", prepare_assignment)

@@ -10,6 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.devices import Device
+from marginrank.losses.on_device.base import DeviceLoss
+from marginrank.losses.on_device.merging import DeviceMerge, Lattice, RankLevels
 from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
 from marginrank.measures import Measure, TwoLevels
 from marginrank.threads import PerThread
@@ -106,8 +109,7 @@ def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> 
     from marginrank.losses.oracles.lattice_kernel import Room, most_violated_merge  # noqa: PLC0415
 
     levels, profile = problem.levels, problem.profile
-    depth = min(problem.measure.depth or len(profile), len(profile))
-    states = _states(depth, tuple(np.unique(np.append(levels.counts[problem.active], 1)).tolist()))
+    states, depth = _states_for(problem)
     has_tail = bool(np.any(profile[depth:] != 0.0))
     lists, layout, worst = tuple(ordered), tuple(levels.layout), tuple(violations)
     n_states, most_levels = states.counts.shape
@@ -137,6 +139,37 @@ def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> 
         most_violated_merge(lists, layout, lattice, weights, room(), worst, first, end)
 
     return rank
+
+
+def merge_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:
+    """Prepare for scores on a device."""
+    levels, (states, depth) = problem.levels, _states_for(problem)
+    query = np.repeat(np.arange(len(problem.active)), levels.lengths)
+    rank = np.arange(len(query)) - levels.queries[query]
+    discounts = np.append(problem.discounts[:depth], 0.0)
+    gains = np.repeat(levels.gains, np.diff(levels.offsets)) * discounts[np.minimum(rank, depth)]
+    starts = levels.offsets[:-1] - np.repeat(levels.queries[:-1], levels.counts)
+    return DeviceMerge(
+        device=device,
+        offsets=levels.queries,
+        active=problem.active,
+        lows=device.tensor(levels.of_query[:-1]),
+        n_levels=device.tensor(levels.counts),
+        scales=device.tensor(problem.scales),
+        ideal_gains=device.tensor(np.bincount(query, gains, len(problem.active))),
+        levels=device.tensor(levels.of_document),
+        ideal=device.tensor(ideal) if len(ideal) else None,
+        rank_levels=RankLevels(*map(device.tensor, (starts, np.diff(levels.offsets), levels.gains))),
+        discounts=device.tensor(problem.discounts[:depth]),
+        profile=problem.profile,
+        lattice=Lattice.of(device, states.tables, states.counts, states.predecessors, depth),
+    )
+
+
+def _states_for(problem: Problem) -> tuple[States, int]:
+    """Return the states of the numbers of levels that occur, and how many ranks count."""
+    depth = min(problem.measure.depth or len(problem.profile), len(problem.profile))
+    return _states(depth, tuple(np.unique(np.append(problem.levels.counts[problem.active], 1)).tolist())), depth
 
 
 def prepare_path(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:

@@ -12,7 +12,7 @@ from marginrank.losses.on_device.interleaving import DeviceInterleaving
 from marginrank.losses.on_device.pairs import DevicePairs
 from marginrank.losses.oracles.problem import Placement, Problem, Ranker, Sorted, Violations
 from marginrank.threads import PerThread
-from marginrank.typing import FloatArray
+from marginrank.typing import FloatArray, IntArray
 
 
 class PairCosts(NamedTuple):
@@ -51,13 +51,13 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
     return rank
 
 
-def pairs_on_device(problem: Problem, device: Device) -> DeviceLoss:
+def pairs_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
     """Prepare for scores on a device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
     heights, twice = np.zeros(len(problem.levels.gains)), 2.0 * problem.scales
     return DevicePairs.of(device, problem.levels, heights, _costs(problem) / twice, twice)
 
 
-def interleaving_on_device(problem: Problem, device: Device) -> DeviceLoss:
+def interleaving_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
     """Prepare for scores on a device."""
     return DeviceInterleaving.of(device, problem.levels, _placement(problem))
 
