@@ -41,8 +41,11 @@ def shown_on_terminal(words, environment):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has no pseudo-terminals")
 def test_whoever_waits_at_a_terminal_is_told_why_once(tmp_path):
-    (tmp_path / "data.txt").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.25\n")
-    words = [sys.executable, "-m", "marginrank", "inspect", str(tmp_path / "data.txt")]
+    # Judgements and runs have the kernels that are the quickest to compile.
+    judgements, run = tmp_path / "data.qrels", tmp_path / "some.run"
+    judgements.write_text("1 0 a 1\n1 0 b 0\n")
+    run.write_text("1 Q0 a 1 2.0 x\n1 Q0 b 2 1.0 x\n")
+    words = [sys.executable, "-m", "marginrank", "evaluate", str(judgements), str(run)]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "one")}
     assert shown_on_terminal(words, environment).splitlines() == [COMPILING]
     assert shown_on_terminal(words, environment) == ""

@@ -81,7 +81,7 @@ def pydocs(*, top: int = 30, test_share: float = 0.5, random_state: int = 0) -> 
     return deepcopy(_build(top, test_share, random_state))
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _build(top: int, test_share: float, random_state: int) -> Collection:
     """Build the collection, which takes seconds, once."""
     pages = read_pages(PACKAGES)
