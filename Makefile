@@ -86,6 +86,7 @@ fuzz: $(TESTS)
 
 kills: $(TESTS)
 	$(BIN)/python -m tests.fuzz.kills 1000
+	$(BIN)/python -m tests.fuzz.resumes 100
 
 properties: $(TESTS)
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests

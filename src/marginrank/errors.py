@@ -38,6 +38,10 @@ class NumericalError(DataError, FloatingPointError):
     """Raised if numbers are too large, or too far apart, for float64."""
 
 
+class CheckpointWarning(UserWarning):
+    """Warns that a checkpoint is damaged, or cannot be written; training goes on."""
+
+
 class FractionalGradesWarning(UserWarning):
     """Fractional grades count as irrelevant because they are below the relevance threshold of a measure."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.checkpoint import Log
 from marginrank.components import check_C, check_seed, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
@@ -33,6 +34,7 @@ from marginrank.fit_checks import (
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Health, Model, Provenance
 from marginrank.preparation.base import check_columns, learn_columns
+from marginrank.resuming import repeatable, run_log, start_digest
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
 from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone, column_names
@@ -96,8 +98,18 @@ class BaseRanker(Estimator):
         callback: Callback | None,
         start: Start | None,
         time_limit: float = np.inf,
+        log: Log | None = None,
     ) -> list[Model]:
-        """Train on checked queries, for each C, within the estimator's own time limit and the one given."""
+        """Train on checked queries, for each C, within the estimator's own time limit and the one given.
+
+        Where there is a log, what takes a pass over the queries is kept in it.
+        """
+
+    def _check_resumes(self) -> None:
+        """Refuse a checkpoint where training cannot go on from one."""
+        raise ValueError(
+            f"{type(self).__name__} has no solver that could go on from a checkpoint; leave it out, or use it with tune"
+        )
 
     @property
     @abstractmethod
@@ -135,6 +147,8 @@ class BaseRanker(Estimator):
         callback: Callback | None = None,
         start: Model | BaseRanker | None = None,
         center: Model | BaseRanker | None = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
         **foreign: Any,
     ) -> Self:
         """Train on judged queries.
@@ -152,6 +166,8 @@ class BaseRanker(Estimator):
             callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
             start: A model, or a fitted ranker, to start from. Its scaling, thresholds or landmarks are kept.
             center: Instead of ``start``, a model to start from and to stay near: the regulariser is ½‖θ − its θ‖².
+            checkpoint: A file in which what was computed is kept, every few seconds, so that a killed run can go on.
+            resume: Go on from the checkpoint if it exists; the model is the one of a run that was not killed.
             positional: Refused; the queries are given by name.
             foreign: Refused; for arguments of other libraries the error says what to use here.
         """
@@ -164,7 +180,11 @@ class BaseRanker(Estimator):
         if validation is not None:
             held_out = as_queries(*validation_parts(validation), None, None, **self._nan)
             check_same_features(queries, held_out)
-        self.model_ = self._train(queries, [check_C(self.C)], held_out, callback, begin)[0]
+        Cs = [check_C(self.C)]
+        if checkpoint is not None:
+            self._check_resumes()
+        with run_log(checkpoint, resume, lambda: self._about(queries, Cs, held_out, begin)) as log:
+            self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0]
         self._trained_queries = None if qid is None else contents(queries)
         warn_of_ties([self.model_], queries)
         return self
@@ -179,16 +199,46 @@ class BaseRanker(Estimator):
         group: npt.ArrayLike | None = None,
         query_weights: npt.ArrayLike | None = None,
         callback: Callback | None = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
     ) -> list[Self]:
-        """Train for several C with shared cutting planes; return one fitted ranker for each, in the order given."""
-        first = clone(self)
+        """Train for several C with shared cutting planes; return one fitted ranker for each, in the order given.
+
+        The other arguments are those of `fit`.
+        """
+        first, values = clone(self), [check_C(C) for C in Cs]
+        if checkpoint is not None:
+            self._check_resumes()
         queries = first._training_queries(X, y, qid, group, query_weights)
-        path = first._fit_path(queries, Cs, callback)
+        with run_log(checkpoint, resume, lambda: first._about(queries, values)) as log:
+            path = first._fit_path(queries, values, callback, log=log)
         warn_of_ties([ranker.model_ for ranker in path], queries)
         return path
 
+    def _about(
+        self,
+        queries: Queries,
+        Cs: Sequence[float],
+        validation: Queries | None = None,
+        start: Start | None = None,
+    ) -> dict[str, Any]:
+        """Describe a run for its checkpoint."""
+        return {
+            "estimator": type(self).__name__,
+            **repeatable(self._specs()),
+            "C": Cs[0] if len(Cs) == 1 else list(Cs),
+            "training data": self._provenance(queries).fingerprint,
+            "validation data": None if validation is None else self._provenance(validation).fingerprint,
+            "start": start_digest(start),
+        }
+
     def _fit_path(
-        self, queries: Queries, Cs: Iterable[float], callback: Callback | None, time_limit: float = np.inf
+        self,
+        queries: Queries,
+        Cs: Iterable[float],
+        callback: Callback | None,
+        time_limit: float = np.inf,
+        log: Log | None = None,
     ) -> list[Self]:
         """Train for several C, without a look at what came of it."""
         values = [check_C(C) for C in Cs]
@@ -196,7 +246,7 @@ class BaseRanker(Estimator):
             raise ValueError("Cs is empty; give at least one C")
         learn_columns(self, queries)
         check_seed(self.random_state)
-        models = self._train(queries, values, None, callback, None, time_limit)
+        models = self._train(queries, values, None, callback, None, time_limit, log)
         return [self._with_model(C, model) for C, model in zip(values, models, strict=True)]
 
     def _with_model(self, C: float, model: Model) -> Self:

@@ -46,7 +46,17 @@ _INSTEAD: Final = {
 
 
 #: Arguments of `fit`.
-_ARGUMENTS: Final = ("qid", "group", "query_weights", "validation", "callback", "start", "center")
+_ARGUMENTS: Final = (
+    "qid",
+    "group",
+    "query_weights",
+    "validation",
+    "callback",
+    "start",
+    "center",
+    "checkpoint",
+    "resume",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
 
+from marginrank.checkpoint import Log
 from marginrank.components import Component, from_spec, seconds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -186,6 +187,7 @@ class Ranker(Online):
         callback: Callback | None,
         start: Start | None,
         time_limit: float = np.inf,
+        log: Log | None = None,
     ) -> list[Model]:
         method = self._method()
         patience = _PATIENCE if self.patience is None else check_patience(self.patience)
@@ -209,7 +211,7 @@ class Ranker(Online):
             scaled, prepared = self._as_before(before, queries)
         stopper = self._stopper(prepared, scaled, validation, patience, callback)
         solver = self._solver(callback if stopper is None else stopper, deadline)
-        training = Training(loss_of(method), self._bound(method), solver, self.n_jobs)
+        training = Training(loss_of(method), self._bound(method), solver, self.n_jobs, log)
         if before is not None and start is not None and start.centered:
             fits = [bounded_as(before, training).near(prepared, Cs[0], start.theta)]
         else:
@@ -218,6 +220,15 @@ class Ranker(Online):
         if stopper is not None:
             fits = [replace(fit, solution=stopper.best_of(fit.solution, fit.center)) for fit in fits]
         return self._models(queries, method, scaled, [(prepared.form, fit) for fit in fits])
+
+    def _check_resumes(self) -> None:
+        method, scorer = self._method(), parse_scorer(self.scorer)
+        if method.baseline is not None or isinstance(scorer, StagedScorer):
+            what = f"{method.preset!r}" if method.baseline is not None else f"the {scorer.name} scorer"
+            raise ValueError(
+                f"{what} has no solver that could go on from a checkpoint; leave it out, or use it with tune, which "
+                "keeps what it has finished"
+            )
 
     def _train_stages(
         self,

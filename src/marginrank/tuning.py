@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from marginrank.components import check_C, check_seed, seconds
+from marginrank.checkpoint import Log
+from marginrank.components import check_C, check_seed, seconds, to_spec
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -25,6 +27,7 @@ from marginrank.evaluation.policies import Policy, parse_policy
 from marginrank.fit_checks import warn_of_ties
 from marginrank.measures.mixes import parse_mix
 from marginrank.notebooks import ResultTable, data_frame
+from marginrank.resuming import keep_judged, kept_judged, repeatable, run_log
 from marginrank.scorers.base import CHOSEN, scorers_to_try
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback
@@ -195,6 +198,8 @@ def tune(
     time_limit: float | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
 ) -> Selection:
     """Choose C and other parameters of a ranker by a measure on held-out queries.
 
@@ -222,6 +227,9 @@ def tune(
         time_limit: Maximum duration of the search, in seconds.
         random_state: Seed of the folds, which do not depend on the order of the queries.
         n_jobs: Number of folds to train in parallel; all cores by default.
+        checkpoint: A file in which finished settings are kept, and what was computed for the others, every few
+            seconds, so that a killed search can go on.
+        resume: Go on from the checkpoint if it exists.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((600, 3))
@@ -252,22 +260,35 @@ def tune(
     held_out = None
     if valid is not None:
         held_out = as_queries(*validation_parts(valid), None, None, **nan_rule)
+    n_folds = 5 if folds is None else folds
     search = _Search(
         ranker,
-        _folds(queries, 5 if folds is None else folds, random_state) if held_out is None else [(queries, held_out)],
+        _folds(queries, n_folds, random_state) if held_out is None else [(queries, held_out)],
         settings,
         values,
         judge,
         _Stop(callback, seconds(time_limit)),
     )
-    candidates = search.run(n_jobs)
-    chosen = _choose([candidate for candidate, _ in candidates], rule)
-    best, final = candidates[chosen]
-    if held_out is None and not search.stop.stopped:
-        on_all = final._with_parameters(best.parameters).set_params(n_jobs=ranker.n_jobs)
-        (on_all,) = on_all._fit_path(queries, [on_all.C], search.stop, search.stop.seconds_left)
-        # A ranker that was trained to the end on most of the queries is worth more than one that was not, on all.
-        final = final if search.stop.cut_short(on_all) or search.stop.stopped else on_all
+
+    def about() -> dict[str, Any]:
+        cut = {"number": n_folds, "random_state": random_state, "query ids": _digest(queries)}
+        return {
+            **ranker._about(queries, values, held_out),
+            **repeatable({"grid": {name: to_spec(list(tried)) for name, tried in grid.items()}}),
+            **repeatable({"folds": cut if held_out is None else None}),
+            "judged by": f"{judge.criterion}, policy {judge.policy.name}",
+        }
+
+    with run_log(checkpoint, resume, about) as log:
+        candidates = search.run(n_jobs, log)
+        chosen = _choose([candidate for candidate, _ in candidates], rule)
+        best, final = candidates[chosen]
+        if held_out is None and not search.stop.stopped:
+            on_all = final._with_parameters(best.parameters).set_params(n_jobs=ranker.n_jobs)
+            rest = None if log is None else log.log("on all")
+            (on_all,) = on_all._fit_path(queries, [on_all.C], search.stop, search.stop.seconds_left, rest)
+            # A ranker that was trained to the end on most of the queries is worth more than one that was not, on all.
+            final = final if search.stop.cut_short(on_all) or search.stop.stopped else on_all
     complete = not search.stop.stopped
     warn_of_ties([final.model_], queries)
     what = f"{len(queries):,} queries in {len(search.splits)} folds"
@@ -371,7 +392,7 @@ class _Search:
     judge: _Judge
     stop: _Stop
 
-    def run(self, n_jobs: int | None) -> list[tuple[Candidate, BaseRanker]]:
+    def run(self, n_jobs: int | None, log: Log | None = None) -> list[tuple[Candidate, BaseRanker]]:
         """Return the settings that were tried on every split, each with the ranker of one of them; at least one."""
         rankers = [clone(self.ranker).set_params(**setting) for setting in self.settings]
         # A method without C is the same for all.
@@ -384,8 +405,17 @@ class _Search:
             if self.stop.stopped and number > 0:
                 return None
             own = clone(ranker).set_params(**({"n_jobs": 1} if threads > 1 else {}))
-            path = own._fit_path(train, Cs, self.stop, self.stop.seconds_left)
-            return [(one, self.judge.values(one, held_out)) for one in path]
+            name = f"setting and split {number}"
+            part = None if log is None else log.part_of(name)
+            kept = None if log is None else kept_judged(log.log(name), len(Cs), len(held_out))
+            if kept is not None:
+                return [(own._with_model(C, model), values) for C, (model, values) in zip(Cs, kept, strict=True)]
+            path = own._fit_path(train, Cs, self.stop, self.stop.seconds_left, part)
+            results = [(one, self.judge.values(one, held_out)) for one in path]
+            if log is not None and part is not None and not any(self.stop.cut_short(one) for one in path):
+                keep_judged(log.log(name), [(one.model_, values) for one, values in results])
+                part.finish()
+            return results
 
         # Threads that limit BLAS one by one would undo each other's limits.
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
@@ -416,6 +446,11 @@ def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Que
         np.arange(len(queries)) % k
     )
     return [(queries[np.flatnonzero(part != number)], queries[np.flatnonzero(part == number)]) for number in range(k)]
+
+
+def _digest(queries: Queries) -> str:
+    """Return what tells the names of queries apart, which decide on their folds."""
+    return hashlib.sha256(repr(queries.query_ids.tolist()).encode()).hexdigest()[:16]
 
 
 def _candidate(parameters: Mapping[str, Any], folds: Sequence[_Result]) -> Candidate:

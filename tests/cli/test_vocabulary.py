@@ -15,6 +15,7 @@ from marginrank.cli.app import app
 from marginrank.cli.failures import describe
 from marginrank.cli.fitting import Choosing
 from marginrank.cli.judging import Judging
+from marginrank.cli.keeping import Keeping
 from marginrank.cli.method import Method
 from marginrank.cli.reading import Reading
 from marginrank.cli.vocabulary import in_options, options
@@ -87,7 +88,7 @@ def test_options_are_those_that_commands_have():
     commands = typer.main.get_command(app).commands.values()
     declared = {name for command in commands for option in command.params for name in option.opts}
     assert set(options().values()) <= declared
-    for group in (Method, Choosing, Reading, Judging):
+    for group in (Method, Choosing, Keeping, Reading, Judging):
         assert {field.name for field in fields(group)} <= set(options())
 
 

@@ -15,6 +15,7 @@ from marginrank.cli.declarations import policy_option
 from marginrank.cli.describing import data_line, model_facts
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
+from marginrank.cli.keeping import Keeping
 from marginrank.cli.method import Method
 from marginrank.cli.reading import Reading, dense
 from marginrank.cli.watching import Watch
@@ -112,6 +113,11 @@ class Outcome:
         """Whether a signal or the time limit ended the choice, or a signal the training."""
         return self.by_signal or (self.selection is not None and not self.selection.complete)
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether the same command, with more time, would train further."""
+        return self.stopped or self.ranker.solution_.reason == "time_limit"
+
     def record(self, out: Path | None) -> dict[str, Any]:
         """Everything for JSON."""
         return {
@@ -148,6 +154,7 @@ def fit(
     reading: Reading,
     *,
     watch: Watch,
+    keeping: Keeping,
     grid: Mapping[str, Sequence[Any]] | None = None,
 ) -> Outcome:
     """Train for one C or, without it, for a path of C of which the best on other queries is kept.
@@ -174,11 +181,11 @@ def fit(
     watch.expect(n_scorers * _n_problems(choosing, grid) if chosen else 1, method.gap)
     selection = None
     if chosen:
-        selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit)
+        selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit, keeping)
         ranker = selection.ranker
     else:
         ranker.set_params(C=ranker.C if C is None else C, time_limit=method.time_limit)
-        ranker.fit(queries, validation=valid, callback=watch)
+        ranker.fit(queries, validation=valid, callback=watch, **keeping.arguments())
     if watch.stopping and not ranker.coef_.any():
         # Weights 0 rank nothing: there is no model yet.
         raise KeyboardInterrupt
@@ -207,6 +214,7 @@ def _tune(
     grid: Mapping[str, Sequence[Any]] | None,
     watch: Watch,
     time_limit: float | None,
+    keeping: Keeping,
 ) -> Selection:
     from marginrank.tuning import DEFAULT_CS, tune  # noqa: PLC0415
 
@@ -224,6 +232,7 @@ def _tune(
         time_limit=time_limit,
         random_state=ranker.random_state,
         n_jobs=ranker.n_jobs,
+        **keeping.arguments(),
     )
 
 

@@ -13,6 +13,7 @@ from marginrank.cli.describing import data_line
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import check_inputs
 from marginrank.cli.fitting import Choosing, Outcome
+from marginrank.cli.keeping import Keeping
 from marginrank.cli.method import Method
 from marginrank.cli.reading import Reading, load_ranker
 from marginrank.cli.watching import Watch
@@ -61,7 +62,7 @@ class GoingOn:
         """The model, if any."""
         return self.start_from or self.update
 
-    def check(self, method: Method, choosing: Choosing) -> None:
+    def check(self, method: Method, choosing: Choosing, keeping: Keeping) -> None:
         """Refuse options that mean nothing beside the others."""
         if self.start_from is not None and self.update is not None:
             raise Misuse("give --start-from or --update, not both")
@@ -77,13 +78,22 @@ class GoingOn:
             if _given(own, one):
                 name = "Cs" if one.name == "Cs" else one.name.replace("_", "-")
                 raise Misuse(f"--{name}: {option} takes it from the model; leave it out")
+        if keeping.checkpoint is not None and self.update is not None:
+            raise Misuse("--checkpoint is for --start-from; --update takes one step")
         if choosing.valid and self.update is not None:
             raise Misuse("--valid is for --start-from; --update sees its data once")
         if method.patience is not None and not choosing.valid:
             raise Misuse("--patience is for validation queries: give --valid, or leave it out")
 
     def train(
-        self, data: Sequence[Path], C: float | None, choosing: Choosing, method: Method, reading: Reading, watch: Watch
+        self,
+        data: Sequence[Path],
+        C: float | None,
+        choosing: Choosing,
+        method: Method,
+        reading: Reading,
+        watch: Watch,
+        keeping: Keeping,
     ) -> Outcome:
         """Train the model further, with the C given instead of its own."""
         model = self.model
@@ -103,7 +113,7 @@ class GoingOn:
             ranker.partial_fit(queries, callback=watch)
         else:
             start, center = (None, ranker.model_) if self.keep_near else (ranker.model_, None)
-            ranker.fit(queries, validation=valid, callback=watch, start=start, center=center)
+            ranker.fit(queries, validation=valid, callback=watch, start=start, center=center, **keeping.arguments())
         described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
         return Outcome(ranker, None, *described, len(queries), watch.stopping, watch.seconds)
 

@@ -11,6 +11,7 @@ from marginrank.cli.declarations import out_option
 from marginrank.cli.files import Force, check_outputs
 from marginrank.cli.fitting import Choosing, fit
 from marginrank.cli.going_on import GoingOn
+from marginrank.cli.keeping import Keeping
 from marginrank.cli.method import Method
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
@@ -27,6 +28,7 @@ def command(
     choosing: Choosing,
     method: Method,
     going: GoingOn,
+    keeping: Keeping,
     reading: Reading,
     out: Annotated[Path, out_option("The model to write.", metavar="MODEL")],
     output: Output,
@@ -46,15 +48,19 @@ def command(
     Without -C, ten values of C are tried, and the best is chosen on the validation queries, or by 5-fold
     cross-validation. Ctrl-C stops training and writes the best model so far.
 
+    With --checkpoint, a killed run goes on where it was: run the same command again with --resume.
+
     With --start-from or --update, training goes on from a model, with its C.
     """
     before = [] if going.model is None else [going.model]
     check_outputs([out], inputs=[*data, *choosing.valid, *([] if force else before)], force=force)
-    going.check(method, choosing)
+    keeping.check([out, *data, *choosing.valid, *before])
+    going.check(method, choosing, keeping)
     with Watch(quiet=output.quiet) as watch:
         if before:
-            outcome = going.train(data, C, choosing, method, reading, watch)
+            outcome = going.train(data, C, choosing, method, reading, watch, keeping)
         else:
-            outcome = fit(data, C, choosing, method, reading, watch=watch)
+            outcome = fit(data, C, choosing, method, reading, watch=watch, keeping=keeping)
         outcome.ranker.save(out, overwrite=force)
+    keeping.done(stopped=outcome.cut_short)
     output.summary(outcome.record(out), outcome.text(out))

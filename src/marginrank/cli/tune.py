@@ -14,6 +14,7 @@ from marginrank.cli.declarations import out_option
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_outputs, whole
 from marginrank.cli.fitting import Choosing, fit
+from marginrank.cli.keeping import Keeping
 from marginrank.cli.method import Method
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
@@ -30,6 +31,7 @@ def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
     choosing: Choosing,
     method: Method,
+    keeping: Keeping,
     reading: Reading,
     output: Output,
     grid: Annotated[
@@ -53,18 +55,21 @@ def command(
     """Choose C, and other parameters, on validation queries or by cross-validation.
 
     Prints the value of the criterion for every setting. With -o, the model trained with the best setting is written.
-    Ctrl-C stops the search and prints the settings tried so far.
+    Ctrl-C stops the search and prints the settings tried so far. With --checkpoint, a killed search goes on where it
+    was: run the same command again with --resume.
     """
     check_outputs([out, plot], inputs=[*data, *choosing.valid], force=force)
+    keeping.check([out, plot, *data, *choosing.valid])
     values = parse_grid(grid or [])
     if not method.has_C and not values and choosing.folds is None:
         raise Misuse(f"{method.name} has no C, so there is nothing to choose; give --grid, or use `marginrank train`")
     if plot is not None:
         check_picture(plot)
     with Watch(quiet=output.quiet) as watch:
-        outcome = fit(data, None, choosing, method, reading, watch=watch, grid=values)
+        outcome = fit(data, None, choosing, method, reading, watch=watch, keeping=keeping, grid=values)
         if out is not None:
             outcome.ranker.save(out, overwrite=force)
+    keeping.done(stopped=outcome.cut_short)
     if plot is not None and outcome.selection is not None:
         with whole(plot, force=force) as place:
             outcome.selection.plot(place)

@@ -11,6 +11,7 @@ from typing import Any, Final, get_type_hints
 
 from marginrank.cli.fitting import Choosing
 from marginrank.cli.judging import Judging
+from marginrank.cli.keeping import Keeping
 from marginrank.cli.method import Method
 from marginrank.cli.reading import Reading
 from marginrank.cli.recommend import Columns, Training
@@ -18,7 +19,12 @@ from marginrank.cli.recommend import Columns, Training
 #: Parameters of the library whose options have other names.
 _OTHER_NAMES: Final = {"C": "-C", "n_bins": "--bins", "validation": "--valid", "measures": "--measure", "k": "--k"}
 #: Parameters with their values that are options without one.
-_WHOLE: Final = {"allow_nan=True": "--missing nan", "overwrite=True": "--force", "regroup=True": "--regroup"}
+_WHOLE: Final = {
+    "allow_nan=True": "--missing nan",
+    "overwrite=True": "--force",
+    "regroup=True": "--regroup",
+    "resume=True": "--resume",
+}
 #: Phrases that name objects of Python.
 _PHRASES: Final = (
     (re.compile(r"\bX (?=has|holds)"), "the data "),
@@ -45,7 +51,7 @@ def options() -> dict[str, str]:
     ('--missing-topics', '--feature', '--max-iter', '--bins')
     """
     named = {}
-    for group in (Columns, Training, Method, Choosing, Reading, Judging):
+    for group in (Columns, Training, Method, Choosing, Keeping, Reading, Judging):
         hints = get_type_hints(group, include_extras=True)
         for field in fields(group):
             named[field.name] = _declared(hints[field.name].__metadata__[0]) or f"--{field.name.replace('_', '-')}"

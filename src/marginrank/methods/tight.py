@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from marginrank.checkpoint import Log
 from marginrank.components import Component, check_C
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
@@ -17,6 +18,7 @@ from marginrank.risk import ranking_risk
 from marginrank.scorers.base import PreparedScorer
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
+from marginrank.solvers.recorded import recorded
 from marginrank.typing import FloatArray
 
 _STARTS: Final[Mapping[str, Loss]] = {"ranksvm": PairwiseHinge(power=2), "regression": SquaredError()}
@@ -43,12 +45,14 @@ class Tight(Component):
             raise ValueError(f"start is {self.start!r}; choose {', '.join(_STARTS)}, or give the weights")
         check_C(self.start_C, "start_C")
 
-    def center(self, scorer: PreparedScorer, limits: Solver, n_jobs: int | None = None) -> FloatArray:
-        """Return w0 for given queries, within the limits of a solver."""
+    def center(
+        self, scorer: PreparedScorer, limits: Solver, n_jobs: int | None = None, log: Log | None = None
+    ) -> FloatArray:
+        """Return w0 for given queries, within the limits of a solver; answers of the risk are kept in a log."""
         if isinstance(self.start, str):
             risk = ranking_risk(scorer, _STARTS[self.start], n_jobs)
             solver = Auto(tol=1e-3, max_iter=limits.max_iter, time_limit=limits.time_limit)
-            return solver.minimize(risk, self.start_C).theta
+            return solver.minimize(recorded(risk, log, f"start {self.start}"), self.start_C).theta
         weights = np.asarray(self.start, dtype=np.float64)
         if weights.shape != (scorer.n_parameters,):
             raise DataError(

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from marginrank.checkpoint import Log
 from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Loss
 from marginrank.methods.tight import BoundChoice, Tight
@@ -22,6 +23,7 @@ from marginrank.solvers.base import Solver
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.problem import Problem
+from marginrank.solvers.recorded import recorded
 from marginrank.solvers.solution import Solution
 from marginrank.solvers.stream import Stream
 from marginrank.typing import FloatArray
@@ -67,12 +69,14 @@ class Training:
             warning.
         solver: The solver.
         n_jobs: Number of threads; all cores by default.
+        log: Where the answers of the risk are kept for a run that is killed; nowhere by default.
     """
 
     loss: Loss
     bound: BoundChoice = "auto"
     solver: Solver = field(default_factory=Auto)
     n_jobs: int | None = None
+    log: Log | None = None
 
     def path(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None = None) -> list[Fit]:
         """Minimise ½‖θ‖² + C·risk(θ) for several C; under the tight bound ½‖θ − w0‖² + C·risk(θ)."""
@@ -92,10 +96,11 @@ class Training:
     def _hinge(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None, clock: _Clock) -> list[Fit]:
         risk = ranking_risk(scorer, self.loss, self.n_jobs)
         _check_order(risk)
-        solver = _chosen(clock.limit(self.solver), risk)
-        solutions = _solve(solver, risk, Cs, start)
-        at_zero = risk.risk_at_center
-        trial = _trial_of_collapse(risk, solutions, clock)
+        problem = self._recorded(risk)
+        solver = _chosen(clock.limit(self.solver), problem)
+        solutions = _solve(solver, problem, Cs, start)
+        at_zero = problem.risk_at_center
+        trial = _trial_of_collapse(problem, scorer, solutions, clock)
         collapsed, has_tight = trial is not None, "tight" in self.loss.bounds
         tried = max(*Cs, trial or 0.0)
         if collapsed and self.bound == "auto" and has_tight:
@@ -131,12 +136,13 @@ class Training:
     ) -> list[Fit]:
         """Minimise a loss that is not convex, near the w0 that training begins at."""
         _check_order(ranking_risk(scorer, self.loss, self.n_jobs))
-        center = tight.center(scorer, clock.limit(self.solver), self.n_jobs)
+        center = tight.center(scorer, clock.limit(self.solver), self.n_jobs, self.log)
         risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
+        problem = self._recorded(risk)
         solver = clock.limit(self.solver)
-        solver = _annealed(solver, tight.anneal) if tight.anneal else _chosen(solver, risk)
-        solutions = _solve(solver, risk, Cs, center if start is None else start)
-        at_zero, _ = risk(np.zeros(scorer.n_parameters))
+        solver = _annealed(solver, tight.anneal) if tight.anneal else _chosen(solver, problem)
+        solutions = _solve(solver, problem, Cs, center if start is None else start)
+        at_zero, _ = problem(np.zeros(scorer.n_parameters))
         reference = 0.5 * float(center @ center)
         healths = [_health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
         bound = bound_of(self.loss)
@@ -150,12 +156,17 @@ class Training:
         """Minimise ½‖θ − center‖² + C·risk(θ) for the loss as it is, from the centre."""
         risk = RankingRisk(scorer, self.loss, self.n_jobs, center)
         _check_order(risk)
+        problem = self._recorded(risk)
         with threadpool_limits(1, "blas"):
-            solution = self.solve(risk, C, center)
-        at_zero, _ = risk(np.zeros(scorer.n_parameters))
+            solution = self.solve(problem, C, center)
+        at_zero, _ = problem(np.zeros(scorer.n_parameters))
         health = _health(solution, at_zero, 0.5 * float(center @ center) + C * at_zero, collapsed=False)
         stream = Stream(risk.weight, origin=center)
         return Fit(solution, self.loss, bound_of(self.loss), self.chosen(risk).name, health, center, stream)
+
+    def _recorded(self, risk: RankingRisk) -> Problem:
+        """Return the problem whose answers are kept, if they are."""
+        return recorded(risk, self.log, repr(self.loss))
 
     def chosen(self, problem: Problem) -> Solver:
         """Return the solver for a problem."""
@@ -221,7 +232,9 @@ def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatAr
     return solver.path(problem, Cs, start) if len(Cs) > 1 else [solver.minimize(problem, Cs[0], start)]
 
 
-def _trial_of_collapse(risk: RankingRisk, solutions: Sequence[Solution], clock: _Clock) -> float | None:
+def _trial_of_collapse(
+    risk: Problem, scorer: PreparedScorer, solutions: Sequence[Solution], clock: _Clock
+) -> float | None:
     """Return a large C for which 0 is as good as any parameters, if it is so for the C asked for; None otherwise.
 
     What is large depends on the scale of the features, and on nothing else where C is small.
@@ -230,7 +243,7 @@ def _trial_of_collapse(risk: RankingRisk, solutions: Sequence[Solution], clock: 
     stopped = hardest.reason in ("callback", "interrupted", "time_limit")
     if at_zero <= 0 or stopped or hardest.primal < COLLAPSED * hardest.C * at_zero:
         return None
-    spread = risk.scorer.spread
+    spread = scorer.spread
     if spread == 0:
         return None
     much = min(_MUCH * max(hardest.C, max(spread, 1e-45) ** -2), 1e100)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from marginrank.checkpoint import Log
 from marginrank.components import seconds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -120,6 +121,7 @@ class Baseline(BaseRanker):
         callback: Callback | None,
         start: Start | None,
         time_limit: float = np.inf,
+        log: Log | None = None,  # noqa: ARG002
     ) -> list[Model]:
         if start is not None:
             raise ValueError(f"{type(self).__name__} cannot start from a model; fit it anew")

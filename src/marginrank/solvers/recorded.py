@@ -1,0 +1,105 @@
+"""A problem that asks a checkpoint first."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from marginrank.checkpoint import Log
+from marginrank.errors import DataError
+from marginrank.solvers.problem import Problem
+from marginrank.typing import FloatArray
+
+#: Whether all values so far were exact, number of values and of slopes.
+_HEAD: Final = struct.Struct("<?II")
+
+
+class Recorded(Problem):
+    """A problem whose answers are kept in a log, and taken from it where it has them, bit for bit.
+
+    Args:
+        problem: The problem.
+        log: Where its answers are kept; those of other problems need a log of another name.
+    """
+
+    def __init__(self, problem: Problem, log: Log) -> None:
+        self.n_parameters, self.n_blocks = problem.n_parameters, problem.n_blocks
+        self.center, self.signs = problem.center, problem.signs
+        self.convex, self.offers = problem.convex, problem.offers
+        self._problem, self._log, self._was_exact = problem, log, True
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether all values so far were computed exactly, those of the log too."""
+        return self._was_exact and self._problem.exact
+
+    @cached_property
+    def majorant(self) -> Problem | None:  # type: ignore[override]
+        """The majorant, whose answers are kept likewise."""
+        above = self._problem.majorant
+        return None if above is None else Recorded(above, self._log.log("majorant"))
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk at θ and a subgradient."""
+
+        def ask() -> tuple[FloatArray, FloatArray]:
+            value, slope = self._problem(theta)
+            return np.array([value]), slope[None, :]
+
+        values, slopes = self._answer(ask, b"risk", _bytes(theta))
+        return float(values[0]), slopes[0]
+
+    def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the parts of the risk, and a subgradient of each."""
+        return self._answer(lambda: self._problem.parts(theta), b"parts", _bytes(theta))
+
+    def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the share of one block in the risk, and in its subgradient."""
+
+        def ask() -> tuple[FloatArray, FloatArray]:
+            value, slope = self._problem.block(number, theta)
+            return np.array([value]), slope[None, :]
+
+        values, slopes = self._answer(ask, b"block", str(number).encode(), _bytes(theta))
+        return float(values[0]), slopes[0]
+
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the generalised Hessian of the risk at θ times a direction."""
+
+        def ask() -> tuple[FloatArray, FloatArray]:
+            return np.zeros(1), self._problem.hessian_product(theta, direction)[None, :]
+
+        slope: FloatArray = self._answer(ask, b"hessian", _bytes(theta), _bytes(direction))[1][0]
+        return slope
+
+    def _answer(
+        self, ask: Callable[[], tuple[FloatArray, FloatArray]], *question: bytes
+    ) -> tuple[FloatArray, FloatArray]:
+        kept = self._log.get(*question)
+        if kept is not None:
+            return self._read(kept)
+        values, slopes = ask()
+        head = _HEAD.pack(self.exact, *slopes.shape[:1], len(values))
+        self._log.put(head + _bytes(values) + _bytes(slopes), *question)
+        return values, slopes
+
+    def _read(self, kept: bytes) -> tuple[FloatArray, FloatArray]:
+        exact, n_slopes, n_values = _HEAD.unpack_from(kept) if len(kept) >= _HEAD.size else (False, 0, 0)
+        if not 1 <= n_values == n_slopes or len(kept) != _HEAD.size + 8 * n_values * (1 + self.n_parameters):
+            raise DataError("an answer in it does not fit the problem; remove the file", path=self._log.checkpoint.path)
+        numbers = np.frombuffer(kept, dtype="<f8", offset=_HEAD.size).astype(np.float64)
+        self._was_exact &= exact
+        return numbers[:n_values], numbers[n_values:].reshape(n_slopes, self.n_parameters)
+
+
+def recorded(problem: Problem, log: Log | None, name: str) -> Problem:
+    """Return a problem that keeps its answers in a part of a log; the problem itself without a log."""
+    return problem if log is None else Recorded(problem, log.log(name))
+
+
+def _bytes(numbers: FloatArray) -> bytes:
+    return np.ascontiguousarray(numbers, dtype="<f8").tobytes()
