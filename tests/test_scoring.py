@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginrank import scoring
+from marginrank import Queries, scoring
 from marginrank.errors import DataError
+from marginrank.fusion import Fusion
 from marginrank.model_file import read_model, write_model
 from marginrank.preparation.formulas import BY_QUERY, LEARNED
 from marginrank.preparation.scalings import SCALINGS
@@ -46,6 +47,69 @@ def test_a_ranking_is_of_the_best_and_equal_scores_keep_their_order(tmp_path: Pa
     columns = dict(zip(NAMES, X.T, strict=True))
     assert light.rerank(columns).rows.tolist() == rows.tolist()
     assert light.rerank(X[:0]).rows.tolist() == []
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_explanations_are_those_of_the_model(name: str, tmp_path: Path) -> None:
+    model = trained(name)
+    model.save(tmp_path / "m.safetensors")
+    light = scoring.load(tmp_path / "m.safetensors")
+    X = hard_documents(name, 30)
+    try:
+        expected = model.explain(X, group=[10, 0, 20])
+    except TypeError:
+        with pytest.raises(TypeError, match="are not made of features"):
+            light.explain(X, group=[10, 0, 20])
+        return
+    parts = light.explain(X, group=[10, 0, 20])
+    # Curves that are lines round the way between two knots to 24 bits.
+    np.testing.assert_allclose(parts, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
+    np.testing.assert_array_equal(light.explain(X, group=[10, 0, 20], rows=[25, 3]), parts[[25, 3]])
+    own = light.score(X, group=[10, 0, 20])[10:]
+    np.testing.assert_allclose(parts[10:].sum(axis=1), own - own.mean(), rtol=1e-7, atol=1e-9 * np.abs(own).max())
+
+
+def gathered(seed: int, *, gaps: float) -> Queries:
+    """Two runs of 20 queries whose documents were not all returned by both."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 2)).round(1)
+    X[rng.random(200) < gaps, 1] = np.nan
+    y = np.nan_to_num(X).sum(axis=1) + rng.standard_normal(200) > 1
+    return Queries.from_arrays(X, y, qid=np.arange(200) // 10, feature_names=["bm25", "dense"], allow_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("features", "scorer"),
+    [
+        ("minmax", "linear"),
+        ("percentile+retrieved", "linear"),
+        ("rrf", "additive(bins=4)"),
+        ("borda", "linear"),
+        ("score", "additive(bins=4)"),
+    ],
+)
+def test_fusions_score_runs_as_they_do_after_training(features: str, scorer: str, tmp_path: Path) -> None:
+    fusion = Fusion(features, scorer=scorer, Cs=[1.0]).fit(gathered(0, gaps=0.3), folds=2)
+    fusion.save(tmp_path / "f.safetensors")
+    light, other = scoring.load(tmp_path / "f.safetensors"), gathered(1, gaps=0.3)
+    assert light.inputs == ("bm25", "dense")
+    np.testing.assert_allclose(light.score(other.X, group=[10] * 20), fusion.predict(other), rtol=1e-12, atol=1e-12)
+    columns = {"dense": other.X[:10, 1], "bm25": other.X[:10, 0]}
+    assert (
+        light.rerank(columns, k=3).rows.tolist() == np.argsort(-fusion.predict(other)[:10], kind="stable")[:3].tolist()
+    )
+    assert light.score(other.X[:0]).tolist() == []
+
+
+def test_fusions_of_ranks_take_ranks(tmp_path: Path) -> None:
+    ranks = np.tile([[1.0, 5.0], [2.0, 4.0], [3.0, 3.0], [4.0, 2.0], [5.0, 1.0]], (6, 1))
+    queries = Queries.from_arrays(ranks, [1, 1, 0, 0, 0] * 6, qid=np.arange(30) // 5, feature_names=["bm25", "dense"])
+    fusion = Fusion("rrf", ranks=True, Cs=[1.0]).fit(queries, folds=2)
+    fusion.save(tmp_path / "f.safetensors")
+    light = scoring.load(tmp_path / "f.safetensors")
+    np.testing.assert_allclose(light.score(ranks, group=[5] * 6), fusion.predict(queries), rtol=1e-12)
+    with pytest.raises(DataError, match="ranks begin at 1"):
+        light.score(ranks - 1)
 
 
 def test_bad_features_are_refused_by_name(tmp_path: Path) -> None:

@@ -141,8 +141,11 @@ def _write_bytes(file: IO[bytes], array: AnyArray) -> None:
         file.write(flat[start : start + _BLOCK].data)
 
 
-def read_container(path: str | Path, family: Family) -> Content:
+def read_container(path: str | Path, family: Family, *, mapped: bool = True) -> Content:
     """Open a file: its header and layout are checked, its arrays mapped into memory and not read.
+
+    Without ``mapped``, all of the file is read at once, so that nothing that happens to it later matters: a process
+    that reads a mapped file while it is cut short is ended by the system.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -167,11 +170,11 @@ def read_container(path: str | Path, family: Family) -> Content:
         document = _parse(metadata.get(family.entry), family, place)
         try:
             specs = _check_layout(layout, document["arrays"], position, size)
-            mapped = np.memmap(file, dtype=np.uint8, mode="r")
+            everything = np.memmap(file, np.uint8, "r") if mapped else _all_bytes(file, size)
         except (OSError, TypeError, ValueError, KeyError) as error:
             raise DataError(f"damaged {family.title} ({error}); {family.again}", path=place) from None
     arrays = {
-        name: mapped[first:end].view(dtype).reshape(shape) if end > first else np.empty(shape, dtype=dtype)
+        name: everything[first:end].view(dtype).reshape(shape) if end > first else np.empty(shape, dtype=dtype)
         for name, (dtype, shape, first, end) in specs.items()
     }
     digests = {name: description["digest"] for name, description in document["arrays"].items()}
@@ -189,6 +192,14 @@ def _read_layout(file: IO[bytes]) -> tuple[dict[str, Any], int, int]:
     if not isinstance(layout, dict):
         raise ValueError("the layout is not a table")
     return layout, 8 + length, size
+
+
+def _all_bytes(file: IO[bytes], size: int) -> AnyArray:
+    file.seek(0)
+    content = np.frombuffer(file.read(), dtype=np.uint8)
+    if len(content) != size:
+        raise ValueError("the file changed while it was read")
+    return content
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

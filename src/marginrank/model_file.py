@@ -60,7 +60,7 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArra
         FileNotFoundError: There is no such file.
         DataError: It is not a model file, it is damaged, or a newer marginrank wrote it.
     """
-    content = read_container(path, _MODELS)
+    content = read_container(path, _MODELS, mapped=False)
     if content.damaged():
         raise DataError("damaged model file (an array does not match its digest); copy it again", path=path)
     return content.kind, content.header, {name: np.array(array) for name, array in content.arrays.items()}

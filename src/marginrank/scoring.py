@@ -11,11 +11,11 @@ This imports NumPy and the standard library: no scikit-learn, SciPy or Numba, an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,10 @@ from marginrank.errors import DataError, NumericalError
 from marginrank.model_checks import check_first_feature, check_scale, check_theta, check_values
 from marginrank.model_file import read_model, reading
 from marginrank.preparation.formulas import BY_QUERY, LEARNED, standardized
+from marginrank.preparation.run_features import RunTable, parse_features, run_names
 from marginrank.scorers.forms import Form, find_form
 from marginrank.scorers.formula import LinearTerm, Term
-from marginrank.typing import AnyArray, FloatArray
+from marginrank.typing import AnyArray, FloatArray, IntArray
 from marginrank.words import feature_labels, feature_named
 
 #: Arrays that only training on streams reads.
@@ -100,9 +101,19 @@ class Function:
         )
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """What the values that are scored are called: the features or, of a fusion, the runs."""
+        return self.names
+
+    @property
     def n_features(self) -> int:
         """Number of features."""
         return len(self.names)
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether values that are scored may be NaN."""
+        return self.takes_nan
 
     @property
     def needs_queries(self) -> bool:
@@ -122,7 +133,9 @@ class Function:
             features: One row per document, or a column of values for each feature, by name.
             group: Number of consecutive rows of each query; by default all rows are of one query.
         """
-        X = self._features(features)
+        return self._scores(self._features(features), group)
+
+    def _scores(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
         if self._straight is not None:
             scores = self._straight(X)
             # Whatever is not finite leaves its mark on a sum.
@@ -139,6 +152,42 @@ class Function:
             raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
         return scores
 
+    def explain(
+        self,
+        features: npt.ArrayLike | Mapping[str, Any],
+        group: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> FloatArray:
+        """Return the contribution of each feature to the score of each document, as documents × features.
+
+        Each row sums to the score of the document minus the mean score of its query, as in
+        `marginrank.model.Model.explain`. Trees are explained by a compiled function, which needs Numba.
+
+        >>> model = Function(("bm25", "clicks"), (LinearTerm(np.array([1.0, 2.0]), None, None, *_NO_FLAGS),))
+        >>> model.explain([[0.5, 1.0], [3.0, 0.0]]).tolist()                  # means are 1.75 and 0.5
+        [[-1.25, 1.0], [1.25, -1.0]]
+
+        Args:
+            features: One row per document, or a column of values for each feature, by name.
+            group: Number of consecutive rows of each query; by default all rows are of one query.
+            rows: Documents to explain; all by default.
+
+        Raises:
+            TypeError: The scores are not sums over features, such as those of a kernel or a network.
+        """
+        X = self._features(features)
+        return self._contributions(X, group, np.arange(len(X)) if rows is None else np.asarray(rows, dtype=np.int64))
+
+    def _contributions(self, X: FloatArray, group: Sequence[int] | None, rows: IntArray) -> FloatArray:
+        self._check_finite(X)
+        scaled = self._scaled(X, group)
+        parts = np.zeros((len(rows), self.n_features))
+        for start, end in pairwise(_offsets(len(X), group)):
+            inside = (rows >= start) & (rows < end)
+            for term in self.terms if inside.any() else ():
+                parts[inside] += term.contributions(scaled[rows[inside]], scaled[start:end])
+        return parts
+
     def rerank(self, query_features: npt.ArrayLike | Mapping[str, Any], k: int | None = None) -> Ranking:
         """Return the rows and scores of the documents of one query, best first; equal scores keep their order.
 
@@ -152,14 +201,14 @@ class Function:
 
     def _features(self, features: npt.ArrayLike | Mapping[str, Any]) -> FloatArray:
         if isinstance(features, Mapping):
-            absent = [name for name in self.names if name not in features]
+            absent = [name for name in self.inputs if name not in features]
             if absent:
-                raise DataError(f"there is no {feature_named(absent[0])}; the model needs {', '.join(self.names)}")
-            columns = [np.asarray(features[name], dtype=np.float64) for name in self.names]
+                raise DataError(f"there is no {feature_named(absent[0])}; the model needs {', '.join(self.inputs)}")
+            columns = [np.asarray(features[name], dtype=np.float64) for name in self.inputs]
             features = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
         X = np.ascontiguousarray(features, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
-            raise DataError(f"features have shape {X.shape}; give one row per document and {self.n_features} columns")
+        if X.ndim != 2 or X.shape[1] != len(self.inputs):
+            raise DataError(f"features have shape {X.shape}; give one row per document and {len(self.inputs)} columns")
         return X
 
     @cached_property
@@ -193,30 +242,106 @@ class Function:
         if self.raw_fill is not None:
             X = np.where(np.isnan(X), self.raw_fill, X)
         if self.scaling is not None and self.scaling in BY_QUERY:
-            sizes = [len(X)] if group is None else [int(size) for size in group]
-            if sum(sizes) != len(X) or min(sizes, default=0) < 0:
-                raise DataError(f"group has {sum(sizes)} documents for {len(X)} rows; give the number of each query")
-            offsets = np.array([0, *accumulate(size for size in sizes if size)])
-            return BY_QUERY[self.scaling](X, offsets) if len(X) else X
+            return _scaled_by_query(X, self.scaling, _offsets(len(X), group), self.names)
         if self.scale is None or self.mean is None:
             return X
         return standardized(X, self.mean, self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedFunction(Function):
+    """A fusion of runs: columns such as ``minmax(bm25)`` are made of the scores of runs, and then scored.
+
+    What is scored is one row per document with the score of each run, NaN where a run did not return it.
+
+    Args:
+        kinds: Kinds of features, as `marginrank.fusion.fusion_features` makes them.
+        runs: What the runs are called.
+        are_ranks: The runs give ranks, 1 is best, instead of scores.
+    """
+
+    kinds: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    are_ranks: bool = False
+
+    @classmethod
+    def of_columns(cls, function: Function, features: str, *, are_ranks: bool = False) -> Self:
+        """Make a fusion of the function of its columns, and what they are, such as ``minmax+retrieved``."""
+        kinds = parse_features(features)
+        if function.n_features % len(kinds):
+            raise ValueError(f"{function.n_features} columns are not {features} of some runs")
+        runs = run_names(kinds, function.header["feature_names"], function.n_features)
+        return cls(**vars(replace(function)), kinds=tuple(kinds), runs=tuple(runs), are_ranks=are_ranks)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What the runs are called."""
+        return self.runs
+
+    @property
+    def keep_missing(self) -> bool:
+        """Whether NaN is left for documents that a run did not return; otherwise they have 0."""
+        return self.takes_nan
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether a run may leave documents out."""
+        return self.takes_nan or "score" not in self.kinds
+
+    def _scores(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
+        return super()._scores(self._columns(X, group), group)
+
+    def _contributions(self, X: FloatArray, group: Sequence[int] | None, rows: IntArray) -> FloatArray:
+        return super()._contributions(self._columns(X, group), group, rows)
+
+    def _columns(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
+        if not len(X):
+            return np.zeros((0, self.n_features))
+        offsets = np.array(_offsets(len(X), group))
+        with np.errstate(invalid="ignore"):
+            return RunTable(X, offsets, self.are_ranks).features(self.kinds, keep_missing=self.keep_missing)
+
+
+def _offsets(n: int, group: Sequence[int] | None) -> list[int]:
+    """Return where queries begin, without empty ones, and the number of rows."""
+    sizes = [n] if group is None else [int(size) for size in group]
+    if sum(sizes) != n or min(sizes, default=0) < 0:
+        raise DataError(f"group has {sum(sizes)} documents for {n} rows; give the number of each query")
+    return [0, *accumulate(size for size in sizes if size)]
+
+
+def _scaled_by_query(X: FloatArray, scaling: str, offsets: list[int], names: Sequence[str]) -> FloatArray:
+    if not len(X):
+        return X
+    try:
+        return BY_QUERY[scaling](X, np.array(offsets))
+    except DataError as error:
+        from marginrank.data.naming import FeatureError  # noqa: PLC0415
+
+        raise error.named(names) if isinstance(error, FeatureError) else error from None
 
 
 _NO_FLAGS: Final = (np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def load(path: str | Path) -> Function:
-    """Read a model written by `marginrank.Ranker.save` for scoring; its scores are those of the ranker.
+    """Read a model written by `marginrank.Ranker.save` or `marginrank.fusion.Fusion.save`; its scores are the same.
 
     Raises:
-        DataError: The file is damaged or contradicts itself, or it holds a fusion of runs.
+        DataError: The file is damaged or contradicts itself, or it holds a recommender.
     """
     kind, header, arrays = read_model(path)
     with reading(path):
-        if kind != "ranker":
-            raise DataError(f"this file holds a {kind}, not a ranker; only rankers score features")
-        return Function.of(read_parts(header, arrays), header)
+        if kind == "ranker":
+            return Function.of(read_parts(header, arrays), header)
+        if kind == "fusion":
+            check_values(header)
+            model, fusion = header["model"], header["fusion"]
+            function = Function.of(read_parts(model, arrays), model)
+            return FusedFunction.of_columns(
+                function, fusion["features"], are_ranks=fusion["parameters"]["ranks"] is True
+            )
+        raise DataError(f"this file holds a {kind}, not a ranker; only rankers and fusions score documents")
 
 
 def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Parts:

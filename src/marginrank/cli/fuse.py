@@ -90,9 +90,9 @@ class Learning:
     def check(self) -> None:
         """Refuse what is unknown, before any data is read."""
         from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
-        from marginrank.fusion.features import parse_features  # noqa: PLC0415
         from marginrank.measures.mixes import parse_mix  # noqa: PLC0415
         from marginrank.methods.presets import parse_preset  # noqa: PLC0415
+        from marginrank.preparation.run_features import parse_features  # noqa: PLC0415
 
         parse_mix(self.measure)
         parse_policy(self.policy)

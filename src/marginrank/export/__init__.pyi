@@ -1,6 +1,5 @@
 from .base import CannotRunError as CannotRunError
 from .base import Export as Export
-from .base import FusedFunction as FusedFunction
 from .base import Target as Target
 from .base import all_targets as all_targets
 from .base import parse_target as parse_target

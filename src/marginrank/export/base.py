@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
 from marginrank.components import Component, members, parse_component
 from marginrank.errors import DataError
 from marginrank.scorers.formula import CurvesTerm, Term, TreesTerm
-from marginrank.scoring import Function
+from marginrank.scoring import Function, FusedFunction
 from marginrank.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -28,21 +28,6 @@ class Export(NamedTuple):
 
     files: tuple[Path, ...]
     next_steps: str
-
-
-@dataclass(frozen=True, eq=False)
-class FusedFunction(Function):
-    """A fusion of runs: columns such as ``minmax(bm25)`` are made of the scores of runs, and then scored.
-
-    Args:
-        kinds: Kinds of features, as `marginrank.fusion.fusion_features` makes them.
-        runs: What the runs are called.
-        keep_missing: Whether NaN is left for documents that a run did not return; otherwise they have 0.
-    """
-
-    kinds: tuple[str, ...] = ()
-    runs: tuple[str, ...] = ()
-    keep_missing: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
-from marginrank.export.base import Export, FusedFunction, Target, check_taken, parse_target
+from marginrank.export.base import Export, Target, check_taken, parse_target
 from marginrank.export.checks import Check, make_check
-from marginrank.scoring import Function
+from marginrank.scoring import Function, FusedFunction
 
 
 def export(

@@ -10,13 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from marginrank.export.base import FusedFunction, Target
+from marginrank.export.base import Target
+from marginrank.preparation.run_features import RRF_K
 from marginrank.scorers.formula import LinearTerm
-from marginrank.scoring import Function
+from marginrank.scoring import Function, FusedFunction
 from marginrank.typing import FloatArray
-
-#: k of reciprocal rank fusion.
-_RRF_K = 60
 
 
 def refuse_hybrid(function: Function) -> str | None:
@@ -69,7 +67,7 @@ class OpenSearchHybrid(Target):
                 }
             }
         else:
-            combination = {"technique": "rrf", "rank_constant": _RRF_K, **shares}
+            combination = {"technique": "rrf", "rank_constant": RRF_K, **shares}
             processor = {"score-ranker-processor": {"combination": combination}}
         pipeline = {"description": f"{' + '.join(weights)}, weighted", "phase_results_processors": [processor]}
         query = {"query": {"hybrid": {"queries": [{"match": {f"query_of_{run}": "..."}} for run in weights]}}}
@@ -115,7 +113,7 @@ class ElasticsearchRetriever(Target):
         if kind == "minmax":
             combined = {"linear": {"retrievers": [{**one, "normalizer": "minmax"} for one in retrievers]}}
         else:
-            combined = {"rrf": {"retrievers": retrievers, "rank_constant": _RRF_K}}  # type: ignore[dict-item]
+            combined = {"rrf": {"retrievers": retrievers, "rank_constant": RRF_K}}  # type: ignore[dict-item]
         for options in combined.values():
             options["rank_window_size"] = self.window  # type: ignore[assignment]
         return {"": _json({"retriever": combined})}

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
-from marginrank.export.base import CannotRunError, FusedFunction, Target
+from marginrank.export.base import CannotRunError, Target
 from marginrank.export.checks import Check
 from marginrank.export.expressions import Syntax, balanced_sum, parts_of, refuse_expression
 from marginrank.export.sql_stages import Stage, fused_stages, hybrid_statement, scaling_stages
-from marginrank.scoring import Function
+from marginrank.scoring import Function, FusedFunction
 from marginrank.typing import FloatArray
 
 Dialect = Literal["ansi", "sqlite", "postgresql", "duckdb", "bigquery"]

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from marginrank.scoring import Function
+from marginrank.preparation.run_features import RRF_K
+from marginrank.scoring import Function, FusedFunction
 
 if TYPE_CHECKING:
-    from marginrank.export.base import FusedFunction
     from marginrank.export.sql import SqlSyntax
 
 #: Columns of one SELECT: what they are called, and their expressions.
 Stage: TypeAlias = list[tuple[str, str]]
-#: k of reciprocal rank fusion.
-_RRF_K: Final = 60
 
 
 def scaling_stages(function: Function, syntax: SqlSyntax, query: str) -> list[Stage]:
@@ -70,7 +68,7 @@ def _place(x: str, query: str, syntax: SqlSyntax) -> str:
 
 
 def _reciprocal(x: str, query: str, syntax: SqlSyntax) -> str:
-    top, k = syntax.number(_RRF_K + 1.0), syntax.number(float(_RRF_K))
+    top, k = syntax.number(RRF_K + 1.0), syntax.number(float(RRF_K))
     return f"CASE WHEN {x} IS NOT NULL THEN {top} / ({k} + {_place(x, query, syntax)}) END"
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from marginrank.export.base import FusedFunction, Target, identifier
+from marginrank.export.base import Target, identifier
 from marginrank.export.elasticsearch_ltr import feature_ids
 from marginrank.export.expressions import Syntax, parts_of, refuse_expression
 from marginrank.export.hybrid import refuse_hybrid
 from marginrank.scorers.formula import LinearTerm
-from marginrank.scoring import Function
+from marginrank.scoring import Function, FusedFunction
 
 
 class _VespaSyntax(Syntax):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from marginrank.fusion.features import KINDS, Columns, fusion_features
+from marginrank.fusion.features import Columns, fusion_features
 from marginrank.fusion.fixed import FIXED, BestRun, FixedFusion, borda, comb_mnz, comb_sum, rrf
 from marginrank.fusion.gather import gather, read_runs
 from marginrank.fusion.learned import DEFAULT_FEATURES, Fusion
 from marginrank.fusion.protocol import Trials, balanced_splits, contest, trials
+from marginrank.preparation.run_features import KINDS
 
 __all__ = [
     "DEFAULT_FEATURES",

@@ -10,7 +10,8 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
-from marginrank.fusion.features import RRF_K, Columns
+from marginrank.fusion.features import Columns
+from marginrank.preparation.run_features import RRF_K
 from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.typing import FloatArray
 

@@ -16,15 +16,16 @@ from marginrank.data.trec import Run
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
 from marginrank.evaluation.evaluating import evaluate
-from marginrank.export.base import FusedFunction
 from marginrank.export.checks import Check
-from marginrank.fusion.features import Columns, column_names, features_of, parse_features
+from marginrank.fusion.features import Columns, features_of
 from marginrank.measures.mixes import parse_mix
 from marginrank.model import Model
 from marginrank.model_checks import check_values
 from marginrank.model_file import read_model, reading, write_model
+from marginrank.preparation.run_features import column_names, parse_features, run_names
 from marginrank.ranker import Ranker, ranker_of
 from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
+from marginrank.scoring import FusedFunction
 from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.solvers.auto import Auto
 from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
@@ -210,19 +211,7 @@ class Fusion(Estimator):
         return export(function, target, path, self._check(function.runs), overwrite=overwrite)
 
     def _function(self) -> FusedFunction:
-        model, kinds = self.ranker_.model_, tuple(parse_features(self.features_))
-        function = model.function
-        n_runs = model.n_features // len(kinds)
-        runs = tuple(name.removeprefix(f"{kinds[0]}(")[:-1] for name in (model.feature_names or ())[:n_runs])
-        return FusedFunction(
-            names=function.names,
-            terms=function.terms,
-            takes_nan=function.takes_nan,
-            header=function.header,
-            kinds=kinds,
-            runs=runs or tuple(f"run{number + 1}" for number in range(n_runs)),
-            keep_missing=_keeps_missing(self.ranker_),
-        )
+        return FusedFunction.of_columns(self.ranker_.model_.function, self.features_, are_ranks=self.ranks)
 
     def _check(self, runs: Sequence[str]) -> Check:
         """Draw scores of runs, many of them equal, and leave documents out of all runs but one."""
@@ -267,7 +256,7 @@ class Fusion(Estimator):
         if given is None or names is None:
             return queries
         kinds = parse_features(self.features_)
-        known = [name.removeprefix(f"{kinds[0]}(")[:-1] for name in names[: len(names) // len(kinds)]]
+        known = run_names(kinds, names, len(names))
         if sorted(given) != sorted(known):
             raise DataError(
                 f"this model combines the runs {', '.join(known)}, and these are {', '.join(given)}; give the same runs"

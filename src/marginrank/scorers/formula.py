@@ -29,6 +29,10 @@ class Term(ABC):
     def score(self, X: FloatArray) -> FloatArray:
         """Return the term of each row; equal rows have equal terms, wherever they are."""
 
+    def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the contribution of each feature, relative to the mean of the references, for each row."""
+        raise TypeError(f"the scores of a {self.kind} model are not made of features, so they cannot be explained")
+
 
 @dataclass(frozen=True, eq=False)
 class LinearTerm(Term):
@@ -55,6 +59,18 @@ class LinearTerm(Term):
         absent = np.isnan(X)
         scores = (np.where(absent, self.fill, X) * self.weights).sum(axis=1)
         return np.asarray(scores + (absent[:, self.flagged] * self.flag_weights).sum(axis=1))
+
+    def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
+        """Return weight times the difference to the mean of the references; flags count with their features."""
+        return np.asarray(self._parts(X) - self._parts(references).mean(axis=0))
+
+    def _parts(self, X: FloatArray) -> FloatArray:
+        if self.fill is None:
+            return np.asarray(X * self.weights)
+        absent = np.isnan(X)
+        parts = np.where(absent, self.fill, X) * self.weights
+        parts[:, self.flagged] += absent[:, self.flagged] * self.flag_weights
+        return np.asarray(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +133,13 @@ class CurvesTerm(Term):
                 scores += curve.at(column)
         return scores
 
+    def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
+        """Return the value of the curve of each feature, minus its mean over the references."""
+        return np.asarray(self._parts(X) - self._parts(references).mean(axis=0))
+
+    def _parts(self, X: FloatArray) -> FloatArray:
+        return np.stack([curve.at(column) for curve, column in zip(self.curves, X.T, strict=True)], axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class TreesTerm(Term):
@@ -145,6 +168,16 @@ class TreesTerm(Term):
             return raw[:, 0]
         shares = np.exp(raw - raw.max(axis=1, keepdims=True))
         return np.asarray((shares / shares.sum(axis=1, keepdims=True) * self.grades).sum(axis=1))
+
+    def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
+        """Return Shapley values, as `marginrank.scorers.trees.Trees.contributions` does."""
+        from marginrank.scorers.trees import Trees  # noqa: PLC0415
+
+        form = Trees(
+            X.shape[1], self.feature, self.threshold, self.left, self.right, self.roots, self.outputs, self.grades,
+            self.single, self.missing_left,
+        )  # fmt: skip
+        return form.contributions(self.values, X, references)
 
     def _leaves(self, rows: FloatArray, places: IntArray, root: int) -> IntArray:
         """Return the leaf of one tree that each row comes to."""
