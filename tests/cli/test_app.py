@@ -28,7 +28,9 @@ def examples_of(help_text):
 
 
 @pytest.mark.slow
-def test_examples_of_help_work_as_they_are_printed(run, folder):
+def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch):
+    pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which ends at a signal
     for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves
     for command in COMMANDS:

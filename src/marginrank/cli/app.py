@@ -30,7 +30,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from marginrank import cli
 from marginrank.cli.failures import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, guarded
 from marginrank.cli.options import flat
-from marginrank.cli.streams import note, prepare_streams
+from marginrank.cli.streams import LoggedLines, note, prepare_streams
 from marginrank.cli.vocabulary import in_options
 from marginrank.cli.watching import terminated_as_interrupted
 from marginrank.sources import streams_kept
@@ -127,18 +127,10 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-class _Lines(logging.Handler):
-    """Prints what is logged, a line each."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print one line."""
-        note(record.getMessage())
-
-
 @contextmanager
 def _compilation_as_line(quiet: bool) -> Iterator[None]:
     """Tell whoever waits at a terminal that kernels are compiled, where they have to be."""
-    log, lines = logging.getLogger("marginrank.kernels"), _Lines(logging.INFO)
+    log, lines = logging.getLogger("marginrank.kernels"), LoggedLines(logging.INFO)
     level = log.level
     if not quiet:
         log.addHandler(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,14 @@ def standard_output() -> Iterator[TextIO]:
         raise NotRead from None
     except OSError as error:
         raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+class LoggedLines(logging.Handler):
+    """Prints what is logged on standard error, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        note(record.getMessage())
 
 
 def note(text: str) -> None:

@@ -1,0 +1,66 @@
+"""``marginrank serve``: a model behind HTTP."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from marginrank.cli.files import check_inputs
+from marginrank.cli.output import Output
+from marginrank.cli.streams import LoggedLines
+from marginrank.words import facts
+
+EXAMPLES: Final = ("marginrank serve model.safetensors --port 8080",)
+_LIMITS: Final = "Limits"
+
+
+def command(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A model of `marginrank train`, `tune` or `fuse`.", show_default=False),
+    ],
+    output: Output,
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 is every network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes one that is free.")] = 8000,
+    reload_every: Annotated[
+        float,
+        typer.Option(min=0.0, metavar="SECONDS", help="How often to look for a new model file; 0 never looks."),
+    ] = 2.0,
+    max_documents: Annotated[
+        int, typer.Option(min=1, help="Most documents of a request.", rich_help_panel=_LIMITS)
+    ] = 10_000,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Most bytes of a request.", rich_help_panel=_LIMITS)] = 16 << 20,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.001, metavar="SECONDS", help="Most time to send a request, and to answer it.", rich_help_panel=_LIMITS
+        ),
+    ] = 10.0,
+) -> None:
+    """Serve a model over HTTP: POST /rank takes features or runs and returns rankings.
+
+    GET /docs describes requests and answers, /health and /metrics are for monitoring. A model file that changes is read
+    again; a damaged one is logged, and the model of before stays in use. SIGTERM and Ctrl-C finish the requests that
+    have begun. Needs the extra serve.
+    """
+    check_inputs([model])
+    from marginrank.serving import Limits, serve  # noqa: PLC0415
+
+    def ready(address: str) -> None:
+        record = {"address": address, "docs": f"{address}/docs", "model": model}
+        entries = [("model", str(model)), ("address", address), ("docs", f"{address}/docs"), ("stop", "Ctrl-C")]
+        output.summary(record, facts(entries))
+
+    logging.getLogger("marginrank.serving").addHandler(LoggedLines(logging.INFO))
+    logging.getLogger("marginrank.serving").setLevel(logging.WARNING if output.quiet else logging.INFO)
+    serve(
+        model,
+        host=host,
+        port=port,
+        limits=Limits(max_documents, max_bytes, timeout),
+        reload_every=reload_every,
+        ready=ready,
+    )

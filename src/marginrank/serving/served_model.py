@@ -1,0 +1,112 @@
+"""The model in use, and the file it is read from again when that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from marginrank.errors import DataError
+from marginrank.scoring import Function, FusedFunction, load
+from marginrank.serving.metrics import Metrics
+from marginrank.words import plain
+
+LOG: Final = logging.getLogger("marginrank.serving")
+#: Changes of the file during one attempt to read it.
+_MOST_CHANGES: Final = 5
+#: What a file that changes has other values of; None for a file that is not there.
+_Signature: TypeAlias = tuple[int, int, int, int] | None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model, when it was read, and the first digits of the SHA-256 of its file."""
+
+    model: Function
+    digest: str
+    loaded_at: float
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the model is, as plain values."""
+        header = self.model.header
+        record = {
+            "kind": "fusion" if isinstance(self.model, FusedFunction) else "ranker",
+            "digest": self.digest,
+            "loaded_at": self.loaded_at,
+            "inputs": self.model.inputs,
+            "takes_missing": self.model.takes_missing,
+            **{name: header.get(name) for name in ("measure", "trained", "preset", "form", "scaling", "C")},
+            "trained_on": header.get("trained_on"),
+        }
+        described: dict[str, Any] = plain(record)
+        return described
+
+
+class ServedModel:
+    """The model in use; it is replaced as a whole, so that a request sees the old one or the new one.
+
+    Args:
+        path: The model file.
+        metrics: Where reloads are counted.
+    """
+
+    def __init__(self, path: str | Path, metrics: Metrics) -> None:
+        self.path, self.metrics = Path(path), metrics
+        #: Why the file cannot be read, since it changed; None if the model in use is the one in the file.
+        self.problem: str | None = None
+        self._signature = self._sign()
+        self._use(self._read())
+
+    async def watch(self, seconds: float) -> None:
+        """Look at the file every so many seconds, and read it when it has changed."""
+        while True:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(self.refresh)
+
+    def refresh(self) -> None:
+        """Read the file if it has changed; a file that cannot be read leaves the model in use."""
+        signature = self._sign()
+        if signature == self._signature:
+            return
+        self._signature = signature
+        try:
+            loaded = self._read()
+        except Exception as error:
+            self.problem = f"{error}; the model of before stays in use"
+            self.metrics.reloads.labels("failed").inc()
+            self.metrics.stale.set(1)
+            LOG.error("%s", self.problem)
+            return
+        self.metrics.reloads.labels("ok").inc()
+        if loaded.digest != self.loaded.digest:
+            LOG.info("%s: read again, now %s", self.path, loaded.digest)
+        self._use(loaded)
+
+    def _use(self, loaded: Loaded) -> None:
+        self.loaded, self.problem = loaded, None
+        header = loaded.model.header
+        self.metrics.stale.set(0)
+        self.metrics.loaded.set(loaded.loaded_at)
+        self.metrics.model.clear()
+        self.metrics.model.labels(loaded.digest, str(header.get("measure")), str(header.get("form"))).set(1)
+
+    def _read(self) -> Loaded:
+        for _ in range(_MOST_CHANGES):
+            before = self._sign()
+            model = load(self.path)
+            digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
+            # Otherwise the digest could be that of another model.
+            if self._sign() == before:
+                return Loaded(model, digest, time.time())
+        raise DataError("the file changes faster than it can be read; replace it as a whole", path=self.path)
+
+    def _sign(self) -> _Signature:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
