@@ -3,14 +3,17 @@
     python benchmarks/recommend.py [--most 1000000] [--data ../shared/data]
 
 Generated data: users rate 100 items each, drawn by popularity, after 8 hidden tastes. A round improves all users and
-all items once; times are of the clock, on all cores, and CPU seconds. ``implicit`` is timed where it is installed, with
-16 factors and its own number of iterations; it solves another problem, so only the growth of its times compares.
+all items once; times are of the clock, on all cores, and CPU seconds. Memory is the peak of the process so far, the
+ratings and what generates them included. ``implicit`` is timed where it is installed, with 16 factors and its own
+number of iterations; it solves another problem, so only the growth of its times compares. The last line is the exponent
+e of CPU time ~ ratings^e, by least squares over the generated data, for a round and for ``implicit``.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import lzma
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,45 +57,52 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
     return done, time.perf_counter() - clock, time.process_time() - cpu
 
 
-def implicit_als(ratings: Ratings) -> str:
+def implicit_als(ratings: Ratings) -> tuple[float, float] | None:
     if importlib.util.find_spec("implicit") is None:
-        return "– | –"
+        return None
     from implicit.als import AlternatingLeastSquares
 
     shape = len(ratings.users), len(ratings.items)
     table = sp.csr_matrix((ratings.values, ratings.item, ratings.offsets), shape=shape)
     model: Any = AlternatingLeastSquares(factors=16, random_state=0)
     _, clock, cpu = timed(lambda: model.fit(table, show_progress=False))
-    return f"{clock:.1f} | {cpu:.1f}"
+    return clock, cpu
 
 
-def line(name: str, ratings: Ratings) -> None:
+def line(name: str, ratings: Ratings) -> tuple[float, float, float]:
+    """Print a line; return the number of ratings, CPU seconds of a round, and those of implicit."""
     trained, clock, cpu = timed(lambda: Recommender().fit(ratings))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     rounds = sum(step.side == "users" for step in trained.trace_)
     some = ratings.of_users(np.arange(min(len(ratings.users), 5000)))
     _, _, folding = timed(lambda: trained.fold_in(some))
-    each = 1e3 * folding / len(some.users)
-    sizes = f"{ratings.n_ratings:,} | {len(ratings.users):,} | {len(ratings.items):,}"
-    pace = 1e6 * cpu / rounds / ratings.n_ratings
-    print(
-        f"| {name} | {sizes} | {clock:.1f} | {cpu:.1f} | {rounds} | {pace:.2f} | {each:.3f} | {implicit_als(ratings)} |"
-    )
+    cells = [f"{ratings.n_ratings:,}", f"{len(ratings.users):,}", f"{len(ratings.items):,}"]
+    cells += [f"{clock:.1f}", f"{cpu:.1f}", str(rounds), f"{1e6 * cpu / rounds / ratings.n_ratings:.2f}"]
+    other = implicit_als(ratings)
+    cells += [f"{memory:.1f}", f"{1e3 * folding / len(some.users):.3f}"]
+    cells += ["–", "–"] if other is None else [f"{other[0]:.1f}", f"{other[1]:.1f}"]
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return ratings.n_ratings, cpu / rounds, np.nan if other is None else other[1]
 
 
 def main(most: int = 1_000_000, data: Path = Path("../shared/data")) -> None:
     Recommender(max_iter=1).fit(generated(10_000))  # compiles
     print(
-        "| data | ratings | users | items | seconds | CPU seconds | rounds | µs of CPU per rating and round | "
-        "folding in, ms of CPU per user | implicit ALS, seconds | its CPU seconds |"
+        "| data | ratings | users | items | seconds | CPU seconds | rounds | µs of CPU per rating and round | peak "
+        "memory, GiB | folding in, ms of CPU per user | implicit ALS, seconds | its CPU seconds |"
     )
-    print("| --- " * 11 + "|")
+    print("| --- " * 12 + "|")
     films = movielens(data)
     if films is not None:
         line("MovieLens-100K", films)
-    n = 100_000
+    n, lines = 100_000, []
     while n <= most:
-        line("generated", generated(n))
+        lines.append(line("generated", generated(n)))
         n *= 10 if n * 10 <= most else 2
+    logs = np.log(np.array(lines))
+    if len(lines) > 1:
+        ours, theirs = (np.polyfit(logs[:, 0], logs[:, column], 1)[0] for column in (1, 2))
+        print(f"\nexponent of a round {ours:.2f}, of implicit ALS {theirs:.2f}")
 
 
 if __name__ == "__main__":

@@ -139,6 +139,34 @@ def test_the_risk_of_items_is_the_slope_that_it_says(loss):
         np.testing.assert_allclose(product, (ahead - behind) / (2 * step), atol=1e-5)
 
 
+def item_risk(loss, n_features, n_users=40, seed=11):
+    ratings, rng = toy(seed, n_users, n_items=6), np.random.default_rng(seed)
+    prepared = loss.prepare(ratings.values, ratings.offsets)
+    users, features = rng.standard_normal((len(ratings.users), 3)), rng.standard_normal((6, n_features))
+    weights = user_weights(2.0, ratings, prepared.active)
+    return ItemRisk(ratings, prepared, weights, users, features, np.zeros(ratings.n_ratings), n_jobs=1)
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=str)
+def test_the_preconditioner_is_the_inverse_of_the_block_of_each_item(loss):
+    risk = item_risk(loss, n_features=0)
+    theta = np.random.default_rng(12).standard_normal(risk.n_parameters)
+    hessian = np.array([risk.hessian_product(theta, unit) for unit in np.eye(len(theta))])
+    solve = risk.preconditioner(theta, 0.7)
+    for item in range(6):
+        block = slice(3 * item, 3 * item + 3)
+        inverse = np.linalg.inv(np.eye(3) + 0.7 * hessian[block, block])
+        np.testing.assert_allclose([solve(unit)[block] for unit in np.eye(len(theta))[block]], inverse, atol=1e-12)
+
+
+def test_the_diagonal_alone_serves_items_with_few_ratings_and_shared_weights():
+    risk = item_risk(SquaredError(), n_features=2, n_users=3)
+    vector = np.random.default_rng(13).standard_normal(risk.n_parameters)
+    curves = [risk.hessian_product(np.zeros_like(vector), unit) @ unit for unit in np.eye(len(vector))]
+    solved = risk.preconditioner(np.zeros_like(vector), 0.7)(vector)
+    np.testing.assert_allclose(solved, vector / (1 + 0.7 * np.array(curves)))
+
+
 @pytest.mark.parametrize("loss", [*SMOOTH, *KINKED, MIXED], ids=str)
 def test_the_objective_never_rises_and_is_what_the_factors_say(loss):
     ratings = toy(7, n_users=15, n_items=10)

@@ -242,3 +242,32 @@ def test_what_cannot_be_minimised_is_refused():
         Newton(tol=-1)
     with pytest.raises(FloatingPointError, match="rescale the features"):
         Newton().minimize(Far(np.inf), 1.0)
+
+
+class Stretched(Problem):
+    """½ Σ c_i (θ_i − 1)² with very different c, and a preconditioner that is exact or none."""
+
+    n_parameters = 60
+    offers = frozenset({"hessian"})
+    curves = np.geomspace(1.0, 1e6, 60)
+
+    def __init__(self, helped):
+        self.helped = helped
+
+    def __call__(self, theta):
+        return 0.5 * float(self.curves @ (theta - 1.0) ** 2), self.curves * (theta - 1.0)
+
+    def hessian_product(self, theta, direction):  # noqa: ARG002
+        return self.curves * direction
+
+    def preconditioner(self, theta, C):
+        return (lambda vector: vector / (1.0 + C * self.curves)) if self.helped else super().preconditioner(theta, C)
+
+
+def test_a_preconditioner_saves_products_and_changes_nothing_else():
+    plain, helped = (Newton(tol=1e-9).minimize(Stretched(helped), 0.5) for helped in (False, True))
+    best = 0.5 * Stretched.curves / (1.0 + 0.5 * Stretched.curves)
+    for solution in (plain, helped):
+        assert solution.converged
+        np.testing.assert_allclose(solution.theta, best, rtol=1e-3)
+    assert helped.passes <= 4 < plain.passes

@@ -15,6 +15,7 @@ from marginrank.recommend.ratings import Ratings
 from marginrank.recommend.user_step import UserProblem
 from marginrank.solvers.base import Solver
 from marginrank.sparse import sp
+from marginrank.threads import for_chunks
 from marginrank.typing import BoolArray, FloatArray
 
 #: What a half step improves.
@@ -75,8 +76,7 @@ class Factors:
 
     def base(self, ratings: Ratings) -> FloatArray:
         """Return the scores of ratings without the own parameters of users, who are those of the fixed columns."""
-        n = self.user_columns.shape[1]
-        fixed = np.einsum("rk,rk->r", self.user_columns[ratings.user], self.items[ratings.item, :n])
+        fixed = products(ratings, self.user_columns, self.items[:, : self.user_columns.shape[1]])
         return np.asarray(fixed + (self.item_columns @ self.shared)[ratings.item])
 
 
@@ -192,7 +192,7 @@ class _Work:
     def _items(self, factors: Factors) -> ItemRisk:
         ratings, n = self.task.ratings, len(factors.shared)
         columns = np.hstack([factors.user_columns, factors.users[:, n:]])
-        own = np.einsum("rk,rk->r", factors.users[ratings.user, :n], factors.item_columns[ratings.item])
+        own = products(ratings, factors.users[:, :n], factors.item_columns, self.task.n_jobs)
         return ItemRisk(ratings, self.loss, self.weights, columns, factors.item_columns, own, self.task.n_jobs)
 
     def objective(self, factors: Factors) -> float:
@@ -244,11 +244,30 @@ class _Work:
         """Leading singular vectors and values of the matrix of −∂/∂s, users × items."""
         ratings = self.task.ratings
         shape = len(ratings.users), len(ratings.items)
-        scores = np.einsum("rk,rk->r", factors.user_rows[ratings.user], factors.item_rows[ratings.item])
+        scores = products(ratings, factors.user_rows, factors.item_rows, self.task.n_jobs)
         slopes = -self.loss(scores, self.task.n_jobs)[1] * np.repeat(self.weights, np.diff(ratings.offsets))
         matrix = sp.csr_array((slopes, ratings.item, ratings.offsets), shape=shape)
         n_factors = factors.users.shape[1] - len(factors.shared)
         return leading_singular(matrix, n_factors, self.task.seed)
+
+
+def products(ratings: Ratings, users: FloatArray, items: FloatArray, n_jobs: int | None = None) -> FloatArray:
+    """Return the product of the rows of user and item of each rating.
+
+    >>> mine = Ratings.of((["ann", "bob"], ["x", "y"], [1, 1]))
+    >>> products(mine, np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]])).tolist()
+    [17.0, 53.0]
+    """
+    from marginrank.recommend.factors_kernel import add_scores  # noqa: PLC0415
+
+    rows, columns = np.ascontiguousarray(users), np.ascontiguousarray(items)
+    scores = np.zeros(ratings.n_ratings)
+
+    def work(first: int, end: int) -> None:
+        add_scores(rows[first:end], columns, ratings.item, ratings.offsets, scores, first, end)
+
+    for_chunks(work, ratings.offsets, n_jobs)
+    return scores
 
 
 def user_weights(C: float, ratings: Ratings, active: BoolArray) -> FloatArray:

@@ -43,6 +43,24 @@ def spread_slopes(slopes, users, item, offsets, sums, first, end):  # type: igno
 
 
 @njit(nogil=True, cache=True, allocates=False)
+def add_products(weights, order, other, factors, offsets, chosen, sums, first, end):  # type: ignore[no-untyped-def]
+    """Add to some users, or items, x·x' times the weight of each rating, with the factors x on its other side."""
+    width = factors.shape[1]
+    for number in range(first, end):
+        one = chosen[number]
+        for place in range(offsets[one], offsets[one + 1]):
+            row = order[place]
+            weight, at = weights[row], other[row]
+            for left in range(width):
+                scaled = weight * factors[at, left]
+                for right in range(left + 1):
+                    sums[number, left, right] += scaled * factors[at, right]
+        for left in range(width):
+            for right in range(left):
+                sums[number, right, left] = sums[number, left, right]
+
+
+@njit(nogil=True, cache=True, allocates=False)
 def add_planes(planes, offsets, gram, alpha, n_planes, active, slopes, heights):  # type: ignore[no-untyped-def]
     """Add a plane to each active problem; where there is no room, in the place of the one with the least weight."""
     most = planes.shape[1]

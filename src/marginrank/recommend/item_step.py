@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, cast
 
 import numpy as np
 
+from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.base import PreparedLoss
 from marginrank.recommend.ratings import Ratings
 from marginrank.solvers.problem import Offer, Problem
@@ -99,10 +101,13 @@ class ItemRisk(Problem):
         for_chunks(work, self.ratings.offsets, self._n_jobs)
         return self.weights * xi
 
-    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the generalised Hessian of the risk at θ times a direction."""
+    def _move_to(self, theta: FloatArray) -> None:
         if self._at is None or not np.array_equal(self._at, theta):
             self._evaluate(theta)
+
+    def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return the generalised Hessian of the risk at θ times a direction."""
+        self._move_to(theta)
         self._moves[:] = 0.0
         self._add_scores(direction, self._moves)
         product = np.zeros_like(self._moves)
@@ -112,6 +117,39 @@ class ItemRisk(Problem):
 
         for_chunks(work, self.ratings.offsets, self._n_jobs)
         return self._collect(product)
+
+    def preconditioner(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
+        """Return products with the inverse of I + C·Hessian, of which it takes the block of each item.
+
+        Items with no more ratings than parameters, and the weights that all users share, have the diagonal alone: the
+        blocks of so many items would need more room than the ratings.
+        """
+        self._move_to(theta)
+        weighted = C * self._row_weights * self.loss.diagonal(self._scores)
+        rich = np.flatnonzero(self.ratings.item_counts > self._shape[1])
+        inverses = np.linalg.inv(np.eye(self._shape[1]) + self._blocks(weighted, rich))
+        diagonal = 1.0 + self._sums(weighted, self._users**2, self._features**2)
+
+        def solve(vector: FloatArray) -> FloatArray:
+            solved = vector / diagonal
+            (items, _), (given, _) = self._split(solved), self._split(vector)
+            items[rich] = np.einsum("ikj,ij->ik", inverses, given[rich])
+            return solved
+
+        return solve
+
+    def _blocks(self, weighted: FloatArray, chosen: IntArray) -> FloatArray:
+        """Σ A_u·A_u' over the ratings of each of the items chosen, times their weights."""
+        from marginrank.recommend.factors_kernel import add_products  # noqa: PLC0415
+
+        ratings, width = self.ratings, self._shape[1]
+        blocks, offsets = np.zeros((len(chosen), width, width)), ratings.item_offsets
+
+        def work(first: int, end: int) -> None:
+            add_products(weighted, ratings.by_item, ratings.user, self._users, offsets, chosen, blocks, first, end)
+
+        for_each(work, _runs(offsets_from_sizes(ratings.item_counts[chosen])), self._n_jobs)
+        return blocks
 
     def _split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         n = self._shape[0] * self._shape[1]
@@ -131,21 +169,24 @@ class ItemRisk(Problem):
         for_chunks(work, offsets, self._n_jobs)
 
     def _collect(self, slopes: FloatArray) -> FloatArray:
-        """Add the slopes of ratings up to those of θ, item by item, so that the order is always the same."""
+        """Return the derivative by θ, given that of each ξ by the scores."""
+        return self._sums(slopes * self._row_weights, self._users, self._features)
+
+    def _sums(self, weighted: FloatArray, users: FloatArray, features: FloatArray) -> FloatArray:
+        """Add up the rows of the users of each item, and the features of items, always in the same order."""
         from marginrank.recommend.factors_kernel import add_slopes  # noqa: PLC0415
 
-        ratings, weighted = self.ratings, slopes * self._row_weights
-        gradient = np.zeros(self.n_parameters)
-        items, shared = self._split(gradient)
+        ratings, total = self.ratings, np.zeros(self.n_parameters)
+        items, shared = self._split(total)
         offsets, order = ratings.item_offsets, ratings.by_item
 
         def work(first: int, end: int) -> None:
-            add_slopes(weighted, order, ratings.user, self._users, offsets, items[first:end], first, end)
+            add_slopes(weighted, order, ratings.user, users, offsets, items[first:end], first, end)
 
         for_each(work, _runs(offsets), self._n_jobs)
         if len(shared):
-            shared[:] = np.bincount(ratings.item, weighted, minlength=self._shape[0]) @ self._features
-        return gradient
+            shared[:] = np.bincount(ratings.item, weighted, minlength=self._shape[0]) @ features
+        return total
 
 
 def _runs(offsets: IntArray, most: int = CHUNKS) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,9 +25,9 @@ class Newton(Solver):
     """Truncated Newton method for convex risks with a gradient and a generalised Hessian.
 
     Steps are computed by conjugate gradients, as Lin, Weng and Keerthi (2008) do for linear classifiers and Lee and Lin
-    (2014) for RankSVM with squared hinges; they use a trust region, here a step is halved until the objective falls. F
-    is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the minimum of the regulariser plus the
-    plane that touches the risk at θ. The gap is a certificate.
+    (2014) for RankSVM with squared hinges; they use a trust region, here a step is halved until the objective falls.
+    The problem may bring a preconditioner. F is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the
+    minimum of the regulariser plus the plane that touches the risk at θ. The gap is a certificate.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -107,14 +108,20 @@ class _Objective:
         self.passes += 1
         return direction + self._C * self._risk.hessian_product(point.theta, direction)
 
+    def preconditioner(self, point: _Point) -> Callable[[FloatArray], FloatArray]:
+        """Multiply with about the inverse of the Hessian of F at a point."""
+        return self._risk.preconditioner(point.theta, self._C)
+
 
 def _newton_step(objective: _Objective, point: _Point, enough: float, progress: Progress) -> FloatArray:
     """Solve (I + C·H)·step = −∇F by conjugate gradients, until the norm of what is left is at most ``enough``."""
     step, left = np.zeros_like(point.gradient), -point.gradient
-    direction, square = left, float(left @ left)
+    solve = objective.preconditioner(point)
+    direction = solve(left)
+    square = float(left @ direction)
     # In exact arithmetic one product for each parameter is the most; rounding takes a few times as many.
     for _ in range(10 * len(step)):
-        if square <= enough**2 or progress.late:
+        if float(left @ left) <= enough**2 or progress.late:
             break
         image = objective.curve(point, direction)
         length = square / max(float(direction @ image), 1e-300)
@@ -123,8 +130,9 @@ def _newton_step(objective: _Objective, point: _Point, enough: float, progress: 
             break
         step = farther
         left = left - length * image
-        before, square = square, float(left @ left)
-        direction = left + square / before * direction
+        scaled = solve(left)
+        before, square = square, float(left @ scaled)
+        direction = scaled + square / before * direction
     return step
 
 

@@ -55,6 +55,13 @@ class Problem(ABC):
         """Return the generalised Hessian of the risk at θ times a direction."""
         raise NotImplementedError
 
+    def preconditioner(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:  # noqa: ARG002
+        """Return a function that multiplies with about (I + C·Hessian)⁻¹ at θ, symmetric and positive definite.
+
+        The closer, the fewer products with the Hessian a solver takes. By default it changes nothing.
+        """
+        return lambda vector: vector
+
     @property
     def certifiable(self) -> bool:
         """Whether planes that touch the risk are lower bounds of it, and its values are its values."""
