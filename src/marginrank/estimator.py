@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from marginrank.components import check_C, check_seed, to_spec
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import Validation, as_queries, refuse_other_columns, validation_parts
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries
+from marginrank.data.partitioned_scores import PartitionedScores
 from marginrank.data.queries import Queries, check_finite
 from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError
@@ -92,9 +94,9 @@ class BaseRanker(Estimator):
     @abstractmethod
     def _train(
         self,
-        queries: Queries,
+        queries: AnyQueries,
         Cs: Sequence[float],
-        validation: Queries | None,
+        validation: AnyQueries | None,
         callback: Callback | None,
         start: Start | None,
         time_limit: float = np.inf,
@@ -137,7 +139,7 @@ class BaseRanker(Estimator):
 
     def fit(
         self,
-        X: Queries | npt.ArrayLike,
+        X: AnyQueries | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *positional: Any,
         qid: npt.ArrayLike | None = None,
@@ -156,7 +158,7 @@ class BaseRanker(Estimator):
         Ctrl-C, a time limit or a callback that returns True ends training with the best weights so far and their gap.
 
         Args:
-            X: Queries, or features with one row per document.
+            X: Queries, in this process or distributed, or features with one row per document.
             y: Grades of the rows.
             qid: The query of each row, in any order.
             group: Instead of ``qid``, the number of consecutive rows of each query.
@@ -185,13 +187,13 @@ class BaseRanker(Estimator):
             self._check_resumes()
         with run_log(checkpoint, resume, lambda: self._about(queries, Cs, held_out, begin)) as log:
             self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0]
-        self._trained_queries = None if qid is None else contents(queries)
+        self._trained_queries = contents(queries) if qid is not None and isinstance(queries, Queries) else None
         warn_of_ties([self.model_], queries)
         return self
 
     def fit_path(
         self,
-        X: Queries | npt.ArrayLike,
+        X: AnyQueries | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         Cs: Iterable[float],
@@ -234,7 +236,7 @@ class BaseRanker(Estimator):
 
     def _fit_path(
         self,
-        queries: Queries,
+        queries: AnyQueries,
         Cs: Iterable[float],
         callback: Callback | None,
         time_limit: float = np.inf,
@@ -265,21 +267,37 @@ class BaseRanker(Estimator):
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
 
+    @overload
     def predict(
         self,
         X: Queries | npt.ArrayLike,
         *,
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
-    ) -> FloatArray:
+    ) -> FloatArray: ...
+    @overload
+    def predict(self, X: PartitionedQueries) -> PartitionedScores: ...
+    def predict(
+        self,
+        X: AnyQueries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> FloatArray | PartitionedScores:
         """Return the score of each document, in the order given; higher is better. Compare scores within a query only.
 
         Args:
             X: Queries, or features with one row per document.
             qid: The query of each row; only scalings by query need it.
             group: Instead of ``qid``, the number of consecutive rows of each query.
+
+        Returns:
+            One score per document; for queries in partitions, `PartitionedScores`, which stay where these are.
         """
         check_is_fitted(self)
+        if isinstance(X, PartitionedQueries):
+            check_columns(self, X)
+            return PartitionedScores(X, _scores, self.model_, X.partitions.threads(self.n_jobs))
         return self.model_.score(self._features(X), qid=qid, group=group, n_jobs=self.n_jobs)
 
     def explain(
@@ -337,7 +355,7 @@ class BaseRanker(Estimator):
 
     def score(
         self,
-        X: Queries | npt.ArrayLike,
+        X: AnyQueries | npt.ArrayLike,
         y: npt.ArrayLike | None = None,
         *,
         qid: npt.ArrayLike | None = None,
@@ -356,16 +374,20 @@ class BaseRanker(Estimator):
         if sample_weight is not None:
             raise ValueError("measures do not weight documents; leave sample_weight out")
         check_is_fitted(self)
-        if not isinstance(X, Queries) and qid is None and group is None:
+        if not isinstance(X, AnyQueries) and qid is None and group is None:
             raise DataError(f"score needs the queries: give qid or group; {ROUTING}")
-        queries = as_queries(X, y, qid, group, None, allow_nan=True, nan_advice="")
         mix = parse_mix(self.measure_)
-        scores = self.predict(X, qid=qid, group=group)
-        if qid is not None:
-            warn_of_split(getattr(self, "_trained_queries", None), queries)
-        if not isinstance(X, Queries):
-            scores = queries.from_source_rows(scores)
-        means = evaluate(queries, scores, [str(m) for _, m in mix], n_jobs=self.n_jobs).mean
+        measures = [str(m) for _, m in mix]
+        queries = as_queries(X, y, qid, group, None, allow_nan=True, nan_advice="")
+        if isinstance(queries, PartitionedQueries):
+            means = evaluate(queries, self.predict(queries), measures).mean
+        else:
+            scores = self.predict(cast("Queries", X), qid=qid, group=group)
+            if qid is not None:
+                warn_of_split(getattr(self, "_trained_queries", None), queries)
+            if not isinstance(X, Queries):
+                scores = queries.from_source_rows(scores)
+            means = evaluate(queries, scores, measures, n_jobs=self.n_jobs).mean
         total = sum(weight for weight, _ in mix)
         return float(sum(weight * means[str(measure)] for weight, measure in mix) / total)
 
@@ -453,20 +475,21 @@ class BaseRanker(Estimator):
                 specs[name] = {"kind": "unknown", "reason": f"{name}: {error}"}
         return specs
 
-    def _provenance(self, queries: Queries) -> Provenance:
-        return Provenance(len(queries), queries.n_documents, queries.n_features, fingerprint(queries))
+    def _provenance(self, queries: AnyQueries) -> Provenance:
+        digest = queries.fingerprint if isinstance(queries, PartitionedQueries) else fingerprint(queries)
+        return Provenance(len(queries), queries.n_documents, queries.n_features, digest)
 
     def _training_queries(
         self,
-        X: Queries | npt.ArrayLike,
+        X: AnyQueries | npt.ArrayLike,
         y: npt.ArrayLike | None,
         qid: npt.ArrayLike | None,
         group: npt.ArrayLike | None,
         query_weights: npt.ArrayLike | None,
         *,
         reset: bool = True,
-    ) -> Queries:
-        if isinstance(X, Queries):
+    ) -> AnyQueries:
+        if isinstance(X, AnyQueries):
             (learn_columns if reset else check_columns)(self, X)
             return as_queries(X, y, qid, group, query_weights, **self._nan)
         refuse_rows(type(self).__name__, X, y, least=2, expected=None if reset else self.n_features_in_)
@@ -501,6 +524,10 @@ class BaseRanker(Estimator):
         )
         refuse_rows(type(self).__name__, X, expected=self.n_features_in_)
         return cast("Features", check_rows(self, X, reset=False, finite=False, order="C", sparse=True))
+
+
+def _scores(queries: Queries, model: Model, n_jobs: int | None) -> FloatArray:
+    return model.score(queries, n_jobs=n_jobs)
 
 
 def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:

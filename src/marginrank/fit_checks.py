@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from marginrank.data.arrays import as_grades
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
 from marginrank.model import Model
@@ -87,7 +88,7 @@ class Start:
         return cls(model.theta, model, center is not None)
 
 
-def check_same_features(queries: Queries, held_out: Queries) -> None:
+def check_same_features(queries: AnyQueries, held_out: AnyQueries) -> None:
     """Refuse validation queries with other features than the training queries."""
     if held_out.n_features != queries.n_features:
         raise DataError(
@@ -254,7 +255,7 @@ def warn_of_split(trained: Contents | None, queries: Queries) -> None:
         )
 
 
-def warn_of_ties(models: Sequence[Model], queries: Queries) -> None:
+def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
     """Warn of models that give all documents of a query the same score, on all of the queries."""
     tied = [model for model in models if _ranks_nothing(model, queries)]
     differ = bool(tied) and _differ(queries)
@@ -286,8 +287,10 @@ def _collapsed(model: Model) -> bool:
     return model.health is not None and model.health.collapsed and model.method.bound == "hinge"
 
 
-def _ranks_nothing(model: Model, queries: Queries) -> bool:
+def _ranks_nothing(model: Model, queries: AnyQueries) -> bool:
     """Look at more and more queries until one has two scores; most models show it at once."""
+    if isinstance(queries, PartitionedQueries):
+        return all(queries.partitions.map(_ties_all, model))
     first, count = 0, 16
     while first < len(queries):
         some = queries[np.arange(first, min(first + count, len(queries)))]
@@ -301,7 +304,13 @@ def _ranks_nothing(model: Model, queries: Queries) -> bool:
     return True
 
 
-def _differ(queries: Queries) -> bool:
+def _ties_all(queries: Queries, model: Model) -> bool:
+    return _ranks_nothing(model, queries)
+
+
+def _differ(queries: AnyQueries) -> bool:
     """Whether any query has two documents with different features."""
+    if isinstance(queries, PartitionedQueries):
+        return any(queries.partitions.map(_differ))
     keys, query = queries.document_keys, np.repeat(np.arange(len(queries)), queries.lengths)
     return bool((keys[1:] != keys[:-1])[query[1:] == query[:-1]].any())

@@ -13,28 +13,32 @@ import numpy as np
 
 from marginrank.checkpoint import Log
 from marginrank.components import Component, from_spec, seconds
+from marginrank.data.canonical import in_canonical_order
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries, in_memory
+from marginrank.data.partitioned_scores import PartitionedScores
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
 from marginrank.fit_checks import Start
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
-from marginrank.methods.early_stopping import EarlyStopping, check_patience
+from marginrank.methods.early_stopping import EarlyStopping, Scores, check_patience
 from marginrank.methods.online import Online, bounded_as, loss_of
 from marginrank.methods.presets import DEFAULT, Method, all_presets, loss_for, parse_method
 from marginrank.methods.scaling import Scaled, scale
-from marginrank.methods.staged import Judge, StagedTraining, in_canonical_order
+from marginrank.methods.staged import Judge, StagedTraining
 from marginrank.methods.tight import BoundChoice, Tight, parse_bound
 from marginrank.methods.training import Fit, Training
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Method as MethodRecord
 from marginrank.model import Model
 from marginrank.model_file import reading
-from marginrank.scorers.base import PreparedScorer, Scorer, parse_scorer
+from marginrank.scorers.base import Prepared, Scorer, parse_scorer, prepare
 from marginrank.scorers.forms import NAN_ADVICE, Form
 from marginrank.scorers.staged import Setting, StagedScorer
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback, Solver, parse_solver
+from marginrank.typing import FloatArray
 
 #: Iterations without an improvement on validation queries after which a solver stops.
 _PATIENCE: Final = 10
@@ -181,9 +185,9 @@ class Ranker(Online):
 
     def _train(
         self,
-        queries: Queries,
+        queries: AnyQueries,
         Cs: Sequence[float],
-        validation: Queries | None,
+        validation: AnyQueries | None,
         callback: Callback | None,
         start: Start | None,
         time_limit: float = np.inf,
@@ -206,7 +210,7 @@ class Ranker(Online):
         if before is None:
             scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
             # Half of the time, so that the solver has as much.
-            prepared = scorer.within(limit / 2).prepare(weighted(scaled.queries, self.weighting), self.n_jobs)
+            prepared = prepare(scorer.within(limit / 2), weighted(scaled.queries, self.weighting), self.n_jobs)
         else:
             scaled, prepared = self._as_before(before, queries)
         stopper = self._stopper(prepared, scaled, validation, patience, callback)
@@ -234,9 +238,9 @@ class Ranker(Online):
         self,
         method: Method,
         scorer: StagedScorer,
-        queries: Queries,
+        queries: AnyQueries,
         Cs: Sequence[float],
-        validation: Queries | None,
+        validation: AnyQueries | None,
         callback: Callback | None,
         time_limit: float,
     ) -> list[Model]:
@@ -245,19 +249,20 @@ class Ranker(Online):
                 raise ValueError(f"{name} is for scorers that a solver trains, and {scorer.name} is not; leave it out")
         deadline = time.perf_counter() + min(seconds(self.time_limit), time_limit)
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
-        ordered = in_canonical_order(queries)
+        ordered = in_canonical_order(in_memory(queries, f"the {scorer.name} scorer"))
         scaled = scale(ordered, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
         judge = Judge(callback, lowest=True, n_jobs=self.n_jobs)
         if validation is not None:
             patience = scorer.patience if self.patience is None else self.patience
-            judge.watch(validation, scaled.apply(validation), self.criterion, patience)
+            held_out = in_memory(validation, f"the {scorer.name} scorer")
+            judge.watch(held_out, scaled.apply(held_out), self.criterion, patience)
         setting = Setting(1.0, deadline, self.random_state, self.n_jobs)
         training = StagedTraining(scorer, loss_of(method), self._bound(method), setting)
         fits = training.path(weighted(scaled.queries, self.weighting), Cs, judge)
         return self._models(queries, method, scaled, fits)
 
     def _models(
-        self, queries: Queries, method: Method, scaled: Scaled, fits: Sequence[tuple[Form, Fit]]
+        self, queries: AnyQueries, method: Method, scaled: Scaled[Any], fits: Sequence[tuple[Form, Fit]]
     ) -> list[Model]:
         provenance, specs = self._provenance(queries), self._specs()
         return [
@@ -288,21 +293,22 @@ class Ranker(Online):
 
     def _stopper(
         self,
-        prepared: PreparedScorer,
-        scaled: Scaled,
-        validation: Queries | None,
+        prepared: Prepared,
+        scaled: Scaled[Any],
+        validation: AnyQueries | None,
         patience: int,
         callback: Callback | None,
     ) -> EarlyStopping | None:
         if validation is None:
             return None
+        form, n_jobs = prepared.form, self.n_jobs
+        if isinstance(validation, PartitionedQueries):
+            parts = scaled.apply(validation)
+            scores: Scores = lambda theta: PartitionedScores(parts, _scores_at, form, theta)  # noqa: E731
+            return EarlyStopping(parts, self.criterion, patience, scores, callback)
         ready = scaled.apply(validation)
         return EarlyStopping(
-            validation,
-            self.criterion,
-            patience,
-            lambda theta: prepared.form.score(theta, ready.X, self.n_jobs),
-            callback,
+            validation, self.criterion, patience, lambda theta: form.score(theta, ready.X, n_jobs), callback
         )
 
     def _solver(self, callback: Callback | None, deadline: float) -> Solver:
@@ -317,9 +323,9 @@ class Ranker(Online):
     def _train_baseline(
         self,
         method: Method,
-        queries: Queries,
+        queries: AnyQueries,
         Cs: Sequence[float],
-        validation: Queries | None,
+        validation: AnyQueries | None,
         callback: Callback | None,
         time_limit: float,
     ) -> list[Model]:
@@ -402,6 +408,10 @@ class NotInFile:
     """A parameter that a model file could not hold."""
 
     reason: str
+
+
+def _scores_at(queries: Queries, form: Form, theta: FloatArray) -> FloatArray:
+    return form.score(theta, queries.X, 1)
 
 
 def _same(name: str, value: Any, default: Any) -> bool:

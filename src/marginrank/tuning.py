@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 from marginrank.checkpoint import Log
 from marginrank.components import check_C, check_seed, seconds, to_spec
 from marginrank.data.inputs import Validation, as_queries, validation_parts
-from marginrank.data.queries import Queries
+from marginrank.data.joining import join
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
 from marginrank.evaluation.evaluating import evaluate
@@ -182,7 +183,7 @@ def _result_table(selection: Mapping[str, Any]) -> ResultTable:
 
 def tune(
     ranker: BaseRanker,
-    X: Queries | npt.ArrayLike,
+    X: AnyQueries | npt.ArrayLike,
     y: npt.ArrayLike | None = None,
     *,
     qid: npt.ArrayLike | None = None,
@@ -208,7 +209,7 @@ def tune(
 
     Args:
         ranker: The ranker to train; its C is ignored. With ``scorer="auto"``, linear and additive scorers are tried.
-        X: Training queries, or features with one row per document.
+        X: Training queries, in this process or distributed, or features with one row per document.
         y: Grades of the rows.
         qid: The query of each row, in any order.
         group: Instead of ``qid``, the number of consecutive rows of each query.
@@ -368,7 +369,7 @@ class _Judge:
     criterion: str
     policy: Policy
 
-    def values(self, ranker: BaseRanker, held_out: Queries) -> FloatArray:
+    def values(self, ranker: BaseRanker, held_out: AnyQueries) -> FloatArray:
         """Return the value of the criterion for each query, NaN where the policy leaves it out."""
         parts = parse_mix(self.criterion)
         names = [str(measure) for _, measure in parts]
@@ -386,7 +387,7 @@ class _Search:
     """Every setting on every split of the queries."""
 
     ranker: BaseRanker
-    splits: Sequence[tuple[Queries, Queries]]
+    splits: Sequence[tuple[AnyQueries, AnyQueries]]
     settings: Sequence[Mapping[str, Any]]
     Cs: Sequence[float]
     judge: _Judge
@@ -398,7 +399,8 @@ class _Search:
         # A method without C is the same for all.
         paths = [list(self.Cs) if one._path_of_C else [self.ranker.C] for one in rankers]
         tasks = [(one, split, Cs) for one, Cs in zip(rankers, paths, strict=True) for split in self.splits]
-        threads = min(thread_count(n_jobs), len(tasks))
+        # Workers of a cluster are busy with one ranker, and have room for its data once.
+        threads = 1 if _partitioned(self.splits) else min(thread_count(n_jobs), len(tasks))
 
         def work(number: int) -> list[_Result] | None:
             ranker, (train, held_out), Cs = tasks[number]
@@ -435,16 +437,27 @@ class _Search:
         return finished or others
 
 
-def _folds(queries: Queries, k: int, random_state: int | None) -> list[tuple[Queries, Queries]]:
+def _partitioned(splits: Sequence[tuple[AnyQueries, AnyQueries]]) -> bool:
+    return any(isinstance(queries, PartitionedQueries) for split in splits for queries in split)
+
+
+def _folds(queries: AnyQueries, k: int, random_state: int | None) -> list[tuple[AnyQueries, AnyQueries]]:
     if len(queries) < 2:
         raise DataError("one query cannot be cut into folds; give validation queries, or one value of C")
     if not 2 <= k <= len(queries):
         raise DataError(f"folds is {k} for {len(queries)} queries; give 2 or more, and at most one per query")
     # By the order of ids, so that the folds are the same however the rows are sorted.
+    ids = queries.query_ids() if isinstance(queries, PartitionedQueries) else [queries.query_ids]
     part = np.empty(len(queries), dtype=np.int64)
-    part[np.argsort(queries.query_ids, kind="stable")] = np.random.default_rng(check_seed(random_state)).permutation(
+    part[np.argsort(join(ids), kind="stable")] = np.random.default_rng(check_seed(random_state)).permutation(
         np.arange(len(queries)) % k
     )
+    if isinstance(queries, PartitionedQueries):
+        own = np.split(part, np.cumsum([len(one) for one in ids])[:-1])
+        return [
+            (queries.select([one != number for one in own]), queries.select([one == number for one in own]))
+            for number in range(k)
+        ]
     return [(queries[np.flatnonzero(part != number)], queries[np.flatnonzero(part == number)]) for number in range(k)]
 
 

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from marginrank import Boosted, DataError, Queries, Ranker, evaluate, load, tune
 from marginrank.boosting import objective
+from marginrank.data.canonical import in_canonical_order
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods.presets import parse_method
-from marginrank.methods.staged import in_canonical_order
 from marginrank.scorers import parse_scorer
 
 BACKENDS = ["lightgbm", "xgboost"]

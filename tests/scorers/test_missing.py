@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, from_frame, load, tune
 from marginrank.cli.app import app
+from marginrank.data.canonical import in_canonical_order
 from marginrank.errors import DataError
-from marginrank.methods.staged import in_canonical_order
 from marginrank.scorers.linear import Linear
 from marginrank.scorers.weights import Weights
 

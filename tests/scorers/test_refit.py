@@ -11,10 +11,10 @@ import pytest
 from scipy.optimize import check_grad, minimize
 
 from marginrank import Boosted, Queries, Ranker, evaluate, load, tune
+from marginrank.data.canonical import in_canonical_order
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.methods.refit import Refit
-from marginrank.methods.staged import in_canonical_order
 from marginrank.risk import RankingRisk
 from marginrank.scorers import boosted
 from marginrank.scorers.leaves import PreparedLeaves

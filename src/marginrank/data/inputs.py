@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.arrays import as_features, as_weights
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries
 from marginrank.data.queries import NOT_JUDGED, Queries, check_finite
 from marginrank.errors import DataError
 from marginrank.sklearn_api import column_names
 
-#: Validation queries: `Queries`, or (X, y, qid).
-Validation: TypeAlias = Queries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+#: Validation queries: `Queries`, in partitions or not, or (X, y, qid).
+Validation: TypeAlias = AnyQueries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
 
 
+@overload
 def as_queries(
     X: Queries | npt.ArrayLike,
     y: npt.ArrayLike | None,
@@ -26,10 +28,31 @@ def as_queries(
     query_weights: npt.ArrayLike | None,
     *,
     allow_nan: bool,
+    nan_advice: str = ...,
+) -> Queries: ...
+@overload
+def as_queries(
+    X: PartitionedQueries,
+    y: npt.ArrayLike | None,
+    qid: npt.ArrayLike | None,
+    group: npt.ArrayLike | None,
+    query_weights: npt.ArrayLike | None,
+    *,
+    allow_nan: bool,
+    nan_advice: str = ...,
+) -> PartitionedQueries: ...
+def as_queries(
+    X: AnyQueries | npt.ArrayLike,
+    y: npt.ArrayLike | None,
+    qid: npt.ArrayLike | None,
+    group: npt.ArrayLike | None,
+    query_weights: npt.ArrayLike | None,
+    *,
+    allow_nan: bool,
     nan_advice: str = "fill it",
-) -> Queries:
+) -> AnyQueries:
     """Make judged queries of what was given, and refuse what contradicts itself."""
-    if not isinstance(X, Queries):
+    if not isinstance(X, AnyQueries):
         if y is None:
             raise DataError("y is missing; give one grade per row")
         features = as_features(X if hasattr(X, "tocsr") else np.asarray(X))
@@ -48,6 +71,11 @@ def as_queries(
         raise DataError("X is a Queries and knows its grades and queries; pass it without y, qid and group")
     if not X.has_grades:
         raise DataError(NOT_JUDGED)
+    if isinstance(X, PartitionedQueries):
+        if query_weights is not None:
+            raise DataError("queries in partitions bring their weights along; give none here, or use weighting=")
+        X.check_finite(allow_nan, nan_advice)
+        return X
     check_finite(X, allow_nan, nan_advice)
     if query_weights is None:
         return X
@@ -56,7 +84,7 @@ def as_queries(
 
 def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:
     """Return X, y and qid of validation queries."""
-    if isinstance(validation, Queries):
+    if isinstance(validation, AnyQueries):
         return validation, None, None
     if not isinstance(validation, tuple) or len(validation) != 3:
         raise DataError("validation is Queries, or a tuple (X, y, qid)")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.sklearn_api import column_names
@@ -35,5 +36,5 @@ def features_named(X: Any) -> Iterator[None]:
     try:
         yield
     except FeatureError as error:
-        labels = X.feature_labels if isinstance(X, Queries) else column_names(X)
+        labels = X.feature_labels if isinstance(X, Queries | PartitionedQueries) else column_names(X)
         raise error if labels is None else error.named(labels) from None

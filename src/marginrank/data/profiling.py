@@ -58,7 +58,7 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
     (1, {'0': 1, '1': 2}, {'min': 1, 'median': 1.5, 'max': 2})
     """
     check_memory(_BYTES_PER_FEATURE * queries.n_features, f"counts of {queries.n_features:,} features", max_memory())
-    columns = _sparse_columns(queries.X) if sp.issparse(queries.X) else _dense_columns(queries.X, n_jobs)
+    columns = columns_of(queries.X, n_jobs)
     names = queries.feature_labels
     with_missing = np.flatnonzero(columns.missing)
     return {
@@ -130,6 +130,11 @@ class _Part:
         maybe = np.flatnonzero(values @ weights == 0)
         if maybe.size:
             self.zero_documents += int(np.count_nonzero(~values[maybe].any(axis=1)))
+
+
+def columns_of(X: Features, n_jobs: int | None = None) -> Columns:
+    """Look at all values of each feature once."""
+    return _sparse_columns(X) if sp.issparse(X) else _dense_columns(X, n_jobs)
 
 
 def _dense_columns(X: AnyArray, n_jobs: int | None) -> Columns:

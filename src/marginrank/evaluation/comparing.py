@@ -10,13 +10,22 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.evaluation.paired_tests import bca_intervals, holm, p_randomizations, p_t, p_wilcoxon
 from marginrank.evaluation.policies import Policy
-from marginrank.evaluation.systems import ByQuery, Predictor, System, as_judged, score_documents, warn_if_trained_on
+from marginrank.evaluation.systems import (
+    ByQuery,
+    Predictor,
+    System,
+    as_judged,
+    score_documents,
+    score_partitions,
+    warn_if_trained_on,
+)
 from marginrank.notebooks import ResultTable, data_frame
 from marginrank.typing import AnyArray, BoolArray, FloatArray
 from marginrank.words import count, plain
@@ -131,7 +140,7 @@ class Comparison:
 
 def compare(
     systems: Mapping[str, System | Evaluation],
-    judged: Queries | Qrels | ByQuery | None = None,
+    judged: Queries | PartitionedQueries | Qrels | ByQuery | None = None,
     *,
     measure: str | None = None,
     policy: str | Policy = "standard",
@@ -181,7 +190,7 @@ def compare(
     if not isinstance(systems, Mapping):
         raise TypeError("compare takes the systems by name: compare({'bm25': ..., 'mine': ...})")
     if judged is not None:
-        judged = as_judged(judged)
+        judged = judged if isinstance(judged, PartitionedQueries) else as_judged(judged)
         warn_if_trained_on(judged, systems)
         systems = _evaluated(systems, judged, measure, policy)
     if any(isinstance(system, Evaluation) for system in systems.values()):
@@ -336,16 +345,20 @@ def _centred(evaluation: Evaluation, measure: str) -> FloatArray:
 
 
 def _evaluated(
-    systems: Mapping[str, System | Evaluation], judged: Queries | Qrels, measure: str | None, policy: str | Policy
+    systems: Mapping[str, System | Evaluation],
+    judged: Queries | PartitionedQueries | Qrels,
+    measure: str | None,
+    policy: str | Policy,
 ) -> dict[str, Evaluation]:
     """Evaluate the systems that are not yet."""
+    score: Any = score_partitions if isinstance(judged, PartitionedQueries) else score_documents
     done = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
     if measure is None:
         measure = _only_measure(next(iter(done.values()))) if done else _DEFAULT_MEASURE
     return {
         name: done[name]
         if name in done
-        else evaluate(judged, score_documents(judged, cast("System", system)), measure, policy=policy)
+        else evaluate(judged, score(judged, cast("System", system)), measure, policy=policy)
         for name, system in systems.items()
     }
 

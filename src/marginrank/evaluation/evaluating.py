@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -11,6 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.arrays import as_grades
+from marginrank.data.joining import join
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries
+from marginrank.data.partitioned_scores import PartitionedScores, ScoredPart
 from marginrank.data.queries import Queries
 from marginrank.data.trec import Qrels, Run
 from marginrank.errors import DataError
@@ -23,6 +26,7 @@ from marginrank.evaluation.systems import (
     as_judged,
     as_qrels,
     score_documents,
+    score_partitions,
     warn_if_trained_on,
 )
 from marginrank.measures import Measure, Rankings, parse_measure
@@ -118,7 +122,7 @@ class Evaluation:
 
 
 def evaluate(
-    judged: Queries | Qrels | ByQuery | npt.ArrayLike,
+    judged: AnyQueries | Qrels | ByQuery | npt.ArrayLike,
     ranked: System,
     measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
     *,
@@ -167,6 +171,10 @@ def evaluate(
     if depth is not None and (not isinstance(depth, int) or depth < 1):
         raise ValueError(f"depth is {depth}; count a whole number of documents, at least one")
     rows = None
+    if isinstance(judged, PartitionedQueries):
+        warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
+        parts = score_partitions(judged, ranked).parts
+        return _joined(parts.map(_evaluate_part, list(_parse_all(measures, rules)), rules, depth))
     if isinstance(judged, Mapping):
         judged = as_judged(judged)
     if not isinstance(judged, Queries | Qrels):
@@ -186,6 +194,22 @@ def evaluate(
     check_grades(chosen.values(), rankings.pool)
     values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
     return Evaluation(rules.name, ids, values, weights)
+
+
+def _evaluate_part(part: ScoredPart, measures: list[str], rules: Policy, depth: int | None) -> Evaluation:
+    return evaluate(part.queries, part.scores, measures, policy=rules, depth=depth, n_jobs=1)
+
+
+def _joined(parts: Sequence[Evaluation]) -> Evaluation:
+    """Put the queries of evaluations one after the other."""
+    weights = [part.weights for part in parts]
+    given = [weight for weight in weights if weight is not None]
+    return Evaluation(
+        parts[0].policy,
+        join([part.query_ids for part in parts]),
+        {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
+        np.concatenate(given) if len(given) == len(parts) else None,
+    )
 
 
 def _judge_run(
@@ -217,7 +241,7 @@ def _group(
     grades: npt.ArrayLike, ranked: System, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> tuple[Queries, AnyArray, IntArray | None]:
     """Group grades and scores by query; also return the row that each came from, where they moved."""
-    if (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping):
+    if (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping | PartitionedScores):
         raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
     y = as_grades(grades)
     queries = Queries.from_arrays(np.empty((len(y), 0)), y, qid=qid, group=group)

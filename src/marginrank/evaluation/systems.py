@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.fingerprint import fingerprint
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries
+from marginrank.data.partitioned_scores import PartitionedScores
 from marginrank.data.queries import Queries
 from marginrank.data.text import as_text
 from marginrank.data.trec import Qrels, Run, trec_order
@@ -31,7 +33,7 @@ class Predictor(Protocol):
 #: Judgements or scores as ``{query: {document: number}}``.
 ByQuery: TypeAlias = Mapping[Any, Mapping[Any, float]]
 #: A ranker, one score per document in the order of the queries, a run, or a run as a dict of dicts.
-System: TypeAlias = Predictor | npt.ArrayLike | Run | ByQuery
+System: TypeAlias = Predictor | npt.ArrayLike | Run | ByQuery | PartitionedScores
 #: A system whose documents have scores.
 Scored: TypeAlias = FloatArray | Run
 
@@ -52,6 +54,8 @@ def as_judged(judged: Queries | Qrels | ByQuery) -> Queries | Qrels:
 
 def as_system(system: System) -> Predictor | npt.ArrayLike | Run:
     """Make a run of a dict of dicts; return other systems as they are."""
+    if isinstance(system, PartitionedScores):
+        raise TypeError("these scores are of queries in partitions; give these queries, or scores.gather()")
     return Run.from_dict(system) if isinstance(system, Mapping) else system
 
 
@@ -65,16 +69,32 @@ def score_documents(judged: Queries | Qrels, system: System) -> Scored:
     return np.asarray(system.predict(judged) if isinstance(system, Predictor) else system, dtype=np.float64)
 
 
-def warn_if_trained_on(judged: Queries | Qrels, systems: Mapping[str, object]) -> list[str]:
+def score_partitions(judged: PartitionedQueries, system: System) -> PartitionedScores:
+    """Score documents in partitions by a ranker, where they are; return scores as they are."""
+    if isinstance(system, PartitionedScores):
+        return system
+    if isinstance(system, Run | Mapping) or not isinstance(system, Predictor):
+        raise DataError(
+            "queries in partitions are evaluated with a ranker or with what its predict returned; for a run or an "
+            "array of scores give Queries in the memory of this process"
+        )
+    return PartitionedScores(judged, _predicted, system)
+
+
+def _predicted(queries: Queries, system: Predictor) -> npt.ArrayLike:
+    return system.predict(queries)
+
+
+def warn_if_trained_on(judged: AnyQueries | Qrels, systems: Mapping[str, object]) -> list[str]:
     """Warn of systems that were trained on the very queries they are judged by, and return their names.
 
     A system tells by ``trained_on_``, a record with the `fingerprint` of its training queries.
     """
     records = {name: getattr(system, "trained_on_", None) for name, system in systems.items()}
     digests = {name: record.get("fingerprint") for name, record in records.items() if isinstance(record, Mapping)}
-    if not digests or not isinstance(judged, Queries):
+    if not digests or isinstance(judged, Qrels):
         return []
-    digest = fingerprint(judged)
+    digest = judged.fingerprint if isinstance(judged, PartitionedQueries) else fingerprint(judged)
     names = [name for name, trained_on in digests.items() if trained_on == digest]
     if names:
         warnings.warn(training_note(names), TrainingDataWarning, stacklevel=3)

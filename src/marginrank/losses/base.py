@@ -190,10 +190,13 @@ class PreparedLoss(ABC):
     #: Queries whose documents have an order; the others have ξ = 0, and means run over these.
     active: BoolArray
 
-    def shares(self, query_weights: FloatArray | None) -> FloatArray:
-        """Return the share of each query in the mean loss: by its weight, 0 without an order, all together 1."""
+    def shares(self, query_weights: FloatArray | None, total: float | None = None) -> FloatArray:
+        """Return the share of each query in the mean loss: by its weight, 0 without an order, all together 1.
+
+        Where the mean runs over more queries than these, ``total`` is the weight of all.
+        """
         counted = np.where(self.active, 1.0 if query_weights is None else query_weights, 0.0)
-        return counted / counted.sum() if counted.any() else counted
+        return counted / (counted.sum() if total is None else total) if counted.any() else counted
 
     @property
     def exact(self) -> bool:

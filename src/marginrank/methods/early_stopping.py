@@ -8,16 +8,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from marginrank.data.queries import Queries
+from marginrank.data.partitioned import AnyQueries
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.systems import System
 from marginrank.measures.mixes import parse_mix
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import FloatArray
 
-#: Scores of the validation queries for given parameters.
-Scores: TypeAlias = Callable[[FloatArray], FloatArray]
+#: What scores the validation queries for given parameters.
+Scores: TypeAlias = Callable[[FloatArray], System]
 
 
 def check_patience(patience: Any) -> int:
@@ -41,7 +42,7 @@ class EarlyStopping:
         callback: Another callback that is called first.
     """
 
-    queries: Queries
+    queries: AnyQueries
     criterion: str
     patience: int
     scores: Scores

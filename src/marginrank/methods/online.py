@@ -13,17 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.components import check_C, check_seed, seconds
+from marginrank.data.canonical import in_canonical_order
+from marginrank.data.partitioned import AnyQueries, SomeQueries, in_memory
 from marginrank.data.queries import Queries
 from marginrank.estimator import BaseRanker
 from marginrank.losses.base import Loss
 from marginrank.methods.presets import Method
 from marginrank.methods.scaling import Scaled, scale_as
-from marginrank.methods.staged import in_canonical_order
 from marginrank.methods.training import Fit, Training, bound_of
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Health, Model, Provenance
+from marginrank.preparation.base import check_columns
 from marginrank.risk import ranking_risk
-from marginrank.scorers.base import PreparedScorer, Scorer, parse_scorer
+from marginrank.scorers.base import Prepared, Scorer, parse_scorer, prepare
 from marginrank.scorers.expansion import single_blas
 from marginrank.scorers.forms import Form
 from marginrank.scorers.staged import StagedScorer
@@ -33,7 +35,7 @@ from marginrank.solvers.stream import Stream
 from marginrank.typing import FloatArray
 
 
-def take_batch(training: Training, scorer: PreparedScorer, C: float, theta: FloatArray, stream: Stream) -> Fit | None:
+def take_batch(training: Training, scorer: Prepared, C: float, theta: FloatArray, stream: Stream) -> Fit | None:
     """Take the step of a batch, as `Stream` says, and return the parameters after it; None if no query has an order.
 
     The objective is that of the batch at these parameters: what it is for all batches together is not known, and there
@@ -104,7 +106,7 @@ class Online(BaseRanker):
 
     @abstractmethod
     def _models(
-        self, queries: Queries, method: Method, scaled: Scaled, fits: Sequence[tuple[Form, Fit]]
+        self, queries: AnyQueries, method: Method, scaled: Scaled[Any], fits: Sequence[tuple[Form, Fit]]
     ) -> list[Model]:
         """Return what training leaves."""
 
@@ -136,7 +138,8 @@ class Online(BaseRanker):
         check_seed(self.random_state)
         self._check_goes_on(self._method())
         first = not hasattr(self, "model_")
-        batch = in_canonical_order(self._training_queries(X, y, qid, group, query_weights, reset=first))
+        given = self._training_queries(X, y, qid, group, query_weights, reset=first)
+        batch = in_canonical_order(in_memory(given, "a stream of batches"))
         if first:
             self.model_ = self._train(batch, [check_C(self.C)], None, callback, None)[0]
         else:
@@ -159,12 +162,15 @@ class Online(BaseRanker):
         provenance = together(before.provenance, model.provenance)
         return replace(model, provenance=provenance, first_feature=before.first_feature)
 
-    def _as_before(self, model: Model, queries: Queries) -> tuple[Scaled, PreparedScorer]:
+    def _as_before(self, model: Model, queries: SomeQueries) -> tuple[Scaled[SomeQueries], Prepared]:
         """Prepare queries as a model was trained."""
-        model.check(queries)
+        if isinstance(queries, Queries):
+            model.check(queries)
+        else:
+            check_columns(self, queries)
         scaled = scale_as(model, queries, self.scaling)
         scorer = parse_scorer(self.scorer)
-        return scaled, scorer.resume(weighted(scaled.queries, self.weighting), model.form, self.n_jobs)
+        return scaled, prepare(scorer, weighted(scaled.queries, self.weighting), self.n_jobs, model.form)
 
     def _check_goes_on(self, method: Method) -> None:
         """Refuse methods that no solver trains."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries, SomeQueries
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.model import Model
@@ -18,6 +19,7 @@ from marginrank.words import feature_named, suggest
 
 #: What happens to features before they are scaled.
 Before: TypeAlias = Callable[[Features], Features]
+OtherQueries = TypeVar("OtherQueries", bound=AnyQueries)
 #: Largest feature whose squares, summed up and times C, stay far from overflow.
 _LARGEST: Final = 1e60
 
@@ -26,30 +28,34 @@ def _unchanged(X: Features) -> Features:
     return X
 
 
-def _with(queries: Queries, before: Before) -> Queries:
+def _with(queries: SomeQueries, before: Before) -> SomeQueries:
+    if isinstance(queries, PartitionedQueries):
+        return queries if before is _unchanged else cast("SomeQueries", queries.derive(_with, before))
     X = before(queries.X)
-    return queries if X is queries.X else queries.with_features(X, queries.feature_names)
+    return queries if X is queries.X else cast("SomeQueries", queries.with_features(X, queries.feature_names))
 
 
 @dataclass(frozen=True)
-class Scaled:
+class Scaled(Generic[SomeQueries]):
     """Queries on the scale of a model, and how they got there."""
 
-    queries: Queries
+    queries: SomeQueries
     scaling: str | None
     scaler: FeatureTransformer | None
     before: Before = _unchanged
 
-    def apply(self, queries: Queries) -> Queries:
+    def apply(self, queries: OtherQueries) -> OtherQueries:
         """Bring other queries to the same scale."""
         ready = _with(queries, self.before)
         if self.scaler is None:
             return ready
-        scaled: Queries = self.scaler.transform(ready)
+        scaled: OtherQueries = self.scaler.transform(ready)
         return scaled
 
 
-def scale(queries: Queries, scaling: str | None, *, matters: bool = True, before: Before = _unchanged) -> Scaled:
+def scale(
+    queries: SomeQueries, scaling: str | None, *, matters: bool = True, before: Before = _unchanged
+) -> Scaled[SomeQueries]:
     """Learn a scaling by name and apply it.
 
     Args:
@@ -74,7 +80,7 @@ def scale(queries: Queries, scaling: str | None, *, matters: bool = True, before
     return scaled
 
 
-def scale_as(model: Model, queries: Queries, scaling: str | None) -> Scaled:
+def scale_as(model: Model, queries: SomeQueries, scaling: str | None) -> Scaled[SomeQueries]:
     """Apply the scaling of a model, unless another one is asked for."""
     if scaling not in ("auto", model.scaling):
         raise ValueError(f"the scaling of the model is {model.scaling!r} and scaling={scaling!r}; leave it out")
@@ -82,14 +88,18 @@ def scale_as(model: Model, queries: Queries, scaling: str | None) -> Scaled:
     return replace(kept, queries=kept.apply(queries))
 
 
-def _check_size(queries: Queries) -> None:
+def _check_size(queries: Queries | PartitionedQueries) -> None:
     """Refuse features whose squares, summed up and times C, would overflow."""
-    X: Any = queries.X
-    values = X.data if queries.is_sparse else X
+    if isinstance(queries, PartitionedQueries):
+        X: Any = np.nan_to_num(np.stack(queries.ranges))
+        values, sparse = X, False
+    else:
+        X, sparse = queries.X, queries.is_sparse
+        values = X.data if sparse else X
     if max(float(np.nanmax(values, initial=0.0)), -float(np.nanmin(values, initial=0.0))) <= _LARGEST:
         return
     at = int(np.nanargmax(np.abs(values)))
-    column = int(X.indices[at]) if queries.is_sparse else at % queries.n_features
+    column = int(X.indices[at]) if sparse else at % queries.n_features
     raise DataError(
         f"{feature_named(queries.feature_labels[column])} has the value {np.ravel(values)[at]:g}, and without scaling "
         f"the largest is {_LARGEST:g}; use scaling='standard', or divide the feature"

@@ -213,24 +213,3 @@ def _health(solution: Solution, risk: ScoreRisk) -> Health:
     at_zero = risk.at_zero
     ratio = solution.risk / at_zero if at_zero > 0 else 1.0
     return Health(solution.risk, at_zero, ratio, float(np.linalg.norm(solution.theta)), False)
-
-
-def in_canonical_order(queries: Queries) -> Queries:
-    """Sort queries by id and their documents by content, so that no method depends on the order of rows."""
-    by_id = np.argsort(queries.query_ids, kind="stable")
-    rank = np.argsort(by_id)
-    query = np.repeat(np.arange(len(queries)), queries.lengths)
-    order = np.lexsort((queries.grades, queries.document_keys, rank[query]))
-    offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
-    columns = ("X", "judgements", "document_ids", "document_groups")
-    sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
-    return replace(
-        queries,
-        **sorted_columns,
-        offsets=offsets,
-        query_ids=queries.query_ids[by_id],
-        query_weights=None if queries.query_weights is None else queries.query_weights[by_id],
-        rows=None,
-        keyed_by=None,
-        keys=queries.document_keys[order],
-    )

@@ -15,7 +15,7 @@ from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.pointwise import SquaredError
 from marginrank.risk import ranking_risk
-from marginrank.scorers.base import PreparedScorer
+from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
 from marginrank.solvers.recorded import recorded
@@ -46,7 +46,7 @@ class Tight(Component):
         check_C(self.start_C, "start_C")
 
     def center(
-        self, scorer: PreparedScorer, limits: Solver, n_jobs: int | None = None, log: Log | None = None
+        self, scorer: Prepared, limits: Solver, n_jobs: int | None = None, log: Log | None = None
     ) -> FloatArray:
         """Return w0 for given queries, within the limits of a solver; answers of the risk are kept in a log."""
         if isinstance(self.start, str):

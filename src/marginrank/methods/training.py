@@ -16,8 +16,8 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Loss
 from marginrank.methods.tight import BoundChoice, Tight
 from marginrank.model import Health
-from marginrank.risk import RankingRisk, ranking_risk
-from marginrank.scorers.base import PreparedScorer
+from marginrank.risk import PartitionedRisk, RankingRisk, ranking_risk
+from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
 from marginrank.solvers.bundle import Bundle
@@ -78,7 +78,7 @@ class Training:
     n_jobs: int | None = None
     log: Log | None = None
 
-    def path(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None = None) -> list[Fit]:
+    def path(self, scorer: Prepared, Cs: Sequence[float], start: FloatArray | None = None) -> list[Fit]:
         """Minimise ½‖θ‖² + C·risk(θ) for several C; under the tight bound ½‖θ − w0‖² + C·risk(θ)."""
         clock = _Clock(self.solver.time_limit)
         # Two threads of BLAS for matrices as small as those of the solvers cost more than they bring.
@@ -93,7 +93,7 @@ class Training:
                 return replace(self, loss=loss.bounded("tight"))._descend(scorer, Cs, start, Tight(), clock)
             return replace(self, loss=loss)._hinge(scorer, Cs, start, clock)
 
-    def _hinge(self, scorer: PreparedScorer, Cs: Sequence[float], start: FloatArray | None, clock: _Clock) -> list[Fit]:
+    def _hinge(self, scorer: Prepared, Cs: Sequence[float], start: FloatArray | None, clock: _Clock) -> list[Fit]:
         risk = ranking_risk(scorer, self.loss, self.n_jobs)
         _check_order(risk)
         problem = self._recorded(risk)
@@ -126,7 +126,7 @@ class Training:
 
     def _descend(
         self,
-        scorer: PreparedScorer,
+        scorer: Prepared,
         Cs: Sequence[float],
         start: FloatArray | None,
         tight: Tight,
@@ -152,9 +152,9 @@ class Training:
             for s, health in zip(solutions, healths, strict=True)
         ]
 
-    def near(self, scorer: PreparedScorer, C: float, center: FloatArray) -> Fit:
+    def near(self, scorer: Prepared, C: float, center: FloatArray) -> Fit:
         """Minimise ½‖θ − center‖² + C·risk(θ) for the loss as it is, from the centre."""
-        risk = RankingRisk(scorer, self.loss, self.n_jobs, center)
+        risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
         _check_order(risk)
         problem = self._recorded(risk)
         with threadpool_limits(1, "blas"):
@@ -205,8 +205,8 @@ class _Clock:
         return replace(solver, time_limit=self.left)
 
 
-def _check_order(risk: RankingRisk) -> None:
-    if not risk.weights.any():
+def _check_order(risk: RankingRisk | PartitionedRisk) -> None:
+    if not risk.weight:
         raise DataError(NO_ORDER)
 
 
@@ -233,7 +233,7 @@ def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatAr
 
 
 def _trial_of_collapse(
-    risk: Problem, scorer: PreparedScorer, solutions: Sequence[Solution], clock: _Clock
+    risk: Problem, scorer: Prepared, solutions: Sequence[Solution], clock: _Clock
 ) -> float | None:
     """Return a large C for which 0 is as good as any parameters, if it is so for the C asked for; None otherwise.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 import numpy as np
 
+from marginrank.data.partitioned import PartitionedQueries, SomeQueries
 from marginrank.data.queries import Queries
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
@@ -54,7 +55,7 @@ def ordered_queries(queries: Queries) -> BoolArray:
     return varied if queries.query_weights is None else varied & (queries.query_weights > 0)
 
 
-def weighted(queries: Queries, weighting: Weighting | None) -> Queries:
+def weighted(queries: SomeQueries, weighting: Weighting | None) -> SomeQueries:
     """Return the queries weighted by their grades, times the weights that they have.
 
     >>> judged = Queries.from_arrays([[0.0]] * 3, [2, 1, 0], group=[2, 1])
@@ -65,5 +66,8 @@ def weighted(queries: Queries, weighting: Weighting | None) -> Queries:
         return queries
     if weighting not in WEIGHTINGS:
         raise ValueError(f"weighting is {weighting!r}; choose one of {', '.join(WEIGHTINGS)}, or None")
+    if isinstance(queries, PartitionedQueries):
+        return cast("SomeQueries", queries.derive(weighted, weighting))
     weights = WEIGHTINGS[weighting](queries.grades, queries.offsets)
-    return replace(queries, query_weights=weights if queries.query_weights is None else weights * queries.query_weights)
+    total = weights if queries.query_weights is None else weights * queries.query_weights
+    return cast("SomeQueries", replace(queries, query_weights=total))

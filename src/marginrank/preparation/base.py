@@ -11,6 +11,8 @@ import numpy.typing as npt
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.naming import features_named
+from marginrank.data.partitioned import PartitionedQueries
+from marginrank.data.partitions import Partitions
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.sklearn_api import UNUSED, Estimator, check_is_fitted, check_rows
@@ -40,7 +42,7 @@ class FeatureTransformer(Estimator):
 
     def fit(
         self,
-        X: Queries | npt.ArrayLike,
+        X: Queries | PartitionedQueries | npt.ArrayLike,
         y: object = None,  # noqa: ARG002
         *,
         qid: npt.ArrayLike | None = None,
@@ -54,6 +56,11 @@ class FeatureTransformer(Estimator):
             qid: The query of each row of an array, in any order.
             group: Instead of ``qid``, the number of consecutive rows of each query.
         """
+        if isinstance(X, PartitionedQueries):
+            learn_columns(self, X)
+            with features_named(X):
+                self._learn_in(X.partitions.derive(_features_of))
+            return self
         features = self._features(X, reset=True)
         _grouping(X, features.shape[0], qid, group)
         with features_named(X):
@@ -62,7 +69,7 @@ class FeatureTransformer(Estimator):
 
     def transform(
         self,
-        X: Queries | npt.ArrayLike,
+        X: Queries | PartitionedQueries | npt.ArrayLike,
         *,
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
@@ -75,6 +82,9 @@ class FeatureTransformer(Estimator):
             group: Instead of ``qid``, the number of consecutive rows of each query.
         """
         check_is_fitted(self)
+        if isinstance(X, PartitionedQueries):
+            check_columns(self, X)
+            return X.derive(_transformed, self)
         features = self._features(X, reset=False)
         with features_named(X):
             prepared = self._apply(features, _grouping(X, features.shape[0], qid, group))
@@ -84,7 +94,7 @@ class FeatureTransformer(Estimator):
 
     def fit_transform(
         self,
-        X: Queries | npt.ArrayLike,
+        X: Queries | PartitionedQueries | npt.ArrayLike,
         y: object = None,
         *,
         qid: npt.ArrayLike | None = None,
@@ -95,6 +105,10 @@ class FeatureTransformer(Estimator):
 
     def _learn(self, X: Any) -> None:
         raise NotImplementedError
+
+    def _learn_in(self, parts: Partitions[Features]) -> None:  # noqa: ARG002
+        """Learn from features in partitions."""
+        raise DataError(f"{type(self).__name__} does not learn from partitions; use Standardize, or a scaling by query")
 
     def _apply(self, X: Any, grouping: Grouping | None) -> Features:
         raise NotImplementedError
@@ -152,7 +166,16 @@ class FeatureTransformer(Estimator):
         return tags
 
 
-def learn_columns(estimator: Any, queries: Queries) -> None:
+def _features_of(queries: Queries) -> Features:
+    return queries.X
+
+
+def _transformed(queries: Queries, transformer: FeatureTransformer) -> Queries:
+    prepared: Queries = transformer.transform(queries)
+    return prepared
+
+
+def learn_columns(estimator: Any, queries: Queries | PartitionedQueries) -> None:
     """Note the number and names of the features that an estimator is fitted on."""
     if queries.n_documents == 0:
         raise DataError("there is no document to learn from; give at least one query with documents")
@@ -163,7 +186,7 @@ def learn_columns(estimator: Any, queries: Queries) -> None:
         estimator.feature_names_in_ = np.array(queries.feature_names, dtype=object)
 
 
-def check_columns(estimator: Any, queries: Queries) -> None:
+def check_columns(estimator: Any, queries: Queries | PartitionedQueries) -> None:
     """Refuse features that differ in number or name from those that an estimator was fitted on."""
     kind = type(estimator).__name__
     refuse_other_columns(

@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from marginrank.data.partitions import Partitions
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.preparation.formulas import to_percentiles, to_unit_range, to_unit_variance
 from marginrank.threads import for_chunks
-from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 
 class _PerQuery(FeatureTransformer):
@@ -18,6 +19,9 @@ class _PerQuery(FeatureTransformer):
     __metadata_request__transform: ClassVar[dict[str, Any]] = {"qid": True, "group": None}
 
     def _learn(self, X: AnyArray) -> None:
+        """Only the number and the names of the columns are kept."""
+
+    def _learn_in(self, parts: Partitions[Features]) -> None:
         """Only the number and the names of the columns are kept."""
 
     def _apply(self, X: AnyArray, grouping: Grouping | None) -> AnyArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.per_query import QueryMinMax, QueryPercentile, QueryStandardize
@@ -21,7 +22,7 @@ SCALINGS: Final[Mapping[str, type[FeatureTransformer]]] = {
 _USUAL: Final = (0.5, 2.0)
 
 
-def choose_scaling(queries: Queries, kind: str) -> str | None:
+def choose_scaling(queries: Queries | PartitionedQueries, kind: str) -> str | None:
     """Return the name of the scaling that ``scaling="auto"`` stands for, or None.
 
     The penalty ‖w‖² of a linear ranker treats all weights alike: a feature of small spread needs a large weight and is

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from marginrank.data.naming import FeatureError
+from marginrank.data.partitions import Arrays, LocalPartitions, Partitions
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.preparation.formulas import standardized
@@ -47,18 +48,21 @@ class Standardize(FeatureTransformer):
     scale_: FloatArray
 
     def _learn(self, X: Features) -> None:
-        if sp.issparse(X):
-            self.scale_ = _sparse_spread(X)
-            self.mean_ = np.zeros(X.shape[1])
-            return
-        low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        self._learn_in(LocalPartitions([lambda: X]))
+
+    def _learn_in(self, parts: Partitions[Features]) -> None:
+        ((low, high, sparse),) = parts.reduce(_extent, merge=_widest)
         empty = np.isnan(low)
-        low = np.where(empty, 0.0, low)
-        unit = _unit(low, np.where(empty, 0.0, high))
+        low, high = np.where(empty, 0.0, low), np.where(empty, 0.0, high)
+        unit = _unit(low, high)
         # In units of the range, squares cannot overflow or vanish, and a constant column is exactly 0.
-        mean, std = _moments(X, low, np.where(unit > 0, unit, 1.0))
-        self.mean_ = low + mean * unit
-        self.scale_ = std * unit
+        origin, divisor = np.zeros(len(low)) if sparse.any() else low, np.where(unit > 0, unit, 1.0)
+        ((counts, sums),) = parts.add(_sums, origin, divisor)
+        counts = np.maximum(counts, 1)
+        mean = sums / counts
+        ((squares,),) = parts.add(_squares, origin, divisor, mean)
+        self.mean_ = np.zeros(len(low)) if sparse.any() else low + mean * unit
+        self.scale_ = np.sqrt(squares / counts) * unit
 
     def _apply(self, X: Features, grouping: Grouping | None) -> Features:  # noqa: ARG002
         if sp.issparse(X):
@@ -87,34 +91,51 @@ def _unit(low: FloatArray, high: FloatArray) -> FloatArray:
     return unit
 
 
-def _sparse_spread(X: sp.csr_array) -> FloatArray:
-    """Standard deviation of each column of a CSR matrix, zeros counted and NaN left out."""
-    present = ~np.isnan(X.data)
-    column, values = X.indices[present], X.data[present].astype(np.float64)
-    n_columns = X.shape[1]
-    stored = np.bincount(column, minlength=n_columns)
-    count = X.shape[0] - np.bincount(X.indices[~present], minlength=n_columns)
-    low = np.where(stored < count, 0.0, np.inf)
-    high = -low
-    np.minimum.at(low, column, values)
-    np.maximum.at(high, column, values)
-    empty = count == 0
-    unit = _unit(np.where(empty, 0.0, low), np.where(empty, 0.0, high))
-    values /= np.where(unit > 0, unit, 1.0)[column]
-    count = np.maximum(count, 1)
-    mean = np.bincount(column, values, n_columns) / count
-    squares = np.bincount(column, (values - mean[column]) ** 2, n_columns) + (count - stored) * mean**2
-    return np.asarray(unit * np.sqrt(squares / count))
-
-
 def _blocks(n: int) -> list[slice]:
     return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
 
 
-def _moments(X: AnyArray, origin: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of ``(X - origin) / unit``, by column, without the NaNs."""
+def _extent(X: Features) -> Arrays:
+    """Least and greatest value of each column, NaN where it has none, and whether it is sparse."""
+    if not X.shape[0]:
+        return np.full(X.shape[1], np.nan, X.dtype), np.full(X.shape[1], np.nan, X.dtype), np.array([sp.issparse(X)])
+    if not sp.issparse(X):
+        return np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0), np.array([False])
+    n, width = X.shape
+    partly = np.bincount(X.indices, minlength=width) < n
+    low, high = np.where(partly, 0.0, np.nan), np.where(partly, 0.0, np.nan)
+    np.fmin.at(low, X.indices, X.data)
+    np.fmax.at(high, X.indices, X.data)
+    return low, high, np.array([True])
+
+
+def _widest(one: Arrays, other: Arrays) -> Arrays:
+    return np.fmin(one[0], other[0]), np.fmax(one[1], other[1]), one[2] | other[2]
+
+
+def _sums(X: Features, origin: FloatArray, unit: FloatArray) -> Arrays:
+    """Count and sum of ``(X - origin) / unit``, by column, without the NaNs."""
+    if sp.issparse(X):
+        column, values, counts = _present(X, unit)
+        return counts, np.bincount(column, values, X.shape[1])
     blocks = _blocks(len(X))
-    count = np.maximum(sum(np.count_nonzero(~np.isnan(X[rows]), axis=0) for rows in blocks), 1)
-    mean = sum(np.nansum((X[rows] - origin) / unit, axis=0) for rows in blocks) / count
-    squares = sum(np.nansum(((X[rows] - origin) / unit - mean) ** 2, axis=0) for rows in blocks)
-    return mean, np.sqrt(squares / count)
+    counts = sum(np.count_nonzero(~np.isnan(X[rows]), axis=0) for rows in blocks)
+    return np.asarray(counts), np.asarray(sum(np.nansum((X[rows] - origin) / unit, axis=0) for rows in blocks))
+
+
+def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray) -> Arrays:
+    """Sum of the squares of ``(X - origin) / unit - mean``, by column, without the NaNs."""
+    if sp.issparse(X):
+        column, values, counts = _present(X, unit)
+        zeros = counts - np.bincount(column, minlength=X.shape[1])
+        return (np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + zeros * mean**2,)
+    blocks = _blocks(len(X))
+    return (np.asarray(sum(np.nansum(((X[rows] - origin) / unit - mean) ** 2, axis=0) for rows in blocks)),)
+
+
+def _present(X: sp.csr_array, unit: FloatArray) -> tuple[AnyArray, FloatArray, AnyArray]:
+    """Columns of the stored values that are not NaN, the values over the unit, and values of each column, zeros too."""
+    present = ~np.isnan(X.data)
+    column = X.indices[present]
+    counts = X.shape[0] - np.bincount(X.indices[~present], minlength=X.shape[1])
+    return column, X.data[present].astype(np.float64) / unit[column], counts

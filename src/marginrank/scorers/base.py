@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Final, TypeVar, cast
 
 import numpy as np
 
 from marginrank.components import Component, parse_component
+from marginrank.data.partitioned import AnyQueries, PartitionedQueries
+from marginrank.data.partitions import Partitions
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.forms import Form
 from marginrank.typing import Features, FloatArray, IntArray
 
@@ -54,8 +58,29 @@ class Scorer(Component, ABC):
         """Prepare for scoring other queries with a form that was learned before."""
         raise TypeError(f"the {self.name} scorer cannot go on from a model; fit it anew")
 
+    def learn_in(self, queries: PartitionedQueries) -> Form:  # noqa: ARG002
+        """Learn from queries in partitions what depends on all of them."""
+        raise DataError(
+            f"the {self.name} scorer is not trained on partitions; use the linear or the additive one, or train on "
+            "Queries in the memory of one machine"
+        )
 
-class PreparedScorer(ABC):
+
+class Prepared(ABC):
+    """What training asks of a scorer that is prepared for given queries."""
+
+    #: What is left of the scorer once θ is found.
+    form: Form
+    n_parameters: int
+    #: Bytes that one pass over all rows reads.
+    n_bytes: int
+    #: How far the inputs of the parameters spread: C·spread² has no unit, and tells a large C from a small one.
+    spread: float = 1.0
+    #: Signs that parameters have to keep to: 1, −1, or 0 where free; None where all are free.
+    signs: IntArray | None = None
+
+
+class PreparedScorer(Prepared):
     """Scores of the documents of given queries as a linear function of parameters θ, some rows at a time.
 
     Rows are scored from a table, which is computed from θ once per evaluation. Their slopes are added to cells of the
@@ -64,17 +89,8 @@ class PreparedScorer(ABC):
     """
 
     queries: Queries
-    #: What is left of the scorer once θ is found.
-    form: Form
-    n_parameters: int
-    #: Bytes that one pass over all rows reads.
-    n_bytes: int
     #: Bytes to read in one go, between scores and slopes: by default few enough to stay in a core's cache.
     run_bytes: int = 1 << 21
-    #: How far the inputs of the parameters spread: C·spread² has no unit, and tells a large C from a small one.
-    spread: float = 1.0
-    #: Signs that parameters have to keep to: 1, −1, or 0 where free; None where all are free.
-    signs: IntArray | None = None
 
     @abstractmethod
     def table(self, theta: FloatArray) -> FloatArray:
@@ -103,6 +119,48 @@ class PreparedScorer(ABC):
         """Return derivatives by θ, given those by the cells, along the last axis."""
 
 
+class PreparedPartitions(Prepared):
+    """A scorer prepared for the documents of each partition, where the partition is.
+
+    Args:
+        queries: The queries.
+        scorer: The scorer.
+        form: What it learned from all queries, or before.
+        n_jobs: Number of threads; for partitions on other machines, theirs count.
+    """
+
+    def __init__(self, queries: PartitionedQueries, scorer: Scorer, form: Form, n_jobs: int | None = None) -> None:
+        self.queries, self.form = queries, form
+        self.n_parameters = form.n_parameters
+        self.parts: Partitions[PreparedScorer] = queries.partitions.derive(
+            _resumed, scorer, form, queries.partitions.threads(n_jobs)
+        )
+        sizes = self.parts.map(_size)
+        self.n_bytes, self.signs = sum(n_bytes for n_bytes, _ in sizes), sizes[0][1]
+
+    @cached_property
+    def spread(self) -> float:  # type: ignore[override]
+        """Root of the mean square distance of the documents from their mean, as for one partition."""
+        if self.form.kind != "linear":
+            return 1.0
+        return float(np.linalg.norm(Standardize().fit(self.queries).scale_))
+
+
+def prepare(scorer: Scorer, queries: AnyQueries, n_jobs: int | None = None, form: Form | None = None) -> Prepared:
+    """Prepare a scorer for queries, in partitions or not, with a form that was learned before or anew."""
+    if isinstance(queries, Queries):
+        return scorer.prepare(queries, n_jobs) if form is None else scorer.resume(queries, form, n_jobs)
+    return PreparedPartitions(queries, scorer, scorer.learn_in(queries) if form is None else form, n_jobs)
+
+
+def _resumed(queries: Queries, scorer: Scorer, form: Form, n_jobs: int | None) -> PreparedScorer:
+    return scorer.resume(queries, form, n_jobs)
+
+
+def _size(prepared: PreparedScorer) -> tuple[int, IntArray | None]:
+    return prepared.n_bytes, prepared.signs
+
+
 def same_kind(scorer: Scorer, form: Form, kind: type[SomeForm]) -> SomeForm:
     """Return a form, unless it is not of the kind that a scorer learns."""
     if not isinstance(form, kind):
@@ -121,7 +179,7 @@ def parse_scorer(spec: str | Scorer) -> Scorer:
     return cast("Scorer", parse_component(Scorer, spec))
 
 
-def scorers_to_try(queries: Queries) -> list[str]:
+def scorers_to_try(queries: Queries | PartitionedQueries) -> list[str]:
     """Return the scorers that ``auto`` stands for on given queries.
 
     >>> scorers_to_try(Queries.from_arrays([[1.0], [2.0]], [0, 1], group=[2]))
@@ -129,4 +187,5 @@ def scorers_to_try(queries: Queries) -> list[str]:
     """
     if queries.is_sparse:
         return ["linear"]
-    return ["linear(missing=mean)" if np.isnan(queries.dense()).any() else "linear", "additive"]
+    gaps = queries.missing.any() if isinstance(queries, PartitionedQueries) else np.isnan(queries.dense()).any()
+    return ["linear(missing=mean)" if gaps else "linear", "additive"]

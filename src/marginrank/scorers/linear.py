@@ -10,7 +10,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries, feature_number
+from marginrank.errors import DataError
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.device_rows import DeviceRows
@@ -79,6 +81,18 @@ class Linear(Scorer):
                 return Weights(n, fill=_means(queries))
             case _:
                 return Weights(n, fill=_means(queries), flagged=_with_gaps(X))
+
+    def learn_in(self, queries: PartitionedQueries) -> Weights:
+        """Return the form of the weights, with what replaces missing values."""
+        if self.device is not None:
+            raise DataError("features on a device are not trained on partitions; leave out device")
+        n = queries.n_features
+        if self.missing in ("error", "zero"):
+            return Weights(n, raw_fill=np.zeros(n) if self.missing == "zero" else None)
+        if queries.is_sparse:
+            raise DataError("means of sparse features are not learned from partitions; use missing='zero'")
+        gaps = np.flatnonzero(queries.missing) if self.missing == "indicator" else np.zeros(0, dtype=np.int64)
+        return Weights(n, fill=np.asarray(Standardize().fit(queries).mean_, dtype=np.float64), flagged=gaps)
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:  # noqa: ARG002
         """Prepare for scoring the documents of given queries."""

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from marginrank import DataError, Ranker, evaluate, load, tune
+from marginrank.data.canonical import in_canonical_order
 from marginrank.errors import FractionalGradesWarning
 from marginrank.methods import all_presets, parse_preset
 from marginrank.methods.baselines.base import LinearBaseline
-from marginrank.methods.staged import in_canonical_order
 from marginrank.scorers import Additive, Linear
 from marginrank.scorers.staged import Setting
 from marginrank.scorers.trees import Trees

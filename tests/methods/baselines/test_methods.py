@@ -9,11 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker, evaluate
+from marginrank.data.canonical import in_canonical_order
 from marginrank.losses import PairwiseHinge
 from marginrank.losses.pairwise import NDCGPairwiseHinge, ndcg_weights
 from marginrank.methods.baselines.perceptron import JRank, PRank
 from marginrank.methods.baselines.rankboost import PairWeights, RankBoost
-from marginrank.methods.staged import in_canonical_order
 from marginrank.preparation import QueryMinMax, QueryPercentile, ThresholdBins
 from marginrank.scorers import Additive
 from marginrank.scorers.staged import Setting

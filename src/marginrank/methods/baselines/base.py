@@ -12,12 +12,14 @@ import numpy as np
 
 from marginrank.checkpoint import Log
 from marginrank.components import seconds
+from marginrank.data.canonical import in_canonical_order
+from marginrank.data.partitioned import AnyQueries, in_memory
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
 from marginrank.fit_checks import Start
 from marginrank.methods.scaling import Scaled, scale
-from marginrank.methods.staged import Judge, in_canonical_order, keep_best
+from marginrank.methods.staged import Judge, keep_best
 from marginrank.methods.training import NO_ORDER
 from marginrank.methods.weighting import Weighting, ordered_queries, weighted
 from marginrank.model import Method, Model
@@ -115,9 +117,9 @@ class Baseline(BaseRanker):
 
     def _train(
         self,
-        queries: Queries,
+        queries: AnyQueries,
         Cs: Sequence[float],
-        validation: Queries | None,
+        validation: AnyQueries | None,
         callback: Callback | None,
         start: Start | None,
         time_limit: float = np.inf,
@@ -125,6 +127,8 @@ class Baseline(BaseRanker):
     ) -> list[Model]:
         if start is not None:
             raise ValueError(f"{type(self).__name__} cannot start from a model; fit it anew")
+        queries = in_memory(queries, type(self).__name__)
+        validation = None if validation is None else in_memory(validation, type(self).__name__)
         deadline = time.perf_counter() + min(seconds(self.time_limit), time_limit)
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
         scaled = self._scaled(in_canonical_order(queries))
@@ -159,7 +163,7 @@ class Baseline(BaseRanker):
         """Return the features to scale."""
         return X
 
-    def _scaled(self, queries: Queries) -> Scaled:
+    def _scaled(self, queries: Queries) -> Scaled[Queries]:
         if self.own_scaling is None:
             return scale(queries, self.scaling, matters=self.scale_matters, before=self._before_scaling)
         if self.scaling not in ("auto", None, self.own_scaling):
@@ -197,7 +201,7 @@ class LinearBaseline(Baseline):
     def _before_scaling(self, X: Features) -> Features:
         return parse_scorer(self.scorer).before_scaling(X)
 
-    def _scaled(self, queries: Queries) -> Scaled:
+    def _scaled(self, queries: Queries) -> Scaled[Queries]:
         if self.own_scaling is None and self.scaling == "auto" and not parse_scorer(self.scorer).scale_matters:
             return scale(queries, None, matters=False)
         return super()._scaled(queries)

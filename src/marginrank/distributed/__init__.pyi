@@ -1,0 +1,1 @@
+from .queries import DistributedQueries as DistributedQueries
