@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from marginrank import Queries, Ranker
+from marginrank import Additive, Queries, Ranker
 
 #: Methods with each kind of solver and scorer.
 METHODS: dict[str, dict[str, Any]] = {
@@ -15,6 +15,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "ranksvm": {"method": "ranksvm"},
     "newton": {"method": "regression"},
     "query-scaled": {"method": "svmmap", "scaling": "query-minmax", "weighting": "pairs"},
+    "additive": {"method": "svmmap", "scorer": Additive(bins=8)},
 }
 
 

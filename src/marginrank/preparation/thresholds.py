@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +98,47 @@ def check_spacing(spacing: Spacing) -> None:
         raise ValueError(f"unknown spacing {spacing!r}; known: {', '.join(get_args(Spacing))}")
 
 
+def quantile_ranks(n: int, n_quantiles: int) -> IntArray:
+    """Ranks, from 0, of the k/(m+1) quantiles of n sorted values, k = 1..m: the first value with that share up to it.
+
+    >>> quantile_ranks(10, 4).tolist()
+    [1, 3, 5, 7]
+    """
+    before = n * (np.arange(1, n_quantiles + 1) / (n_quantiles + 1)) - 1
+    return np.maximum(np.ceil(before), 0).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What the thresholds of a feature depend on.
+
+    Args:
+        n: Number of values.
+        distinct: Distinct values in order; if they are not all, the least first and the two greatest last.
+        complete: Whether these are all.
+        at: The value at each rank from 0, or at those that are asked for.
+    """
+
+    n: int
+    distinct: AnyArray
+    complete: bool
+    at: AnyArray | Mapping[int, Any]
+
+    @classmethod
+    def of(cls, values: AnyArray) -> Column:
+        """Look at sorted values, NaN last."""
+        present = values[: np.searchsorted(values, np.nan)]
+        if not len(present):
+            return cls(0, present, True, present)
+        ends = np.append(present[1:] > present[:-1], True)
+        return cls(len(present), present[ends], True, present)
+
+    @property
+    def constant(self) -> bool:
+        """Whether it has fewer than two values."""
+        return len(self.distinct) < 2
+
+
 def place_thresholds(values: AnyArray, n_thresholds: int, spacing: Spacing) -> AnyArray:
     """Choose the thresholds of one feature, as `ThresholdBins` says, from its sorted training values, NaN last.
 
@@ -104,25 +147,28 @@ def place_thresholds(values: AnyArray, n_thresholds: int, spacing: Spacing) -> A
     >>> place_thresholds(np.array([0.0, 1.0, 4.0, np.nan]), 3, "mixed").tolist()
     [0.0, 1.0]
     """
-    values = values[: np.searchsorted(values, np.nan)]
-    below_largest = values[: np.searchsorted(values, values[-1])] if len(values) else values
-    if len(below_largest) == 0:
-        return below_largest.copy()
-    if spacing != "even":
-        followed = np.flatnonzero(values[1:] > values[:-1])
-        if len(followed) <= n_thresholds:
-            return values[followed] + 0.0
+    return place_in(Column.of(values), n_thresholds, spacing)
+
+
+def place_in(column: Column, n_thresholds: int, spacing: Spacing) -> AnyArray:
+    """Choose the thresholds of a column."""
+    distinct = column.distinct
+    if column.constant:
+        return distinct[:0].copy()
+    if spacing != "even" and column.complete and len(distinct) <= n_thresholds + 1:
+        return distinct[:-1] + 0.0
     if spacing == "mixed":
         n_even = n_thresholds // 2
-        by_quantile = place_thresholds(values, n_thresholds - n_even, "quantile")
-        return np.unique(np.concatenate([by_quantile, place_thresholds(values, n_even, "even")]))
-    shares = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+        by_quantile = place_in(column, n_thresholds - n_even, "quantile")
+        return np.unique(np.concatenate([by_quantile, place_in(column, n_even, "even")]))
+    least, below, greatest = distinct[0], distinct[-2], distinct[-1]
     if spacing == "even":
-        thresholds = (1 - shares) * values[0] + shares * values[-1]
+        shares = np.arange(1, n_thresholds + 1) / (n_thresholds + 1)
+        thresholds = (1 - shares) * least + shares * greatest
     else:
-        thresholds = np.quantile(values, shares, method="inverted_cdf")
-    thresholds = np.maximum(thresholds.astype(values.dtype), values[0])
-    thresholds = np.where(thresholds < values[-1], thresholds, below_largest[-1])
+        thresholds = np.array([column.at[rank] for rank in quantile_ranks(column.n, n_thresholds).tolist()])
+    thresholds = np.maximum(thresholds.astype(distinct.dtype), least)
+    thresholds = np.where(thresholds < greatest, thresholds, below)
     return np.unique(thresholds) + 0.0  # -0.0 and 0.0 are one threshold, and should have one name
 
 

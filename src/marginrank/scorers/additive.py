@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from marginrank.data.naming import features_named
+from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.preparation.thresholds import Spacing
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
-from marginrank.scorers.bins import Bins, CurveShape, Monotone
+from marginrank.scorers.bins import Bins, CurveShape, Monotone, check_bins, count_placed, place_bins
 from marginrank.scorers.forms import Form
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -43,6 +44,16 @@ class Additive(Scorer):
         """Choose the thresholds on the training data."""
         with features_named(queries):
             return Bins.learn(queries.X, self.bins, self.spacing, shape=self.shape, n_jobs=n_jobs)
+
+    def learn_in(self, queries: PartitionedQueries) -> Bins:
+        """Choose the thresholds, which are those of all documents in one memory."""
+        from marginrank.preparation.order_statistics import columns_of  # noqa: PLC0415
+
+        check_bins(self.bins, self.spacing, self.shape)
+        columns = columns_of(queries, count_placed(self.bins, self.shape), self.spacing)
+        placed = [place_bins(column, self.bins, self.spacing, self.shape) for column, _ in columns]
+        starts = np.array([start for start, _ in placed]) if self.shape == "lines" else None
+        return Bins(tuple(cuts for _, cuts in placed), np.array([missing for _, missing in columns]), starts)
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedAdditive:
         """Choose the thresholds, and prepare for scoring the documents of given queries."""

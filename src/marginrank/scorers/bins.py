@@ -21,7 +21,7 @@ from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArra
 from marginrank.words import feature_labels
 
 if TYPE_CHECKING:
-    from marginrank.preparation.thresholds import Spacing
+    from marginrank.preparation.thresholds import Column, Spacing
 
 #: Most bins of values; with one for NaN, their numbers fill a byte.
 MOST_BINS: Final = 255
@@ -149,12 +149,9 @@ class Bins(Form):
             n_jobs: Number of threads; all cores by default.
             shape: ``steps``, or ``lines`` from the smallest to the largest training value.
         """
-        from marginrank.preparation.thresholds import check_spacing, place_thresholds  # noqa: PLC0415
+        from marginrank.preparation.thresholds import Column  # noqa: PLC0415
 
-        if not isinstance(n_bins, Integral) or not 2 <= n_bins <= MOST_BINS:
-            raise ValueError(f"n_bins is {n_bins!r}; give a whole number from 2 to {MOST_BINS}")
-        check_spacing(spacing)
-        check_shape(shape)
+        check_bins(n_bins, spacing, shape)
         values = _as_dense(X)
         n, n_features = values.shape
         if n == 0:
@@ -168,13 +165,9 @@ class Bins(Form):
             column.sort()
             _check_finite(column, feature)
             missing[feature] = np.isnan(column[-1])
-            if starts is None:
-                thresholds[feature] = place_thresholds(column, int(n_bins) - 1, spacing)
-            elif not np.isnan(column[0]):
-                present = column[: np.searchsorted(column, np.nan)]
-                inner = place_thresholds(column, int(n_bins) - 2, spacing)
-                knots = np.unique(np.concatenate([present[:1], inner, present[-1:]]))
-                starts[feature], thresholds[feature] = knots[0], knots[1:]
+            start, thresholds[feature] = place_bins(Column.of(column), int(n_bins), spacing, shape)
+            if starts is not None:
+                starts[feature] = start
 
         for first in range(0, n_features, width):
             columns = _columns(values[:, first : first + width])
@@ -460,6 +453,32 @@ class Bins(Form):
                 f"X has {values.shape[1]} features, these bins have {self.n_features}; give the same columns"
             )
         return values
+
+
+def check_bins(n_bins: int, spacing: Spacing, shape: CurveShape) -> None:
+    """Refuse options of bins that make no sense."""
+    from marginrank.preparation.thresholds import check_spacing  # noqa: PLC0415
+
+    if not isinstance(n_bins, Integral) or not 2 <= n_bins <= MOST_BINS:
+        raise ValueError(f"n_bins is {n_bins!r}; give a whole number from 2 to {MOST_BINS}")
+    check_spacing(spacing)
+    check_shape(shape)
+
+
+def count_placed(n_bins: int, shape: CurveShape) -> int:
+    """Return how many thresholds are placed by their spacing; lines have one more, the greatest value."""
+    return n_bins - 1 if shape == "steps" else n_bins - 2
+
+
+def place_bins(column: Column, n_bins: int, spacing: Spacing, shape: CurveShape) -> tuple[float, AnyArray]:
+    """Return where the lines of a feature start, 0 for steps, and its thresholds."""
+    from marginrank.preparation.thresholds import place_in  # noqa: PLC0415
+
+    inner = place_in(column, count_placed(n_bins, shape), spacing)
+    if shape == "steps" or not column.n:
+        return 0.0, inner
+    knots = np.unique(np.concatenate([column.distinct[:1], inner, column.distinct[-1:]]))
+    return float(knots[0]), knots[1:]
 
 
 def check_shape(shape: CurveShape) -> None:
