@@ -219,9 +219,9 @@ class BaseRanker(Estimator):
 
     def _about(
         self,
-        queries: Queries,
+        queries: AnyQueries,
         Cs: Sequence[float],
-        validation: Queries | None = None,
+        validation: AnyQueries | None = None,
         start: Start | None = None,
     ) -> dict[str, Any]:
         """Describe a run for its checkpoint."""

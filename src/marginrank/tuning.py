@@ -34,7 +34,7 @@ from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.threads import thread_count
-from marginrank.typing import FloatArray
+from marginrank.typing import AnyArray, FloatArray
 from marginrank.words import count, plain, suggest
 
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
@@ -447,7 +447,7 @@ def _folds(queries: AnyQueries, k: int, random_state: int | None) -> list[tuple[
     if not 2 <= k <= len(queries):
         raise DataError(f"folds is {k} for {len(queries)} queries; give 2 or more, and at most one per query")
     # By the order of ids, so that the folds are the same however the rows are sorted.
-    ids = queries.query_ids() if isinstance(queries, PartitionedQueries) else [queries.query_ids]
+    ids = _query_ids(queries)
     part = np.empty(len(queries), dtype=np.int64)
     part[np.argsort(join(ids), kind="stable")] = np.random.default_rng(check_seed(random_state)).permutation(
         np.arange(len(queries)) % k
@@ -461,9 +461,15 @@ def _folds(queries: AnyQueries, k: int, random_state: int | None) -> list[tuple[
     return [(queries[np.flatnonzero(part != number)], queries[np.flatnonzero(part == number)]) for number in range(k)]
 
 
-def _digest(queries: Queries) -> str:
+def _query_ids(queries: AnyQueries) -> list[AnyArray]:
+    """Return the names of queries, partition by partition."""
+    return queries.query_ids() if isinstance(queries, PartitionedQueries) else [queries.query_ids]
+
+
+def _digest(queries: AnyQueries) -> str:
     """Return what tells the names of queries apart, which decide on their folds."""
-    return hashlib.sha256(repr(queries.query_ids.tolist()).encode()).hexdigest()[:16]
+    names = [name for part in _query_ids(queries) for name in part.tolist()]
+    return hashlib.sha256(repr(names).encode()).hexdigest()[:16]
 
 
 def _candidate(parameters: Mapping[str, Any], folds: Sequence[_Result]) -> Candidate:

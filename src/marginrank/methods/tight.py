@@ -45,9 +45,7 @@ class Tight(Component):
             raise ValueError(f"start is {self.start!r}; choose {', '.join(_STARTS)}, or give the weights")
         check_C(self.start_C, "start_C")
 
-    def center(
-        self, scorer: Prepared, limits: Solver, n_jobs: int | None = None, log: Log | None = None
-    ) -> FloatArray:
+    def center(self, scorer: Prepared, limits: Solver, n_jobs: int | None = None, log: Log | None = None) -> FloatArray:
         """Return w0 for given queries, within the limits of a solver; answers of the risk are kept in a log."""
         if isinstance(self.start, str):
             risk = ranking_risk(scorer, _STARTS[self.start], n_jobs)

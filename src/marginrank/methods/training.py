@@ -164,7 +164,7 @@ class Training:
         stream = Stream(risk.weight, origin=center)
         return Fit(solution, self.loss, bound_of(self.loss), self.chosen(risk).name, health, center, stream)
 
-    def _recorded(self, risk: RankingRisk) -> Problem:
+    def _recorded(self, risk: Problem) -> Problem:
         """Return the problem whose answers are kept, if they are."""
         return recorded(risk, self.log, repr(self.loss))
 
@@ -232,9 +232,7 @@ def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatAr
     return solver.path(problem, Cs, start) if len(Cs) > 1 else [solver.minimize(problem, Cs[0], start)]
 
 
-def _trial_of_collapse(
-    risk: Problem, scorer: Prepared, solutions: Sequence[Solution], clock: _Clock
-) -> float | None:
+def _trial_of_collapse(risk: Problem, scorer: Prepared, solutions: Sequence[Solution], clock: _Clock) -> float | None:
     """Return a large C for which 0 is as good as any parameters, if it is so for the C asked for; None otherwise.
 
     What is large depends on the scale of the features, and on nothing else where C is small.
