@@ -11,6 +11,6 @@ import pytest
 @pytest.fixture(scope="session")
 def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed", reason="needs marginrank[dask]")
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         yield client
