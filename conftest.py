@@ -21,7 +21,7 @@ from marginrank.scorers.forms import Form
 collect_ignore = [f"src/marginrank/{name}.py" for name in ("torch", "jax") if not importlib.util.find_spec(name)]
 if not importlib.util.find_spec("triton"):
     collect_ignore += [f"src/marginrank/losses/on_device/{name}.py" for name in ("kernels", "merging_kernels")]
-    collect_ignore.append("src/marginrank/scorers/device_rows_kernel.py")
+    collect_ignore += [f"src/marginrank/scorers/device_{name}_kernel.py" for name in ("rows", "places")]
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
 SLOW_PLACES = (
     "README.md",

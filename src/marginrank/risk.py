@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from marginrank.data.partitions import Arrays, Partitions, group_bounds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
-from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer, Scorer
-from marginrank.scorers.device_rows import DeviceRows
-from marginrank.scorers.linear import Linear, PreparedLinear
+from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer, RowsOnDevice, Scorer
+from marginrank.scorers.linear import Linear
 from marginrank.solvers.problem import Offer, Problem
 from marginrank.threads import chunk_bounds, for_each, thread_count
 from marginrank.typing import FloatArray, IntArray
@@ -194,8 +193,8 @@ class DeviceRisk(RankingRisk):
     """The same risk with features on a device: where the loss has kernels for it, all but blocks is computed there.
 
     Args:
-        scorer: A linear scorer with its features on a device.
-        rows: These features.
+        scorer: A scorer with its rows on a device.
+        rows: These rows.
         loss: The loss.
         n_jobs: Number of threads, for what is computed on the CPU.
         center: Where the regulariser is minimal; 0 by default.
@@ -204,7 +203,7 @@ class DeviceRisk(RankingRisk):
     def __init__(
         self,
         scorer: PreparedScorer,
-        rows: DeviceRows,
+        rows: RowsOnDevice,
         loss: Loss,
         n_jobs: int | None = None,
         center: FloatArray | None = None,
@@ -228,9 +227,9 @@ class DeviceRisk(RankingRisk):
         """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
         if self._there is None:
             return super().parts(theta)
-        xi, slopes = self._there(self._features.product(self._check(theta)))
+        xi, slopes = self._there(self._product(theta))
         values: FloatArray = self._part_sums.sum(self._shares * xi).cpu().numpy()
-        gradients = self._features.sums(slopes * self._document_shares, self._bounds)
+        gradients = self._sums(slopes)
         if not np.isfinite(gradients).all():
             raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
         return values, gradients
@@ -239,9 +238,14 @@ class DeviceRisk(RankingRisk):
         """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
         if self._there is None:
             return super().hessian_product(theta, direction)
-        scores, moves = (self._features.product(self._check(vector)) for vector in (theta, direction))
-        slopes = self._there.curve(scores, moves) * self._document_shares
-        return np.asarray(self._features.sums(slopes, self._bounds[[0, -1]])[0])
+        scores, moves = self._product(theta), self._product(direction)
+        return np.asarray(self._sums(self._there.curve(scores, moves)).sum(axis=0))
+
+    def _product(self, theta: FloatArray) -> Any:
+        return self._features.product(self.scorer.table(self._check(theta)))
+
+    def _sums(self, slopes: Any) -> FloatArray:
+        return self.scorer.gradient(self._features.sums(slopes * self._document_shares, self._bounds))
 
 
 class PartitionedRisk(Problem):
@@ -338,10 +342,9 @@ def ranking_risk(
         return PartitionedRisk(scorer, loss, n_jobs, center)
     if not isinstance(scorer, PreparedScorer):
         raise TypeError(f"{type(scorer).__name__} has no risk")
-    rows = scorer.rows if isinstance(scorer, PreparedLinear) else None
-    if rows is None:
+    if scorer.rows is None:
         return RankingRisk(scorer, loss, n_jobs, center)
-    return DeviceRisk(scorer, rows, loss, n_jobs, center)
+    return DeviceRisk(scorer, scorer.rows, loss, n_jobs, center)
 
 
 def _count_parts(scorer: Prepared) -> int:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from marginrank import DataError, Queries, Ranker
 from marginrank.losses import PairwiseHinge, StructuredLoss
 from marginrank.risk import RankingRisk
-from marginrank.scorers import Linear
+from marginrank.scorers import Additive, Linear
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -23,6 +23,25 @@ def queries() -> Queries:
     X = rng.normal(size=(sizes.sum(), 5)).astype(np.float32)
     grades = np.clip(np.round(X @ rng.normal(size=5) + rng.normal(size=len(X))), 0, 3)
     return Queries.from_arrays(X, grades, group=sizes)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loss", [StructuredLoss("auc"), StructuredLoss("ndcg@5", "dorm"), PairwiseHinge(power=2)])
+@pytest.mark.parametrize("shape", ["lines", "steps"])
+def test_curves_have_the_risk_and_parts_of_the_cpu(queries, loss, shape, device):
+    X = np.array(queries.X)
+    X[::7, 2] = np.nan
+    X[:, 3] = 1.0  # constant: without parameters
+    gaps = Queries.from_arrays(X, queries.grades, group=queries.lengths, allow_nan=True)
+    here, there = (RankingRisk.of(gaps, loss, Additive(bins=9, shape=shape, device=at)) for at in (None, device))
+    theta, direction = np.random.default_rng(3).normal(size=(2, here.n_parameters))
+    np.testing.assert_allclose(there(theta)[1], here(theta)[1], rtol=1e-10, atol=1e-12)
+    for own, other in zip(here.parts(theta), there.parts(theta), strict=True):
+        np.testing.assert_allclose(other, own, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(there.scores(theta), here.scores(theta), rtol=1e-12, atol=1e-14)
+    if loss.smooth:
+        products = (risk.hessian_product(theta, direction) for risk in (here, there))
+        np.testing.assert_allclose(*products, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -43,9 +62,10 @@ def test_risk_and_parts_are_those_of_the_cpu(queries, loss, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scorer", [Linear, Additive])
 @pytest.mark.parametrize("preset", ["svmmap", "svmndcg", "ranksvm"])
-def test_training_ends_at_the_same_objective(queries, preset, device):
-    rankers = [Ranker(preset, C=3.0, scorer=Linear(device=at)).fit(queries) for at in (None, device)]
+def test_training_ends_at_the_same_objective(queries, preset, scorer, device):
+    rankers = [Ranker(preset, C=3.0, scorer=scorer(device=at)).fit(queries) for at in (None, device)]
     here, there = (ranker.solution_ for ranker in rankers)
     assert there.reason == "converged"
     assert here.dual <= there.primal * (1 + 1e-9)

@@ -12,9 +12,11 @@ import numpy as np
 from marginrank.data.naming import features_named
 from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries
+from marginrank.devices import Device, import_torch
 from marginrank.preparation.thresholds import Spacing
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.bins import Bins, CurveShape, Monotone, check_bins, count_placed, place_bins
+from marginrank.scorers.device_places import DevicePlaces
 from marginrank.scorers.forms import Form
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -30,6 +32,8 @@ class Additive(Scorer):
         shape: ``lines`` for piecewise linear curves, ``steps`` for step functions, which take a quarter of the memory.
         monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
             of them.
+        device: Where to score in training: None for this machine, ``cuda`` or ``auto`` for a copy of the bins on a GPU,
+            which needs PyTorch with CUDA. Losses without kernels for a GPU are computed on the CPU.
     """
 
     name = "additive"
@@ -39,6 +43,7 @@ class Additive(Scorer):
     spacing: Spacing = "quantile"
     shape: CurveShape = "lines"
     monotone: Monotone | None = None
+    device: str | None = None
 
     def learn(self, queries: Queries, n_jobs: int | None = None) -> Bins:
         """Choose the thresholds on the training data."""
@@ -63,6 +68,9 @@ class Additive(Scorer):
         """Prepare for scoring other queries with the same thresholds."""
         bins = same_kind(self, form, Bins)
         prepared = PreparedAdditive(queries, bins, n_jobs)
+        if self.device is not None:
+            device = Device.find(import_torch("Additive(device=...)"), self.device)
+            prepared.rows = DevicePlaces(queries.X, bins, device, n_jobs) if device.runs_kernels else None
         if self.monotone is not None:
             prepared.signs = bins.signs(self.monotone, queries.feature_labels)
         return prepared

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from marginrank.components import Component, parse_component
 from marginrank.data.partitioned import AnyQueries, PartitionedQueries
 from marginrank.data.partitions import Partitions
 from marginrank.data.queries import Queries
+from marginrank.devices import Device
 from marginrank.errors import DataError
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.forms import Form
@@ -80,6 +81,18 @@ class Prepared(ABC):
     signs: IntArray | None = None
 
 
+class RowsOnDevice(Protocol):
+    """Rows in the memory of a device, scored and summed there."""
+
+    device: Device
+
+    def product(self, table: FloatArray, /) -> Any:
+        """Return the scores of all rows, on the device, given the table."""
+
+    def sums(self, slopes: Any, bounds: IntArray, /) -> FloatArray:
+        """Return the slopes of the rows, pulled back to the cells of the table, for each part of the rows."""
+
+
 class PreparedScorer(Prepared):
     """Scores of the documents of given queries as a linear function of parameters θ, some rows at a time.
 
@@ -91,6 +104,8 @@ class PreparedScorer(Prepared):
     queries: Queries
     #: Bytes to read in one go, between scores and slopes: by default few enough to stay in a core's cache.
     run_bytes: int = 1 << 21
+    #: The rows on a device, if they are kept there.
+    rows: RowsOnDevice | None = None
 
     @abstractmethod
     def table(self, theta: FloatArray) -> FloatArray:

@@ -130,13 +130,13 @@ class PreparedLinear(PreparedScorer):
         self.signs = signs
         self.n_parameters = self.form.n_parameters
         self.n_bytes = X.data.nbytes if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
-        #: The features on a device, if they are kept there.
-        self.rows = None if device is None else DeviceRows(X, device)
-        if self.rows is None:
+        self.rows = rows = None if device is None else DeviceRows(X, device)
+        self._empty = None if rows is None else rows.empty
+        if rows is None:
             self._score, self._pull_back = _row_kernels(X)
         else:
-            self._score, self._pull_back = self.rows.score, self.rows.pull_back
-            self.n_bytes = self.run_bytes = self.rows.n_bytes
+            self._score, self._pull_back = rows.score, rows.pull_back
+            self.n_bytes = self.run_bytes = rows.n_bytes
 
     @cached_property
     def spread(self) -> float:  # type: ignore[override]
@@ -153,7 +153,7 @@ class PreparedLinear(PreparedScorer):
 
     def empty(self, n: int) -> FloatArray:
         """Make room for scores or slopes."""
-        return super().empty(n) if self.rows is None else self.rows.empty(n)
+        return super().empty(n) if self._empty is None else self._empty(n)
 
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
         """Add Σ slope·row."""
