@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast, overload
 
@@ -19,6 +20,7 @@ from marginrank.data.partitioned import AnyQueries, PartitionedQueries
 from marginrank.data.partitioned_scores import PartitionedScores
 from marginrank.data.queries import Queries, check_finite
 from marginrank.data.validation import distinct_names
+from marginrank.drift.quantiles import feature_quantiles
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.orderings import orderings
@@ -186,7 +188,7 @@ class BaseRanker(Estimator):
         if checkpoint is not None:
             self._check_resumes()
         with run_log(checkpoint, resume, lambda: self._about(queries, Cs, held_out, begin)) as log:
-            self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0]
+            self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0].with_quantiles(queries)
         self._trained_queries = contents(queries) if qid is not None and isinstance(queries, Queries) else None
         warn_of_ties([self.model_], queries)
         return self
@@ -214,6 +216,9 @@ class BaseRanker(Estimator):
         queries = first._training_queries(X, y, qid, group, query_weights)
         with run_log(checkpoint, resume, lambda: first._about(queries, values)) as log:
             path = first._fit_path(queries, values, callback, log=log)
+        quantiles = feature_quantiles(queries)
+        for ranker in path:
+            ranker.model_ = replace(ranker.model_, quantiles=quantiles)
         warn_of_ties([ranker.model_ for ranker in path], queries)
         return path
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.queries import Queries, check_finite
+from marginrank.drift.quantiles import FeatureQuantiles, feature_quantiles
 from marginrank.errors import DataError, NumericalError
 from marginrank.model_checks import check_certificate, check_counts, check_record, check_selection, check_theta
 from marginrank.model_file import read_model, reading, write_model
@@ -30,6 +31,7 @@ from marginrank.typing import AnyArray, Features, FloatArray
 from marginrank.words import count, feature_labels, plain
 
 if TYPE_CHECKING:
+    from marginrank.drift.comparing import Drift
     from marginrank.export.base import Export, Target
 
 _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callback", "interrupted")
@@ -106,6 +108,7 @@ class Model:
         health: How well the loss fits the data; None for a baseline.
         selection: The table of `tune`, if it chose the parameters, as plain values.
         stream: What is needed to go on with more queries; None where that is impossible.
+        quantiles: How the features were distributed over the training documents; None for sparse features.
     """
 
     form: Form
@@ -120,6 +123,7 @@ class Model:
     health: Health | None = None
     selection: Mapping[str, Any] | None = None
     stream: Stream | None = None
+    quantiles: FeatureQuantiles | None = None
 
     def __post_init__(self) -> None:
         check_theta(self.theta, self.form.n_parameters)
@@ -300,6 +304,7 @@ class Model:
         arrays = {"theta": self.theta, "trace": np.array(steps, dtype=np.float64).reshape(-1, 4), **self.form.arrays()}
         learned = () if self.scaling is None else LEARNED[self.scaling]
         arrays |= {} if self.stream is None else self.stream.arrays()
+        arrays |= {} if self.quantiles is None else self.quantiles.arrays()
         return arrays | {f"{SCALER}{name}": getattr(self.scaler, name) for name in learned}
 
     @classmethod
@@ -323,6 +328,7 @@ class Model:
             health=None if health is None else Health(**{name: _or(value, np.nan) for name, value in health.items()}),
             selection=described["selection"],
             stream=Stream.from_parts(described["stream"], arrays, parts.form.n_parameters),
+            quantiles=FeatureQuantiles.from_arrays(arrays, parts.n_features),
         )
         model._check_parts()
         return model
@@ -379,6 +385,20 @@ class Model:
             if kind != "ranker":
                 raise DataError(f"this file holds a {kind}, not a ranker")
             return cls.from_parts(header, arrays)
+
+    def with_quantiles(self, queries: AnyQueries) -> Self:
+        """Return the same model with the quantiles of the features of its training queries."""
+        return replace(self, quantiles=feature_quantiles(queries))
+
+    def drift(self, queries: Queries, *, least: float = 0.1, random_state: int | None = 0) -> Drift:
+        """Tell which features of later queries have moved since training; see `marginrank.drift.compare_features`."""
+        from marginrank.drift.comparing import compare_features  # noqa: PLC0415
+
+        # Features without names have the numbers that they had at training.
+        later = replace(queries, first_feature=self.first_feature)
+        return compare_features(
+            self.quantiles, self.feature_names, later, self.score, least=least, random_state=random_state
+        )
 
     def with_selection(self, selection: Mapping[str, Any] | None) -> Self:
         """Return the same model with the table of `tune`."""

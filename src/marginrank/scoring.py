@@ -32,6 +32,8 @@ from marginrank.words import feature_labels, feature_named
 
 #: Arrays that only training on streams reads.
 _OF_STREAMS: Final = ("stream.last", "stream.origin")
+#: Arrays that only a comparison with later data reads.
+_OF_DRIFT: Final = tuple(f"quantiles.{name}" for name in ("values", "at_most", "below", "n_queries"))
 #: How arrays of the scaling are named in model files.
 SCALER: Final = "scaler."
 
@@ -361,7 +363,7 @@ def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> 
     check_theta(theta, form.n_parameters)
     if names is not None and len(names) != n_features:
         raise ValueError(f"{len(names)} feature names for {n_features} features")
-    of_training = ["theta", "trace", *([] if described["stream"] is None else _OF_STREAMS)]
+    of_training = ["theta", "trace", *([] if described["stream"] is None else _OF_STREAMS), *_OF_DRIFT]
     unknown = sorted(set(arrays) - {*of_training, *form.arrays(), *(f"{SCALER}{name}" for name in learned)})
     if unknown:
         raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")

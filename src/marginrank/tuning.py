@@ -305,7 +305,7 @@ def tune(
         what,
         complete,
     )
-    final.model_ = final.model_.with_selection(selection.to_dict())
+    final.model_ = final.model_.with_selection(selection.to_dict()).with_quantiles(queries)
     return selection
 
 

@@ -141,7 +141,7 @@ class Online(BaseRanker):
         given = self._training_queries(X, y, qid, group, query_weights, reset=first)
         batch = in_canonical_order(in_memory(given, "a stream of batches"))
         if first:
-            self.model_ = self._train(batch, [check_C(self.C)], None, callback, None)[0]
+            self.model_ = self._train(batch, [check_C(self.C)], None, callback, None)[0].with_quantiles(batch)
         else:
             self.model_ = self._after(batch, callback)
         return self
@@ -160,7 +160,7 @@ class Online(BaseRanker):
             return before
         model = self._models(batch, method, scaled, [(prepared.form, fit)])[0]
         provenance = together(before.provenance, model.provenance)
-        return replace(model, provenance=provenance, first_feature=before.first_feature)
+        return replace(model, provenance=provenance, first_feature=before.first_feature, quantiles=before.quantiles)
 
     def _as_before(self, model: Model, queries: SomeQueries) -> tuple[Scaled[SomeQueries], Prepared]:
         """Prepare queries as a model was trained."""
