@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
+from marginrank.data.partitioned import AnyQueries
 from marginrank.data.queries import Queries, check_finite
 from marginrank.drift.quantiles import FeatureQuantiles, feature_quantiles
 from marginrank.errors import DataError, NumericalError

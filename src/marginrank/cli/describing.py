@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from marginrank.words import count, printable, table
 
 if TYPE_CHECKING:
-    from marginrank.data.queries import Queries
+    from marginrank.data.partitioned import AnyQueries
     from marginrank.evaluation.unjudged import Unjudged
     from marginrank.model import Health, Model
 
 
+#: Files that are named one by one.
+_MOST_NAMES: Final = 8
 #: Why training ended, in words.
 _STATES: Final[Mapping[str, str]] = {
     "converged": "converged",
@@ -26,20 +28,25 @@ _STATES: Final[Mapping[str, str]] = {
 }
 
 
-def data_line(queries: Queries, paths: Sequence[Path]) -> str:
+def data_line(queries: AnyQueries, paths: Sequence[Path]) -> str:
     """Name and count judged queries in a line."""
-    return f"{', '.join(printable(path.name) for path in paths)}: {sizes_line(queries)}"
+    names = [printable(path.name) for path in paths]
+    shown = ", ".join(names) if len(names) <= _MOST_NAMES else f"{names[0]}, ..., {names[-1]} ({len(names)} files)"
+    return f"{shown}: {sizes_line(queries)}"
 
 
-def sizes_line(queries: Queries) -> str:
+def sizes_line(queries: AnyQueries) -> str:
     """Count judged queries in a line."""
     sizes = [
         count(len(queries), "query", "queries"),
         count(queries.n_documents, "document"),
         count(queries.n_features, "feature"),
     ]
-    judged = queries.has_grades and queries.n_documents
-    grades = f"grades {queries.grades.min():g} to {queries.grades.max():g}" if judged else "no grades"
+    grades = "no grades"
+    if queries.has_grades and queries.n_documents:
+        given = queries.grades
+        least, greatest = (min(given), max(given)) if isinstance(given, dict) else (given.min(), given.max())
+        grades = f"grades {least:g} to {greatest:g}"
     return ", ".join([*sizes, grades])
 
 

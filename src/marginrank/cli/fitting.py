@@ -23,7 +23,7 @@ from marginrank.errors import DataError
 from marginrank.words import count, facts
 
 if TYPE_CHECKING:
-    from marginrank.data.queries import Queries
+    from marginrank.data.partitioned import AnyQueries
     from marginrank.estimator import BaseRanker
     from marginrank.tuning import Selection
 
@@ -156,10 +156,12 @@ def fit(
     watch: Watch,
     keeping: Keeping,
     grid: Mapping[str, Sequence[Any]] | None = None,
+    client: Any = None,
 ) -> Outcome:
     """Train for one C or, without it, for a path of C of which the best on other queries is kept.
 
-    A method without C is trained once, and validation queries say when to stop.
+    A method without C is trained once, and validation queries say when to stop. With a client of a cluster, its workers
+    read the files and train.
     """
     check_inputs([*data, *choosing.valid])
     method.check()
@@ -167,8 +169,8 @@ def fit(
     chosen = _is_chosen(C, choosing, method, grid)
     _check_usage(C, choosing, method, chosen=chosen)
     watch.say("reading data")
-    queries = _read(data, method, reading)
-    valid = _read(choosing.valid, method, reading) if choosing.valid else None
+    queries = _read(data, method, reading, client)
+    valid = _read(choosing.valid, method, reading, client) if choosing.valid else None
     if not method.takes_sparse:
         queries, valid = dense(queries), None if valid is None else dense(valid)
     _check_alike(queries, valid, choosing.valid)
@@ -178,7 +180,7 @@ def fit(
     ranker: BaseRanker = Ranker(**method.parameters())
     watch.say("training")
     n_scorers = len(scorers_to_try(queries)) if method.scorer_is_chosen else 1
-    watch.expect(n_scorers * _n_problems(choosing, grid) if chosen else 1, method.gap)
+    watch.expect(n_scorers * _n_problems(choosing, grid) if chosen else 1, method.gap, _size(queries))
     selection = None
     if chosen:
         selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit, keeping)
@@ -193,12 +195,18 @@ def fit(
     return Outcome(ranker, selection, *described, len(queries), watch.stopping, watch.seconds)
 
 
-def _read(paths: Sequence[Path], method: Method, reading: Reading) -> Queries:
-    """Read judged data; of missing values, say what the method can do with them."""
-    if method.takes_nan:
-        return reading.read_queries(paths, "nan")
+def _read(paths: Sequence[Path], method: Method, reading: Reading, client: Any) -> AnyQueries:
+    """Read judged data, here or on a cluster; of missing values, say what the method can do with them."""
+    missing = "nan" if method.takes_nan else None
     try:
-        return reading.read_queries(paths)
+        if client is None:
+            return reading.read_queries(paths, missing)
+        from marginrank.distributed import DistributedQueries  # noqa: PLC0415
+
+        queries = DistributedQueries.from_files(paths, client, **reading.options_of(paths[0], missing))
+        if not queries.has_grades:
+            raise DataError("no grades in this data, and they are needed here", path=paths[0])
+        return queries
     except DataError as error:
         from marginrank.data.missing import MISSING_ADVICE  # noqa: PLC0415
 
@@ -206,10 +214,19 @@ def _read(paths: Sequence[Path], method: Method, reading: Reading) -> Queries:
         raise DataError(problem, path=error.path, line=error.line, column=error.column) from None
 
 
+def _size(queries: AnyQueries) -> int | None:
+    """Bytes that a pass over distributed features reads, together on all workers; None for others."""
+    from marginrank.data.partitioned import PartitionedQueries  # noqa: PLC0415
+
+    if not isinstance(queries, PartitionedQueries) or queries.is_sparse:
+        return None
+    return queries.n_documents * queries.n_features * int(queries.facts[0].dtype.removeprefix("float")) // 8
+
+
 def _tune(
     ranker: BaseRanker,
-    queries: Queries,
-    valid: Queries | None,
+    queries: AnyQueries,
+    valid: AnyQueries | None,
     choosing: Choosing,
     grid: Mapping[str, Sequence[Any]] | None,
     watch: Watch,
@@ -283,7 +300,7 @@ def _check_usage(C: float | None, choosing: Choosing, method: Method, *, chosen:
         raise Misuse("--random-state: nothing is random here; leave it out")
 
 
-def _check_alike(queries: Queries, valid: Queries | None, paths: Sequence[Path]) -> None:
+def _check_alike(queries: AnyQueries, valid: AnyQueries | None, paths: Sequence[Path]) -> None:
     if valid is None:
         return
     if valid.n_features != queries.n_features:

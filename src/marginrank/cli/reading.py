@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from marginrank.cli.files import check_inputs
 from marginrank.errors import DataError
 
 if TYPE_CHECKING:
+    from marginrank.data.partitioned import PartitionedQueries
     from marginrank.data.queries import Queries
     from marginrank.data.trec import Qrels, Run
     from marginrank.estimator import BaseRanker
@@ -169,15 +170,18 @@ class Reading:
         return given
 
 
-Content = TypeVar("Content", bound="Queries | Qrels")
+Content = TypeVar("Content", bound="Queries | PartitionedQueries | Qrels")
 
 
 def dense(content: Content) -> Content:
     """Return the same with dense features, where they are sparse."""
+    from marginrank.data.partitioned import PartitionedQueries  # noqa: PLC0415
     from marginrank.data.queries import Queries  # noqa: PLC0415
 
+    if isinstance(content, PartitionedQueries) and content.is_sparse:
+        return cast("Content", content.derive(dense))
     if isinstance(content, Queries) and content.is_sparse:
-        return replace(content, X=content.dense())
+        return cast("Content", replace(content, X=content.dense()))
     return content
 
 

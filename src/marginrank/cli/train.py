@@ -7,7 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
+from marginrank.cli.cluster import Cluster
 from marginrank.cli.declarations import out_option
+from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_outputs
 from marginrank.cli.fitting import Choosing, fit
 from marginrank.cli.going_on import GoingOn
@@ -20,6 +22,7 @@ from marginrank.cli.watching import Watch
 EXAMPLES: Final = (
     "marginrank train train.txt --valid valid.txt -o model.safetensors",
     "marginrank train train.txt --preset svmndcg@5 -C 10 -o ndcg.safetensors",
+    "marginrank train part-*.parquet --workers 4 -o model.safetensors",
 )
 
 
@@ -30,6 +33,7 @@ def command(
     going: GoingOn,
     keeping: Keeping,
     reading: Reading,
+    cluster: Cluster,
     out: Annotated[Path, out_option("The model to write.", metavar="MODEL")],
     output: Output,
     C: Annotated[
@@ -51,16 +55,21 @@ def command(
     With --checkpoint, a killed run goes on where it was: run the same command again with --resume.
 
     With --start-from or --update, training goes on from a model, with its C.
+
+    With --workers or --scheduler, the files are read and trained on by the workers of a cluster. The model depends on
+    the files, one partition each, and not on the number of workers.
     """
     before = [] if going.model is None else [going.model]
     check_outputs([out], inputs=[*data, *choosing.valid, *([] if force else before)], force=force)
     keeping.check([out, *data, *choosing.valid, *before])
     going.check(method, choosing, keeping)
-    with Watch(quiet=output.quiet) as watch:
+    if before and cluster.chosen:
+        raise Misuse("--start-from and --update train in this process; leave out --workers and --scheduler")
+    with cluster.client(quiet=output.quiet) as client, Watch(quiet=output.quiet) as watch:
         if before:
             outcome = going.train(data, C, choosing, method, reading, watch, keeping)
         else:
-            outcome = fit(data, C, choosing, method, reading, watch=watch, keeping=keeping)
+            outcome = fit(data, C, choosing, method, reading, watch=watch, keeping=keeping, client=client)
         outcome.ranker.save(out, overwrite=force)
     keeping.done(stopped=outcome.cut_short)
     output.summary(outcome.record(out), outcome.text(out))

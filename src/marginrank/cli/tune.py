@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from marginrank.cli.cluster import Cluster
 from marginrank.cli.declarations import out_option
 from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_outputs, whole
@@ -33,6 +34,7 @@ def command(
     method: Method,
     keeping: Keeping,
     reading: Reading,
+    cluster: Cluster,
     output: Output,
     grid: Annotated[
         list[str] | None,
@@ -65,8 +67,8 @@ def command(
         raise Misuse(f"{method.name} has no C, so there is nothing to choose; give --grid, or use `marginrank train`")
     if plot is not None:
         check_picture(plot)
-    with Watch(quiet=output.quiet) as watch:
-        outcome = fit(data, None, choosing, method, reading, watch=watch, keeping=keeping, grid=values)
+    with cluster.client(quiet=output.quiet) as client, Watch(quiet=output.quiet) as watch:
+        outcome = fit(data, None, choosing, method, reading, watch=watch, keeping=keeping, grid=values, client=client)
         if out is not None:
             outcome.ranker.save(out, overwrite=force)
     keeping.done(stopped=outcome.cut_short)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from marginrank.cli.streams import note
+from marginrank.memory import size_text
 from marginrank.words import count
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Watch:
         self._has_point = False
         self._ears = _Ears()
         self._course = _Course()
+        self._pass_bytes: int | None = None
         self._display = _Silence() if quiet else _Line() if sys.stderr.isatty() else _Log()
 
     @property
@@ -62,9 +64,10 @@ class Watch:
         """Show what is going on."""
         self._display.show(text, None)
 
-    def expect(self, n_problems: int, tol: float) -> None:
-        """Set the number of problems to solve, and the relative gap to solve them to."""
+    def expect(self, n_problems: int, tol: float, pass_bytes: int | None = None) -> None:
+        """Set the number of problems to solve, the relative gap to solve them to, and the bytes that a pass reads."""
         self._course = _Course(n_problems, tol)
+        self._pass_bytes = pass_bytes
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
         """Show the state after an iteration, and return whether to stop."""
@@ -72,7 +75,8 @@ class Watch:
         if self.stopping:
             return True
         share = self._course.note(step)
-        self._display.show(_state(step, self.seconds, self._course.seconds_left(share)), share)
+        rate = "" if self._pass_bytes is None else _rate(step, self._pass_bytes)
+        self._display.show(_state(step, self.seconds, self._course.seconds_left(share)) + rate, share)
         return False
 
     def _handle(self, *_: object) -> None:
@@ -172,6 +176,11 @@ def _state(step: Step, seconds: float, left: float | None) -> str:
     gap = f"relative gap {share:.1e}" if math.isfinite(share) else "no certificate"
     guess = "" if left is None else f", about {left:.0f} s left"
     return f"objective {step.primal:.6g}, {gap}, {count(round(step.passes), 'pass', 'passes')}, {seconds:.0f} s{guess}"
+
+
+def _rate(step: Step, pass_bytes: int) -> str:
+    """Return how much of the features is read in a second, by all workers together."""
+    return f", {size_text(round(step.passes * pass_bytes / max(step.seconds, 1e-9)))}/s"
 
 
 class _Silence:

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from distributed import Client, Future, KilledWorker, wait
+from distributed import Client, Future, KilledWorker
 
 from marginrank.data.partitions import Partitions, group_bounds, halve
 from marginrank.distributed.sources import Source
@@ -19,6 +19,7 @@ from marginrank.distributed.worker import (
     NotKeptError,
     Order,
     Stage,
+    collect,
     make,
     map_run,
     merge_runs,
@@ -32,6 +33,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 #: Seconds between looks at whether all workers are still there.
 _LOOK: Final = 1.0
+#: Seconds to wait for a worker where there is none.
+_REPLACED: Final = 60.0
 #: How often workers may be lost during one operation before it is given up.
 _MOST_LOSSES: Final = 6
 #: Most results that one task merges.
@@ -67,8 +70,14 @@ class Placement:
         """Return the workers that there are, with the number of their threads."""
         found: dict[str, int] = dict(self.client.nthreads())
         if not found:
-            address = self.client.scheduler.address if self.client.scheduler is not None else "ADDRESS"
-            raise DataError(f"the cluster has no workers; start some, for example with `dask worker {address}`")
+            try:
+                self.client.wait_for_workers(1, timeout=_REPLACED)
+            except TimeoutError:
+                address = self.client.scheduler.address if self.client.scheduler is not None else "ADDRESS"
+                raise DataError(
+                    f"the cluster has no workers; start some, for example with `dask worker {address}`"
+                ) from None
+            found = dict(self.client.nthreads())
         return found
 
     def deal(self) -> None:
@@ -116,10 +125,10 @@ class Placement:
 
     def results(self, futures: Sequence[Future]) -> list[Any] | None:
         """Wait for tasks and return their results; None if a worker was lost meanwhile."""
+        collected = self.submit(None, collect, list(futures))
         while True:
             try:
-                wait(futures, timeout=_LOOK)
-                results: list[Any] = self.client.gather(list(futures))
+                results: list[Any] = collected.result(timeout=_LOOK)
                 return results
             except TimeoutError:
                 if not self.complete:

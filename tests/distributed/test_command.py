@@ -1,0 +1,55 @@
+"""`marginrank train` and `tune` on a cluster."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from marginrank import Ranker, load
+from marginrank.cli.app import app
+from marginrank.data import write_parquet
+from marginrank.distributed import DistributedQueries
+from tests.distributed.data import judged
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    queries = judged()
+    for number, part in enumerate((queries[0:20], queries[20:45], queries[45:60])):
+        write_parquet(tmp_path / f"part-{number}.parquet", part)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+def test_train_on_a_running_cluster(client, folder):
+    address = client.scheduler.address
+    files = sorted(folder.glob("part-*.parquet"))
+    words = ("train", *files, "--scheduler", address, "-C", 1, "-o", "model.safetensors", "--json")
+    done = run(*words)
+    assert done.exit_code == 0, done.stderr
+    assert "2 workers; dashboard at http" in done.stderr
+    expected = Ranker("svmmap", C=1.0).fit(DistributedQueries.from_files(files))
+    np.testing.assert_array_equal(load("model.safetensors").coef_, expected.coef_)
+    record = json.loads(done.stdout)
+    assert record["data"].endswith("60 queries, 362 documents, 5 features, grades 0 to 3")
+    assert record["model"]["trained_on"]["fingerprint"] == expected.trained_on_["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--workers", 2, "--scheduler", "tcp://127.0.0.1:1"), "for a running one, not both"),
+        (("--workers", 2, "--start-from", "part-0.parquet"), "leave out --workers and --scheduler"),
+    ],
+)
+def test_options_that_contradict_each_other(folder, words, message):
+    done = run("train", "part-0.parquet", *words, "-o", "m.safetensors")
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
