@@ -24,6 +24,7 @@ import numpy as np
 
 from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
+from marginrank.mapped import map_file
 from marginrank.sources import no_such_file, open_input
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray
@@ -170,7 +171,7 @@ def read_container(path: str | Path, family: Family, *, mapped: bool = True) -> 
         document = _parse(metadata.get(family.entry), family, place)
         try:
             specs = _check_layout(layout, document["arrays"], position, size)
-            everything = np.memmap(file, np.uint8, "r") if mapped else _all_bytes(file, size)
+            everything = map_file(file, np.uint8, "r") if mapped else _all_bytes(file, size)
         except (OSError, TypeError, ValueError, KeyError) as error:
             raise DataError(f"damaged {family.title} ({error}); {family.again}", path=place) from None
     arrays = {

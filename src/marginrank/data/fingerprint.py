@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
+from marginrank.mapped import reader_of
 from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, ByteArray
@@ -64,12 +65,15 @@ def _counted_arrays(queries: Queries) -> dict[str, tuple[AnyArray, np.dtype[Any]
 def _block_digests(array: AnyArray, dtype: np.dtype[Any], n_jobs: int | None) -> ByteArray:
     row_bytes = dtype.itemsize * math.prod(array.shape[1:])
     step = max(1, _BLOCK_BYTES // max(1, row_bytes))
-    starts = range(0, len(array), step)
-    digests = np.empty((len(starts), hashlib.sha256().digest_size), dtype=np.uint8)
+    runs = [(start, min(start + step, len(array))) for start in range(0, len(array), step)]
+    digests = np.empty((len(runs), hashlib.sha256().digest_size), dtype=np.uint8)
 
-    def digest(at: int, start: int) -> None:
-        block = np.ascontiguousarray(array[start : start + step], dtype=dtype)
+    reader = reader_of(array)
+
+    def digest(at: int, start: int, stop: int) -> None:
+        rows = array[start:stop] if reader is None else reader.rows(start, stop)
+        block = np.ascontiguousarray(rows, dtype=dtype)
         digests[at] = np.frombuffer(hashlib.sha256(block.data).digest(), dtype=np.uint8)
 
-    for_each(digest, list(enumerate(starts)), n_jobs)
+    for_each(digest, [(at, *run) for at, run in enumerate(runs)], n_jobs)
     return digests

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.mapped import blocks
 from marginrank.sparse import sp
 from marginrank.typing import Features, KeyArray
 
@@ -46,14 +48,19 @@ def row_keys(X: Features) -> KeyArray:
         return keys
     columns = np.arange(1, X.shape[1] + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
     step = max(1, _BLOCK // X.shape[1])
-    for start in range(0, len(keys), step):
-        block, out = X[start : start + step], keys[start : start + step]
-        if sp.issparse(block):
+    parts: Iterator[tuple[slice, Any]] = _sparse_blocks(X, step) if sp.issparse(X) else blocks(X, step)
+    for rows, block in parts:
+        out = keys[rows]
+        if sp.issparse(X):
             places = np.repeat(np.arange(len(out)), np.diff(block.indptr))
             np.add.at(out, places, _digests(block.data, columns[block.indices]))
         else:
             np.sum(_digests(block, columns), axis=1, out=out)
     return keys
+
+
+def _sparse_blocks(X: sp.csr_array, step: int) -> Iterator[tuple[slice, Any]]:
+    return ((slice(start, start + step), X[start : start + step]) for start in range(0, X.shape[0], step))
 
 
 def _digests(values: npt.NDArray[np.floating[Any]], columns: KeyArray) -> KeyArray:

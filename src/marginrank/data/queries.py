@@ -18,6 +18,7 @@ from marginrank.data.keys import row_keys
 from marginrank.data.text import as_text
 from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
+from marginrank.mapped import blocks, take_rows
 from marginrank.memory import check_memory, max_memory
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
@@ -115,7 +116,7 @@ class Queries:
             "document_groups": as_labels("document_groups", document_groups, n),
         }
         if rows is not None:
-            features = features[rows]
+            features = features[rows] if sp.issparse(features) else take_rows(features, rows)
             columns = {name: None if column is None else column[rows] for name, column in columns.items()}
         names = None if feature_names is None else tuple(map(str, feature_names))
         if names is not None and len(names) != features.shape[1]:
@@ -260,7 +261,7 @@ class Queries:
             "document_groups": self.document_groups,
             "keys": self.keys,
         }
-        return {name: None if column is None else column[documents] for name, column in columns.items()}
+        return {name: None if column is None else _chosen(column, documents) for name, column in columns.items()}
 
     def select(self, query_ids: Iterable[Any]) -> Queries:
         """Select queries by id, in the order given.
@@ -405,6 +406,13 @@ def feature_number(feature: int | str, labels: Sequence[str]) -> int:
     return int(feature)
 
 
+def _chosen(column: Any, documents: slice | IntArray) -> Any:
+    """Return some rows: a view where they are consecutive."""
+    if isinstance(documents, slice) or sp.issparse(column) or column.ndim == 1:
+        return column[documents]
+    return take_rows(column, documents)
+
+
 def check_finite(
     X: Queries | Features, allow_nan: bool, advice: str = _KEEP_NAN, names: Sequence[str] | None = None
 ) -> None:
@@ -413,9 +421,8 @@ def check_finite(
     values = features.data if sp.issparse(features) else features
     # A block at a time, so that checking a memory-mapped matrix needs no copy of it.
     step = max(1, (1 << 20) // max(1, values.shape[1] if values.ndim == 2 else 1))
-    for start in range(0, len(values), step):
-        block = values[start : start + step]
-        finite = np.isfinite(block)
+    for rows, block in blocks(values, step):
+        start, finite = rows.start, np.isfinite(block)
         if finite.all() or (allow_nan and not np.isinf(block).any()):
             continue
         bad = np.isinf(block) if allow_nan else ~finite

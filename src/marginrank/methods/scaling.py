@@ -11,9 +11,10 @@ import numpy as np
 from marginrank.data.partitioned import AnyQueries, PartitionedQueries, SomeQueries
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
+from marginrank.mapped import blocks
 from marginrank.model import Model
 from marginrank.preparation.base import FeatureTransformer
-from marginrank.preparation.scalings import SCALINGS, choose_scaling
+from marginrank.preparation.scalings import SCALINGS, chosen_scaling
 from marginrank.typing import Features
 from marginrank.words import feature_named, suggest
 
@@ -65,15 +66,17 @@ def scale(
         before: What happens to features before they are scaled.
     """
     queries = _with(queries, before)
-    name = (choose_scaling(queries, "linear") if matters else None) if scaling == "auto" else scaling
+    name, learned = scaling, None
+    if scaling == "auto":
+        name, learned = chosen_scaling(queries) if matters else (None, None)
     if name is None:
         if matters:
             _check_size(queries)
         return Scaled(queries, None, None, before)
     if name not in SCALINGS:
         raise ValueError(f"unknown scaling {scaling!r}; {suggest(str(scaling), ('auto', *SCALINGS, 'None'))}")
-    scaler = SCALINGS[name]()
-    scaled = Scaled(scaler.fit_transform(queries), name, scaler, before)
+    scaler = SCALINGS[name]().fit(queries) if learned is None else learned
+    scaled = Scaled(scaler.transform(queries), name, scaler, before)
     # A model knows the names of its features, and gives its scaling plain arrays.
     if hasattr(scaler, "feature_names_in_"):
         del scaler.feature_names_in_
@@ -96,11 +99,13 @@ def _check_size(queries: Queries | PartitionedQueries) -> None:
     else:
         X, sparse = queries.X, queries.is_sparse
         values = X.data if sparse else X
-    if max(float(np.nanmax(values, initial=0.0)), -float(np.nanmin(values, initial=0.0))) <= _LARGEST:
-        return
-    at = int(np.nanargmax(np.abs(values)))
-    column = int(X.indices[at]) if sparse else at % queries.n_features
-    raise DataError(
-        f"{feature_named(queries.feature_labels[column])} has the value {np.ravel(values)[at]:g}, and without scaling "
-        f"the largest is {_LARGEST:g}; use scaling='standard', or divide the feature"
-    )
+    for rows, block in blocks(values):
+        sizes = np.abs(block)
+        if float(np.fmax.reduce(sizes, axis=None, initial=0.0)) <= _LARGEST:
+            continue
+        at = int(np.nanargmax(sizes))
+        column = int(X.indices[rows.start + at]) if sparse else at % queries.n_features
+        raise DataError(
+            f"{feature_named(queries.feature_labels[column])} has the value {np.ravel(block)[at]:g}, and "
+            f"without scaling the largest is {_LARGEST:g}; use scaling='standard', or divide the feature"
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from marginrank.data.partitions import Partitions
 from marginrank.errors import DataError
+from marginrank.mapped import BLOCK_BYTES, is_large, room, settle
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.preparation.formulas import to_percentiles, to_unit_range, to_unit_variance
 from marginrank.threads import for_chunks
@@ -33,19 +35,33 @@ class _PerQuery(FeatureTransformer):
             )
         offsets, rows = grouping
         bounds = np.unique(offsets)  # reduceat knows no empty queries
-        out = np.empty(X.shape, dtype=X.dtype)
+        out = room(X.shape, X.dtype)
 
         def work(first: int, end: int) -> None:
             inside = slice(bounds[first], bounds[end])
             place = inside if rows is None else rows[inside]
             out[place] = self._apply_block(np.asarray(X[place]), bounds[first : end + 1] - bounds[first])
 
-        for_chunks(work, bounds)
+        if rows is None and is_large(X):
+            _in_order(work, bounds, X, out)
+        else:
+            for_chunks(work, bounds)
         return out
 
     @staticmethod
     def _apply_block(X: AnyArray, offsets: IntArray) -> FloatArray:
         raise NotImplementedError
+
+
+def _in_order(work: Callable[[int, int], object], bounds: IntArray, X: AnyArray, out: AnyArray) -> None:
+    """Work on a few queries after the other, so that little of X and of what becomes of it is in memory."""
+    step = max(1, BLOCK_BYTES // X.strides[0])
+    first = 0
+    while first < len(bounds) - 1:
+        end = max(first + 1, int(np.searchsorted(bounds, bounds[first] + step, side="right")) - 1)
+        work(first, end)
+        settle(out, slice(int(bounds[first]), int(bounds[end])))
+        first = end
 
 
 class QueryMinMax(_PerQuery):

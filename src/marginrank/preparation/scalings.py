@@ -38,8 +38,12 @@ def choose_scaling(queries: Queries | PartitionedQueries, kind: str) -> str | No
         queries: Training queries, dense or sparse.
         kind: What scores documents, as `Form.kind` names it: ``linear``, ``additive``, ...
     """
-    if kind != "linear":
-        return None
-    spreads = Standardize().fit(queries).scale_
-    low, high = _USUAL
-    return "standard" if ((spreads > 0) & ((spreads < low) | (spreads > high))).any() else None
+    return chosen_scaling(queries)[0] if kind == "linear" else None
+
+
+def chosen_scaling(queries: Queries | PartitionedQueries) -> tuple[str | None, Standardize]:
+    """Return the name of the scaling that linear weights get, and what was learned to choose it."""
+    scaler = Standardize().fit(queries)
+    spreads, (low, high) = scaler.scale_, _USUAL
+    differ = ((spreads > 0) & ((spreads < low) | (spreads > high))).any()
+    return "standard" if differ else None, scaler

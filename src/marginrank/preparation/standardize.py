@@ -9,6 +9,7 @@ import numpy as np
 from marginrank.data.naming import FeatureError
 from marginrank.data.partitions import Arrays, LocalPartitions, Partitions
 from marginrank.errors import DataError
+from marginrank.mapped import blocks, room, settle
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.preparation.formulas import standardized
 from marginrank.sparse import sp
@@ -75,9 +76,10 @@ class Standardize(FeatureTransformer):
                 )
             data = np.where(varies[X.indices] | np.isnan(X.data), X.data / divisor[X.indices], 0.0)
             return sp.csr_array((data.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
-        out = np.empty(X.shape, dtype=X.dtype)
-        for rows in _blocks(len(X)):
-            out[rows] = standardized(X[rows], self.mean_, self.scale_)
+        out = room(X.shape, X.dtype)
+        for rows, block in blocks(X, BLOCK):
+            out[rows] = standardized(block, self.mean_, self.scale_)
+            settle(out, rows)
         return out
 
 
@@ -91,16 +93,16 @@ def _unit(low: FloatArray, high: FloatArray) -> FloatArray:
     return unit
 
 
-def _blocks(n: int) -> list[slice]:
-    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
-
-
 def _extent(X: Features) -> Arrays:
     """Least and greatest value of each column, NaN where it has none, and whether it is sparse."""
     if not X.shape[0]:
         return np.full(X.shape[1], np.nan, X.dtype), np.full(X.shape[1], np.nan, X.dtype), np.array([sp.issparse(X)])
     if not sp.issparse(X):
-        return np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0), np.array([False])
+        low, high = np.full((2, X.shape[1]), np.nan, dtype=X.dtype)
+        for _, block in blocks(X, BLOCK):
+            low = np.fmin(low, np.fmin.reduce(block, axis=0))
+            high = np.fmax(high, np.fmax.reduce(block, axis=0))
+        return low, high, np.array([False])
     n, width = X.shape
     partly = np.bincount(X.indices, minlength=width) < n
     low, high = np.where(partly, 0.0, np.nan), np.where(partly, 0.0, np.nan)
@@ -118,9 +120,11 @@ def _sums(X: Features, origin: FloatArray, unit: FloatArray) -> Arrays:
     if sp.issparse(X):
         column, values, counts = _present(X, unit)
         return counts, np.bincount(column, values, X.shape[1])
-    blocks = _blocks(len(X))
-    counts = sum(np.count_nonzero(~np.isnan(X[rows]), axis=0) for rows in blocks)
-    return np.asarray(counts), np.asarray(sum(np.nansum((X[rows] - origin) / unit, axis=0) for rows in blocks))
+    counts, sums = np.zeros(X.shape[1], dtype=np.int64), np.zeros(X.shape[1])
+    for _, block in blocks(X, BLOCK):
+        counts += np.count_nonzero(~np.isnan(block), axis=0)
+        sums += np.nansum((block - origin) / unit, axis=0)
+    return counts, sums
 
 
 def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray) -> Arrays:
@@ -129,8 +133,10 @@ def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray
         column, values, counts = _present(X, unit)
         zeros = counts - np.bincount(column, minlength=X.shape[1])
         return (np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + zeros * mean**2,)
-    blocks = _blocks(len(X))
-    return (np.asarray(sum(np.nansum(((X[rows] - origin) / unit - mean) ** 2, axis=0) for rows in blocks)),)
+    squares = np.zeros(X.shape[1])
+    for _, block in blocks(X, BLOCK):
+        squares += np.nansum(((block - origin) / unit - mean) ** 2, axis=0)
+    return (squares,)
 
 
 def _present(X: sp.csr_array, unit: FloatArray) -> tuple[AnyArray, FloatArray, AnyArray]:

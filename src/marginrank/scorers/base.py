@@ -17,6 +17,7 @@ from marginrank.devices import Device
 from marginrank.errors import DataError
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.forms import Form
+from marginrank.scorers.weights import has_nan
 from marginrank.typing import Features, FloatArray, IntArray
 
 SomeForm = TypeVar("SomeForm", bound=Form)
@@ -202,5 +203,5 @@ def scorers_to_try(queries: Queries | PartitionedQueries) -> list[str]:
     """
     if queries.is_sparse:
         return ["linear"]
-    gaps = queries.missing.any() if isinstance(queries, PartitionedQueries) else np.isnan(queries.dense()).any()
+    gaps = queries.missing.any() if isinstance(queries, PartitionedQueries) else has_nan(queries.dense())
     return ["linear(missing=mean)" if gaps else "linear", "additive"]

@@ -13,6 +13,7 @@ import numpy as np
 from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries, feature_number
 from marginrank.errors import DataError
+from marginrank.mapped import BLOCK_BYTES, blocks, reader_of
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.device_rows import DeviceRows
@@ -168,7 +169,10 @@ def _with_gaps(X: Features) -> IntArray:
     """Features that are missing somewhere."""
     if sp.issparse(X):
         return np.unique(X.indices[np.isnan(X.data)]).astype(np.int64)
-    return np.flatnonzero(np.isnan(X).any(axis=0))
+    gaps = np.zeros(X.shape[1], dtype=np.bool_)
+    for _, block in blocks(X):
+        gaps |= np.isnan(block).any(axis=0)
+    return np.flatnonzero(gaps)
 
 
 def _means(queries: Queries) -> FloatArray:
@@ -190,8 +194,9 @@ def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> Floa
     """
     n = X.shape[0]
     scores = np.empty(n)
+    n_chunks = max(CHUNKS, (0 if sp.issparse(X) else X.nbytes) // BLOCK_BYTES)
+    bounds = np.linspace(0, n, min(n_chunks, n) + 1, dtype=np.int64).tolist()
     score, _ = _row_kernels(X)
-    bounds = np.linspace(0, n, min(CHUNKS, n) + 1, dtype=np.int64).tolist()
     for_each(lambda start, stop: score(w, scores, start, stop), list(pairwise(bounds)), n_jobs)
     return scores
 
@@ -205,6 +210,15 @@ def _row_kernels(X: Features) -> tuple[Rows, Rows]:
         return (
             lambda w, scores, start, stop: kernel.score_sparse_rows(*parts, w, scores, start, stop),
             lambda slopes, out, start, stop: kernel.add_sparse_rows(*parts, slopes, start, stop, out),
+        )
+    reader = reader_of(X)
+    if reader is not None:
+        rows = reader.rows
+        return (
+            lambda w, scores, start, stop: kernel.score_rows(rows(start, stop), w, scores[start:stop], 0, stop - start),
+            lambda slopes, out, start, stop: kernel.add_rows(
+                rows(start, stop), slopes[start:stop], 0, stop - start, out
+            ),
         )
     return (
         lambda w, scores, start, stop: kernel.score_rows(X, w, scores, start, stop),

@@ -8,6 +8,7 @@ from typing import ClassVar, Self, cast
 
 import numpy as np
 
+from marginrank.mapped import blocks, room, settle
 from marginrank.scorers.forms import NAN_ADVICE, Form, stored
 from marginrank.scorers.formula import LinearTerm
 from marginrank.sparse import sp
@@ -65,15 +66,21 @@ class Weights(Form):
         """Return what the parameters are weights of: features without NaN, and a column of 0 and 1 for each flagged."""
         if self.fill is None:
             return X
-        filled = replace_nan(X, self.fill)
         if not len(self.flagged):
-            return filled
+            return replace_nan(X, self.fill)
         if sp.issparse(X):
+            filled = replace_nan(X, self.fill)
             gaps = np.isnan(X.data).astype(X.dtype)
             absent = sp.csr_array((gaps, X.indices, X.indptr), shape=X.shape, copy=True)
             absent.eliminate_zeros()
             return sp.csr_array(sp.hstack([cast("sp.csr_array", filled), absent[:, self.flagged]], format="csr"))
-        return np.hstack([np.asarray(filled), np.isnan(X[:, self.flagged]).astype(X.dtype)])
+        columns = room((len(X), self.n_parameters), X.dtype)
+        for rows, block in blocks(X):
+            missing = np.isnan(block)
+            columns[rows, : self.n_features] = np.where(missing, self.fill, block)
+            columns[rows, self.n_features :] = missing[:, self.flagged]
+            settle(columns, rows)
+        return columns
 
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents."""
@@ -127,10 +134,19 @@ def replace_nan(X: Features, fill: FloatArray) -> Features:
     >>> replace_nan(np.array([[1.0, np.nan]]), np.array([5.0, 7.0])).tolist()
     [[1.0, 7.0]]
     """
-    absent = np.isnan(X.data if sp.issparse(X) else X)
-    if not absent.any():
-        return X
     if sp.issparse(X):
+        absent = np.isnan(X.data)
         data = np.where(absent, fill[X.indices], X.data).astype(X.dtype)
-        return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
-    return np.where(absent, fill, X).astype(X.dtype)
+        return sp.csr_array((data, X.indices, X.indptr), shape=X.shape) if absent.any() else X
+    if not has_nan(X):
+        return X
+    filled = room(X.shape, X.dtype)
+    for rows, block in blocks(X):
+        filled[rows] = np.where(np.isnan(block), fill, block)
+        settle(filled, rows)
+    return filled
+
+
+def has_nan(X: AnyArray) -> bool:
+    """Return whether any value is NaN, looking at a few rows at a time."""
+    return any(np.isnan(block).any() for _, block in blocks(X))
