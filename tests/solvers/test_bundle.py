@@ -38,6 +38,27 @@ def test_the_certificate_holds_at_every_iteration(loss):
         assert 0.5 * point @ point + 10.0 * risk(point)[0] >= found.dual - 1e-9
 
 
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
+def test_an_iteration_takes_one_evaluation(C):
+    queries, loss = small_problem(1, "ap", "po")
+    asked = []
+
+    class Counted(RankingRisk):
+        def parts(self, theta):
+            asked.append(theta)
+            return super().parts(theta)
+
+    found = Bundle(tol=1e-6).minimize(Counted(RankingRisk.of(queries, loss).scorer, loss), C)
+    assert found.converged
+    assert found.passes == len(asked) == found.n_iter + 1
+
+
+def test_where_the_model_is_right_steps_go_all_the_way():
+    # In one dimension the two planes at 0 and beyond 3 are the whole risk, so nothing remains to be learned.
+    kinked = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
+    assert Bundle(tol=1e-9).minimize(kinked, 100.0).passes <= 4
+
+
 def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
     queries, loss = small_problem(2, "ap", "po")
     risk = RankingRisk.of(queries, loss)

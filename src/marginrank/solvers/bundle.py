@@ -17,6 +17,8 @@ from marginrank.typing import FloatArray
 
 #: Share of the gap between objective and bound that the quadratic programs may leave.
 _SHARE: Final = 0.1
+#: Share of the gap by which the objective may fall less than the model says, for a longer step.
+_SURPRISE: Final = 0.1
 #: Iterations without any gain after which they are solved exactly; as many more are lost in rounding.
 _PATIENCE: Final = 5
 
@@ -26,18 +28,19 @@ class Bundle(Solver):
     """The bundle method: cutting planes with a step back towards the best point.
 
     Joachims, Finley and Yu (2009); Chapelle, Le and Smola (2007) §3.3.2 with the planes of the risk alone, since planes
-    of the whole objective would not be a lower bound. If the minimiser of the model is no better than the best point so
-    far, more planes are added between the two, after Franc and Sonnenburg (2009), which prevents oscillation. Each part
-    of the risk has its own planes, which makes a better model for the same evaluations. The minimum of the model is a
-    lower bound, so the gap is a certificate. Planes are valid for every C, and a path shares them.
+    of the whole objective would not be a lower bound. Planes are taken a share of the way from the best point to the
+    minimiser of the model, as Franc and Sonnenburg (2009) do, which prevents oscillation; the share is doubled where
+    the objective fell about as far as the model said. Each part of the risk has its own planes, which makes a better
+    model for the same evaluations. The minimum of the model is a lower bound, so the gap is a certificate. Planes are
+    valid for every C, and a path shares them.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
             most that it can fall from the centre, whichever is smaller.
-        max_iter: Maximum number of iterations, of one or two evaluations each.
+        max_iter: Maximum number of iterations, of one evaluation each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
-        step: Share of the way from the best point to the minimiser of the model at which planes are taken.
+        step: Least share of the way from the best point to the minimiser of the model at which planes are taken.
         idle: Iterations after which an inactive plane is dropped.
 
     >>> import numpy as np
@@ -50,7 +53,7 @@ class Bundle(Solver):
 
     name = "bundle"
     supports = ("signs", "center")
-    step: float = 0.3
+    step: float = 0.2
     idle: int = 5
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
@@ -89,7 +92,7 @@ class Bundle(Solver):
             else:
                 visit(problem.inside(problem.origin if start is None else start))
             # From the centre, which ranks nothing, a step is taken before anything can end the search.
-            begun, still = start is not None, 0
+            begun, still, share = start is not None, 0, 1.0
             while True:
                 before, best = progress.bound, progress.primal
                 left = best - before if np.isfinite(before) else self.tol * best
@@ -104,8 +107,11 @@ class Bundle(Solver):
                 if begun and progress.note(bound, passes, stalled=still > 2 * _PATIENCE):
                     break
                 begun = True
-                if not visit(minimizer) and not progress.late:
-                    visit(progress.theta + self.step * (minimizer - progress.theta))
+                # Both are convex along the way, so the model is at most this.
+                expected = (1.0 - share) * best + share * bound + _SURPRISE * share * (best - bound)
+                at = minimizer if share == 1.0 else progress.theta + share * (minimizer - progress.theta)
+                better = visit(at)
+                share = min(1.0, 2.0 * share) if better and progress.primal <= expected else self.step
                 # Without this a plane could come and go for ever while the bound stands still.
                 if progress.bound > before:
                     planes.prune(self.idle)
