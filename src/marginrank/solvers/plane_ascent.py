@@ -13,7 +13,7 @@ from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray
 
 #: Moves of multiplier for each plane before the program is solved at once, which is quick with few entries of θ.
-_MOVES: Final = 200
+_MOVES: Final = 1000
 _FEW_MOVES: Final = 20
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
 _WORKED_OUT: Final = 0.3
