@@ -1,6 +1,6 @@
 """Training recommenders: MovieLens-100K, growing generated data, users folded in, and ``implicit`` beside it.
 
-    python benchmarks/recommend.py [--most 1000000] [--data ../shared/data]
+    python benchmarks/recommend.py [--ratings 100000 --ratings 1000000] [--rounds 30] [--data ../shared/data]
 
 Generated data: users rate 100 items each, drawn by popularity, after 8 hidden tastes. A round improves all users and
 all items once; times are of the clock, on all cores, and CPU seconds. Memory is the peak of the process so far, the
@@ -69,9 +69,9 @@ def implicit_als(ratings: Ratings) -> tuple[float, float] | None:
     return clock, cpu
 
 
-def line(name: str, ratings: Ratings) -> tuple[float, float, float]:
+def line(name: str, ratings: Ratings, rounds: int) -> tuple[float, float, float]:
     """Print a line; return the number of ratings, CPU seconds of a round, and those of implicit."""
-    trained, clock, cpu = timed(lambda: Recommender().fit(ratings))
+    trained, clock, cpu = timed(lambda: Recommender(max_iter=rounds).fit(ratings))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     rounds = sum(step.side == "users" for step in trained.trace_)
     some = ratings.of_users(np.arange(min(len(ratings.users), 5000)))
@@ -85,7 +85,11 @@ def line(name: str, ratings: Ratings) -> tuple[float, float, float]:
     return ratings.n_ratings, cpu / rounds, np.nan if other is None else other[1]
 
 
-def main(most: int = 1_000_000, data: Path = Path("../shared/data")) -> None:
+def main(
+    ratings: list[int] = typer.Option([100_000, 1_000_000]),  # noqa: B008
+    rounds: int = 30,
+    data: Path = Path("../shared/data"),
+) -> None:
     Recommender(max_iter=1).fit(generated(10_000))  # compiles
     print(
         "| data | ratings | users | items | seconds | CPU seconds | rounds | µs of CPU per rating and round | peak "
@@ -94,11 +98,8 @@ def main(most: int = 1_000_000, data: Path = Path("../shared/data")) -> None:
     print("| --- " * 12 + "|")
     films = movielens(data)
     if films is not None:
-        line("MovieLens-100K", films)
-    n, lines = 100_000, []
-    while n <= most:
-        lines.append(line("generated", generated(n)))
-        n *= 10 if n * 10 <= most else 2
+        line("MovieLens-100K", films, rounds)
+    lines = [line("generated", generated(n), rounds) for n in ratings]
     logs = np.log(np.array(lines))
     if len(lines) > 1:
         ours, theirs = (np.polyfit(logs[:, 0], logs[:, column], 1)[0] for column in (1, 2))

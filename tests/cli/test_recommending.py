@@ -117,6 +117,20 @@ def test_bad_ratings_get_one_line(fails, folder, content, message):
     assert message in fails("recommend", "train", "bad.csv", "-o", "m.safetensors", code=1)
 
 
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [
+        ("guest", "bad.jsonl: user ids are text ('guest') and numbers (1)"),
+        (1.5, "bad.jsonl:2: column 'user' is 1.5; ids are whole numbers or text"),
+        (True, "bad.jsonl:2: column 'user' is True; ids are whole numbers or text"),
+    ],
+)
+def test_ids_of_json_have_one_type(fails, folder, user, message):
+    rows = [{"user": 1, "item": 2, "rating": 3}, {"user": user, "item": 3, "rating": 4}]
+    (folder / "bad.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert message in fails("recommend", "train", "bad.jsonl", "-o", "m.safetensors", code=1)
+
+
 def test_bad_json_lines_get_one_line(fails, folder):
     (folder / "bad.jsonl").write_text(json.dumps({"user": 1, "item": 2, "rating": 3}) + "\n[1]\n")
     message = fails("recommend", "train", "bad.jsonl", "-o", "m.safetensors", code=1)

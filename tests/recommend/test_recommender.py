@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -54,6 +56,10 @@ DOORS = {
     "pandas": frame,
     "polars": lambda: frame(pl),
     "lazy": lambda: frame(pl).lazy(),
+    "arrow": lambda: pa.table(frame()),
+    "nullable": lambda: frame().convert_dtypes(),
+    "categories": lambda: frame().astype({"item": "category"}),
+    "series": lambda: tuple(frame().sample(frac=1, random_state=0)[name] for name in ("user", "item", "rating")),
     "sparse": lambda: sp.csr_array((RATINGS, (USERS, ITEMS))),
     "queries": lambda: Queries.from_arrays(np.zeros((len(USERS), 0)), RATINGS, qid=USERS, document_ids=ITEMS),
     "ratings": lambda: Ratings.of((USERS, ITEMS, RATINGS)),
@@ -298,7 +304,14 @@ MISTAKES = [
     (lambda: ([1, 1], [2, 3], [3, 3]), "every user gives the same rating to all items"),
     (lambda: ([1, 1], [2, 3], [3, 4], [1, 2]), "user 1 has ratings of different weight"),
     (lambda: ([1, 1], [2, 3], [3, 4], [0, 0]), "all weights are 0"),
+    (lambda: ([1, 1], [2, 3], [3, 4], ["a", "b"]), "weights are not numbers"),
     (lambda: Queries.from_arrays([[1.0]], [1], group=[1]), "no document_ids"),
+    (lambda: ([UUID(int=1), UUID(int=2)], [2, 3], [1, 4]), "user ids have the type UUID; ids are whole numbers or"),
+    (lambda: ([2**70, 1], [2, 3], [1, 4]), "user ids are beyond 64 bits; make the ids text"),
+    (lambda: ([1, 1], [2, 3], [1, 1000]), r"2\^r - 1 of ratings up to 1000 are too large; use linear gains"),
+    (lambda: pd.DataFrame([[1, 2, 3, 3]], columns=["user", "item", "rating", "rating"]), "columns .* the same name"),
+    (lambda: frame()[:0], "there are no ratings"),
+    (lambda: sp.coo_array(([3, 4], ([1, 1], [2, 2]))), "user 1 rated item 2 more than once"),
 ]
 
 
@@ -308,14 +321,106 @@ def test_bad_ratings_get_a_clear_answer(ratings, message):
         Recommender().fit(ratings())
 
 
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [
+        (lambda: [(1, 2, 3), (1, 3, 4), (2, 2, 1)], r"list of rows; give columns: tuple\(zip\(\*rows\)\)"),
+        (lambda: ((user for user in USERS), ITEMS, RATINGS), "users are a generator; give a list or an array"),
+        (lambda: (1, 2, 3), "users are a int; give a list or an array"),
+        (dict, "ratings are a dict; give a frame"),
+        (lambda: np.zeros((3, 4)), "ratings are a ndarray; give a frame"),
+    ],
+)
+def test_what_holds_no_columns_is_refused(fitted, ratings, message):
+    for take in (Recommender().fit, fitted.predict, fitted.evaluate, fitted.fold_in):
+        with pytest.raises(TypeError, match=message):
+            take(ratings())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tol": -1.0},
+        {"tol": float("nan")},
+        {"item_bias": "yes"},
+        {"popularity": "no"},
+        {"column_length": 0.0},
+        {"factors": 2.0},
+        {"history": -1},
+        {"shift": float("inf")},
+    ],
+    ids=str,
+)
+def test_wrong_parameters_are_named_with_their_value(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"{name} is {value!r}"):
+        Recommender(**wrong).fit((USERS, ITEMS, RATINGS))
+
+
+def test_zeros_that_a_sparse_matrix_stores_are_ratings():
+    stored = sp.csr_array(([4.0, 0.0, 2.0, 5.0], ([0, 0, 1, 1], [0, 2, 0, 1])), shape=(3, 4))
+    seen = Ratings.of(stored)
+    assert (seen.user.tolist(), seen.item.tolist(), seen.values.tolist()) == ([0, 0, 1, 1], [0, 2, 0, 1], [4, 0, 2, 5])
+    assert seen.items.tolist() == [0, 1, 2]
+
+
+def test_pairs_are_taken_from_whatever_holds_ratings(fitted):
+    scores = fitted.predict((USERS, ITEMS))
+    assert np.array_equal(fitted.predict((USERS, ITEMS, RATINGS)), scores)
+    assert np.array_equal(fitted.predict(pd.DataFrame({"who": USERS, "item": ITEMS}), user="who"), scores)
+    rows = np.lexsort((ITEMS, USERS))
+    assert np.array_equal(fitted.predict(sp.csr_array((RATINGS, (USERS, ITEMS)))), scores[rows])
+    assert fitted.predict(([], [])).shape == (0,)
+
+
+def test_new_ratings_leave_the_weights_of_other_users_alone():
+    old = Ratings.of(([1, 1, 2, 2], [1, 2, 1, 2], [1, 2, 3, 4], [5, 5, 7, 7]))
+    both = old.updated(Ratings.of(([2, 3], [3, 1], [1, 1], [2, 4])))
+    assert (both.users.tolist(), both.weights.tolist()) == ([1, 2, 3], [5.0, 2.0, 4.0])
+    assert old.updated(Ratings.of(([2, 3], [3, 1], [1, 1]))).weights.tolist() == [5.0, 7.0, 1.0]
+    plain = Ratings.of(([1, 1], [1, 2], [1, 2]))
+    assert plain.updated(Ratings.of(([3, 3], [3, 1], [1, 2], [2, 2]))).weights.tolist() == [1.0, 2.0]
+    assert plain.updated(plain).weights is None
+
+
+def test_the_weight_of_a_user_folded_in_counts_as_in_training():
+    few = {**SMALL, "max_iter": 1, "solver": "auto(tol=1e-9,max_iter=30)"}
+    plain, heavy = (Recommender(**{**few, "C": C}).fit((USERS, ITEMS, RATINGS)) for C in (0.5, 1.5))
+    heavy.model_, heavy.loss_ = plain.model_, plain.loss_
+    ratings = [99, 99, 99], [1, 2, 3], [5, 1, 4]
+    pairs = np.full(15, 99), np.arange(15)
+    np.testing.assert_allclose(
+        plain.fold_in((*ratings, [3.0, 3.0, 3.0])).predict(pairs), heavy.fold_in(ratings).predict(pairs), atol=1e-6
+    )
+
+
+def test_columns_have_names_of_their_own_everywhere(fitted):
+    names = {"user": "who", "item": "what", "rating": "stars"}
+    table = pd.DataFrame({"who": USERS, "what": ITEMS, "stars": RATINGS})
+    genres = pd.DataFrame({"what": np.arange(15), "genre": np.arange(15) % 3})
+    assert np.array_equal(
+        Recommender(**SMALL).fit(table, **names, item_features=genres).item_factors_,
+        Recommender(**SMALL)
+        .fit((USERS, ITEMS, RATINGS), item_features=(np.arange(15), genres[["genre"]]))
+        .item_factors_,
+    )
+    with pytest.warns(TrainingDataWarning):
+        assert fitted.score(table, **names) == fitted.score((USERS, ITEMS, RATINGS))
+    new = table[table["who"] < 3]
+    assert np.array_equal(
+        fitted.fold_in(new, **names).predict((USERS, ITEMS)),
+        fitted.fold_in((new["who"], new["what"], new["stars"])).predict((USERS, ITEMS)),
+    )
+    with pytest.raises(TypeError, match="usr"):
+        fitted.fold_in(table, usr="who")
+
+
 def test_ratings_are_shifted_as_asked():
     low = Recommender(**SMALL, shift=6.0).fit((USERS, ITEMS, RATINGS - 6.0))
     assert np.array_equal(low.item_factors_, Recommender(**SMALL).fit((USERS, ITEMS, RATINGS)).item_factors_)
 
 
 def test_other_mistakes(fitted):
-    with pytest.raises(TypeError, match="ratings are a dict; give a frame"):
-        Recommender().fit({})
     with pytest.raises(DataError, match="user ids were numbers in training and are text here"):
         fitted.predict((["a"], [1]))
     with pytest.raises(ValueError, match="no convex loss"):
@@ -324,6 +429,12 @@ def test_other_mistakes(fitted):
         Recommender(factors=0).fit((USERS, ITEMS, RATINGS))
     with pytest.raises(ValueError, match="negatives is 0"):
         Recommender("ap", negatives=0).fit((USERS, ITEMS))
+    with pytest.raises(DataError, match=r"user ids were numbers in training and are text here \('a'\)"):
+        fitted.fold_in((["a", "a"], [1, 2], [5, 1]))
+    with pytest.raises(ValueError, match="among is 'all'; choose 'rated' or 'unseen'"):
+        fitted.evaluate(([3], [1], [2]), among="all")
+    with pytest.raises(DataError, match="item features have no rows"):
+        Recommender().fit((USERS, ITEMS, RATINGS), item_features=pd.DataFrame({"item": [], "genre": []}))
     with pytest.raises(DataError, match="more than one row of features"):
         Recommender().fit((USERS, ITEMS, RATINGS), item_features=([1, 1], [[0.0], [1.0]]))
     with pytest.raises(Exception, match="not fitted"):

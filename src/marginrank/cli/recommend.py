@@ -145,7 +145,7 @@ class Training:
             raise Misuse("train for one measure, or a mix such as 'ndcg@10 + 0.5*ap'; give -m once")
         negatives: Any = self.negatives
         if negatives is not None and negatives != "all":
-            if not negatives.isdigit():
+            if not negatives.isdecimal():
                 raise Misuse(f"--negatives is {negatives!r}; give a whole number, or all")
             negatives = int(negatives)
         return Recommender(
@@ -325,7 +325,7 @@ def _ids(recommender: Recommender, users: list[str]) -> list[Any]:
     if recommender.user_ids_.dtype.kind in "UO":
         return list(users)
     for user in users:
-        if not user.lstrip("-").isdigit():
+        if not user.removeprefix("-").isdecimal():
             raise Misuse(f"--user is {user!r}, and the users of this model have numbers; give a number")
     return [int(user) for user in users]
 

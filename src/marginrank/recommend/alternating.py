@@ -270,12 +270,19 @@ def products(ratings: Ratings, users: FloatArray, items: FloatArray, n_jobs: int
     return scores
 
 
-def user_weights(C: float, ratings: Ratings, active: BoolArray) -> FloatArray:
+def user_weights(C: float, ratings: Ratings, active: BoolArray, unit: float | None = None) -> FloatArray:
     """Return the weight of the loss of each user: C for each rating, by the user's weight, and 0 without an order.
 
     ξ is a mean over the items of a user, so users with few ratings keep closer to what all users share.
+
+    Args:
+        C: Weight of the loss for each rating.
+        ratings: Who rated what.
+        active: Which users have items of different rating.
+        unit: Weight of a user that counts once; the mean by default.
     """
-    given = np.ones(len(ratings.users)) if ratings.weights is None else ratings.weights / ratings.weights.mean()
+    weights = ratings.weights
+    given = np.ones(len(ratings.users)) if weights is None else weights / (weights.mean() if unit is None else unit)
     return np.where(active, C * given * np.diff(ratings.offsets), 0.0)
 
 

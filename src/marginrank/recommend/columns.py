@@ -12,12 +12,10 @@ import numpy.typing as npt
 from marginrank.errors import DataError
 from marginrank.recommend.alternating import leading_singular
 from marginrank.recommend.ids import id_column, locate
-from marginrank.recommend.ratings import ITEM_COLUMNS, USER_COLUMNS, Ratings
+from marginrank.recommend.ratings import USUAL_COLUMNS, Ratings
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, FloatArray
 
-#: Length of the fixed columns; the weights on longer ones are regularised less.
-_SCALE: Final = 0.3
 #: Ratings that every item is thought to have on top of its own where users are compared by what they rated.
 _MORE_RATINGS: Final = 5.0
 
@@ -30,14 +28,16 @@ class SideFeatures:
     values: FloatArray
 
     @classmethod
-    def of(cls, given: Any, what: str) -> SideFeatures:
+    def of(cls, given: Any, what: str, length: float = 1.0, name: str | None = None) -> SideFeatures:
         """Take features from a frame with a column of ids, or from a pair (ids, features).
 
         Args:
             given: The frame or the pair.
             what: ``user`` or ``item``.
+            length: Standard deviation of each column.
+            name: Column of ids; by default ``user``, ``item`` and the like.
         """
-        ids, table = _ids_and_table(given, what)
+        ids, table = _ids_and_table(given, what, name)
         column = id_column(ids, what)
         try:
             features = np.asarray(table, dtype=np.float64)
@@ -45,6 +45,8 @@ class SideFeatures:
             raise DataError(f"{what} features are not numbers; encode them, for example one column per genre") from None
         if features.ndim != 2 or len(features) != len(column):
             raise DataError(f"{what} features have shape {features.shape} for {len(column)} ids; give a row for each")
+        if not len(features):
+            raise DataError(f"{what} features have no rows; leave them out")
         if not np.isfinite(features).all():
             raise DataError(f"{what} features are not all finite; fill in what is missing")
         known, order = np.unique(column, return_index=True)
@@ -53,7 +55,7 @@ class SideFeatures:
             raise DataError(f"{what} {column[repeated]} has more than one row of features; keep one")
         spread = features.std(axis=0)
         scaled = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        return cls(known, _SCALE * scaled[order])
+        return cls(known, length * scaled[order])
 
     def rows(self, ids: AnyArray, what: str) -> FloatArray:
         """Return a row for each id, 0 for those without features."""
@@ -88,13 +90,14 @@ class Columns:
         bias: float,
         history: int,
         popularity: bool,
+        length: float,
         sides: tuple[SideFeatures | None, SideFeatures | None] = (None, None),
         seed: int | None = 0,
     ) -> Columns:
         """Make columns of the ratings to train on."""
-        lengths = np.log1p(ratings.item_counts)
-        spread = float(lengths.std())
-        scale = _SCALE if popularity and spread > 0 else 0.0
+        logs = np.log1p(ratings.item_counts)
+        spread = float(logs.std())
+        scale = length if popularity and spread > 0 else 0.0
         n_users, n_items = len(ratings.users), len(ratings.items)
         rank = min(history, n_users, n_items)
         own, theirs = np.zeros((n_items, rank)), np.zeros((n_items, rank))
@@ -104,9 +107,9 @@ class Columns:
             matrix = sp.csr_array((scaled, ratings.item, ratings.offsets), shape=(n_users, n_items))
             _, values, right = leading_singular(matrix, rank, seed)
             strength = np.where(values > 1e-9 * values.max(), 1.0 / np.maximum(values, 1e-300), 0.0)
-            own = _SCALE * np.sqrt(n_users) * each[:, None] * right * strength
-            theirs = _SCALE * np.sqrt(n_items) * right
-        return cls(bias, own, theirs, (float(lengths.mean()), spread or 1.0, scale), *sides)
+            own = length * np.sqrt(n_users) * each[:, None] * right * strength
+            theirs = length * np.sqrt(n_items) * right
+        return cls(bias, own, theirs, (float(logs.mean()), spread or 1.0, scale), *sides)
 
     def extended(self, n_items: int, places: npt.NDArray[np.int64]) -> Columns:
         """Return columns for more items; those of before have the given places, the others no history yet."""
@@ -151,7 +154,7 @@ def _side(side: SideFeatures | None, ids: AnyArray, what: str) -> FloatArray:
     return np.zeros((len(ids), 0)) if side is None else side.rows(ids, what)
 
 
-def _ids_and_table(given: Any, what: str) -> tuple[Any, Any]:
+def _ids_and_table(given: Any, what: str, name: str | None) -> tuple[Any, Any]:
     if isinstance(given, tuple) and len(given) == 2:
         return given
     try:
@@ -159,8 +162,8 @@ def _ids_and_table(given: Any, what: str) -> tuple[Any, Any]:
     except TypeError:
         raise TypeError(f"{what} features are a frame with a column of {what} ids, or a pair (ids, features)") from None
     rows = table.collect() if isinstance(table, nw.LazyFrame) else table
-    usual = USER_COLUMNS if what == "user" else ITEM_COLUMNS
-    name = next((one for one in usual if one in rows.columns), None)
-    if name is None:
+    usual = USUAL_COLUMNS[what] if name is None else (name, *USUAL_COLUMNS[what])
+    ids = next((one for one in usual if one in rows.columns), None)
+    if ids is None:
         raise DataError(f"no column of {what} ids; call it {usual[0]!r}, the columns are {', '.join(rows.columns[:8])}")
-    return rows[name].to_numpy(), rows.drop(name).to_numpy()
+    return rows[ids].to_numpy(), rows.drop(ids).to_numpy()

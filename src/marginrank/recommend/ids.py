@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -67,14 +68,14 @@ def _from_objects(ids: AnyArray, what: str) -> AnyArray:
         raise DataError(
             f"{what} ids are text ({word!r}) and numbers ({number!r}); make all of them text, or all numbers"
         )
+    if not all(isinstance(value, Real) for value in values):
+        odd = next(value for value in values if not isinstance(value, Real))
+        raise DataError(f"{what} ids have the type {type(odd).__name__}; ids are whole numbers or text")
+    whole = all(isinstance(value, Integral) for value in values)
     try:
-        return id_column(
-            np.array(values, dtype=np.float64 if any(isinstance(v, float) for v in values) else np.int64), what
-        )
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{what} ids have the type {type(values[0]).__name__}; ids are whole numbers or text") from None
+        return id_column(np.array(values, dtype=np.int64 if whole else np.float64), what)
+    except OverflowError:
+        raise DataError(f"{what} ids are beyond 64 bits; make the ids text") from None
 
 
 def locate(known: AnyArray, ids: AnyArray, what: str) -> IntArray:

@@ -29,7 +29,8 @@ def with_negatives(ratings: Ratings, negatives: int | Literal["all"], seed: int 
     """
     n_users, n_items = len(ratings.users), len(ratings.items)
     sizes = np.diff(ratings.offsets)
-    if negatives != "all" and (isinstance(negatives, bool) or not isinstance(negatives, int) or negatives < 1):
+    whole = isinstance(negatives, int | np.integer) and not isinstance(negatives, bool)
+    if negatives != "all" and not (whole and negatives >= 1):
         raise ValueError(f"negatives is {negatives!r}; give a number of items for each that was chosen, or 'all'")
     wanted = n_items - sizes if negatives == "all" else np.minimum(negatives * sizes, n_items - sizes)
     if not wanted.any():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,16 +15,8 @@ from marginrank.data.files import COMPRESSIONS, NOT_UTF8, line_blocks
 from marginrank.data.tables import check_pyarrow
 from marginrank.data.text import id_array
 from marginrank.errors import DataError
-from marginrank.recommend.ratings import (
-    ITEM_COLUMNS,
-    RATING_COLUMNS,
-    USER_COLUMNS,
-    WEIGHT_COLUMNS,
-    Ratings,
-)
-from marginrank.words import did_you_mean
+from marginrank.recommend.ratings import Ratings, find_column
 
-_USUAL: Final = {"user": USER_COLUMNS, "item": ITEM_COLUMNS, "rating": RATING_COLUMNS, "weight": WEIGHT_COLUMNS}
 _ARROW: Final = (".parquet", ".feather", ".arrow")
 
 
@@ -62,7 +55,8 @@ def read_ratings(
         if not columns["user"]:
             raise DataError("there are no ratings in this file")
         numbers = [None if columns[one] is None else np.array(columns[one]) for one in ("rating", "weight")]
-        return Ratings.of((id_array(columns["user"]), id_array(columns["item"]), *numbers), shift=shift, rated=rated)
+        users, items = _ids(columns["user"]), _ids(columns["item"])
+        return Ratings.of((users, items, *numbers), shift=shift, rated=rated)
     except DataError as error:
         raise DataError(error.problem, path=path, line=error.line, column=error.column) from None
 
@@ -70,12 +64,12 @@ def read_ratings(
 def _columns(
     rows: Iterator[tuple[int, Mapping[str, Any]]], names: Mapping[str, str | None], rated: bool
 ) -> dict[str, Any]:
-    """Words of users and items and numbers of the others, None for columns that are not there and not needed."""
+    """Ids of users and items and numbers of the others, None for columns that are not there and not needed."""
     chosen: dict[str, str | None] = {}
     columns: dict[str, Any] = {}
     for line, row in rows:
         if not chosen:
-            chosen = {what: _column(what, given, list(row), rated) for what, given in names.items()}
+            chosen = {what: find_column(what, given, list(row), rated=rated) for what, given in names.items()}
             columns = {what: None if name is None else [] for what, name in chosen.items()}
         for what, name in chosen.items():
             if name is not None:
@@ -83,27 +77,26 @@ def _columns(
     return columns or {"user": [], "item": [], "rating": None, "weight": None}
 
 
-def _column(what: str, given: str | None, known: Sequence[str], rated: bool) -> str | None:
-    name = given or next((one for one in _USUAL[what] if one in known), None)
-    if name in known:
-        return name
-    if given is None and (what == "weight" or (what == "rating" and not rated)):
-        return None
-    near = did_you_mean(given, known) if given else ""
-    missing = f"no column {given!r}" if given else f"no column of {what}s is known"
-    raise DataError(f"{missing}; {near}name it with {what}=; the columns are {', '.join(known[:8])}")
-
-
 def _cell(row: Mapping[str, Any], name: str, line: int, *, is_id: bool) -> Any:
     value = row.get(name)
     if value is None or value == "":
         raise DataError(f"column {name!r} is empty; every rating needs one", line=line)
     if is_id:
-        return str(value)
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise DataError(f"column {name!r} is {value!r}; ids are whole numbers or text", line=line)
+        return value
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
         raise DataError(f"column {name!r} is {value!r}, which is not a number", line=line) from None
+    if not math.isfinite(number):
+        raise DataError(f"column {name!r} is {value!r}; leave out the pairs without a rating", line=line)
+    return number
+
+
+def _ids(values: list[Any]) -> Any:
+    """Read words; JSON has numbers too, which are not mixed with words."""
+    return id_array(values) if all(isinstance(value, str) for value in values) else values
 
 
 def _records(path: Path, separator: str) -> Iterator[tuple[int, dict[str, str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import narwhals as nw
 import numpy as np
@@ -20,10 +20,25 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 from marginrank.words import count, did_you_mean
 
 #: Column names that are recognised where none is given, first match first.
-USER_COLUMNS: Final = ("user", "user_id", "userid", "userId", "qid")
-ITEM_COLUMNS: Final = ("item", "item_id", "itemid", "itemId", "movie_id", "movieId", "document_id")
-RATING_COLUMNS: Final = ("rating", "grade", "label", "score")
-WEIGHT_COLUMNS: Final = ("weight",)
+USUAL_COLUMNS: Final = {
+    "user": ("user", "user_id", "userid", "userId", "qid"),
+    "item": ("item", "item_id", "itemid", "itemId", "movie_id", "movieId", "document_id"),
+    "rating": ("rating", "grade", "label", "score"),
+    "weight": ("weight",),
+}
+
+
+class ColumnNames(TypedDict, total=False):
+    """Columns of a frame of ratings; those that are not given, or None, are found by their usual names."""
+
+    #: By default ``user``, ``user_id`` and the like.
+    user: str | None
+    #: By default ``item``, ``item_id`` and the like.
+    item: str | None
+    #: By default ``rating``, ``grade``, ``label`` or ``score``.
+    rating: str | None
+    #: The weight of the user, the same in all rows of a user; by default ``weight``.
+    weight: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,13 +172,12 @@ class Ratings:
         kept = ~np.isin(old_keys, new_keys)
         keys = np.concatenate([old_keys[kept], new_keys])
         order = np.argsort(keys, kind="stable")
-        weights = old.weights if new.weights is None else new.weights
         return replace(
             old,
             item=keys[order] % n,
             values=np.concatenate([old.values[kept], new.values])[order],
             offsets=offsets_from_sizes(np.bincount(keys // n, minlength=len(old.users))),
-            weights=weights,
+            weights=_merged(old, new),
         )
 
     def queries(self) -> Queries:
@@ -184,6 +198,16 @@ class Ratings:
         return f"Ratings({parts[0]} of {parts[1]} by {parts[2]}{span})"
 
 
+def _merged(old: Ratings, new: Ratings) -> FloatArray | None:
+    """Weights of the same users in both: the new one of those who have new ratings; 1 where there is none."""
+    if old.weights is None and new.weights is None:
+        return None
+    weights = [np.ones(len(one.users)) if one.weights is None else one.weights for one in (old, new)]
+    known = np.diff(old.offsets) > 0
+    told = (np.diff(new.offsets) > 0) & (~known if new.weights is None else True)
+    return np.where(told, weights[1], weights[0])
+
+
 def _union(known: AnyArray, more: AnyArray, what: str) -> AnyArray:
     """Ids of both, sorted; they have to be of the same kind."""
     locate(known, more, what)
@@ -202,43 +226,61 @@ def _columns_of(ratings: Any, columns: dict[str, str | None], rated: bool) -> tu
         matrix: Any = ratings
         table = matrix.tocoo()
         return table.row.astype(np.int64), table.col.astype(np.int64), table.data, None
+    if isinstance(ratings, list) and ratings and all(isinstance(row, tuple) for row in ratings):
+        raise TypeError("ratings are a list of rows; give columns: tuple(zip(*rows))")
     if isinstance(ratings, tuple | list) and len(ratings) in ((3, 4) if rated else (2, 3, 4)):
-        _check_lengths(ratings)
+        _check_arrays(ratings)
         users, items, *rest = ratings
         values, weights = (*rest, None, None)[:2]
         return users, items, values, weights
-    return frame_columns(ratings, columns, rated)
+    return _frame_columns(ratings, columns, rated)
 
 
-def _check_lengths(columns: Sequence[Any]) -> None:
+def _check_arrays(columns: Sequence[Any]) -> None:
     names = ("users", "items", "ratings", "weights")
+    for name, column in zip(names, columns, strict=False):
+        if column is not None and (isinstance(column, str) or not hasattr(column, "__len__")):
+            raise TypeError(f"{name} are a {type(column).__name__}; give a list or an array of them")
     sizes = [len(column) for column in columns if column is not None]
     if len(set(sizes)) > 1:
         told = ", ".join(f"{size} {name}" for name, size in zip(names, sizes, strict=False))
         raise DataError(f"there are {told}; give one of each per rating")
 
 
-def frame_columns(frame: Any, columns: dict[str, str | None], rated: bool) -> tuple[Any, Any, Any, Any]:
+def find_column(what: str, given: str | None, known: Sequence[str], *, rated: bool) -> str | None:
+    """Return the name of the column of users, items, ratings or weights; None where there is none and none is needed.
+
+    Args:
+        what: ``user``, ``item``, ``rating`` or ``weight``.
+        given: Its name, if it is given.
+        known: All columns.
+        rated: Whether ratings are needed.
+    """
+    name = given or next((one for one in USUAL_COLUMNS[what] if one in known), None)
+    if name in known:
+        return name
+    if given is None and (what == "weight" or (what == "rating" and not rated)):
+        return None
+    near = did_you_mean(given, known) if given else ""
+    missing = f"no column {given!r}" if given else f"no column of {what}s is known"
+    raise DataError(f"{missing}; {near}name it with {what}=; the columns are {', '.join(known[:8])}")
+
+
+def _frame_columns(frame: Any, columns: dict[str, str | None], rated: bool) -> tuple[Any, Any, Any, Any]:
     """Return the columns of users, items, ratings and weights of a frame; None for those it has not and need not."""
     try:
         table = nw.from_native(frame)
+    except nw.exceptions.DuplicateError:
+        raise DataError("two columns of the frame have the same name; rename or drop one") from None
     except TypeError:
         raise TypeError(
             f"ratings are a {type(frame).__name__}; give a frame, arrays (users, items, ratings), Queries with "
             "document_ids, or a sparse matrix of users × items"
         ) from None
     rows = table.collect() if isinstance(table, nw.LazyFrame) else table
-    usual = {"user": USER_COLUMNS, "item": ITEM_COLUMNS, "rating": RATING_COLUMNS, "weight": WEIGHT_COLUMNS}
-    chosen = {}
-    for what, given in columns.items():
-        name = given or next((one for one in usual[what] if one in rows.columns), None)
-        needed = given is not None or what in ("user", "item") or (what == "rating" and rated)
-        if needed and name not in rows.columns:
-            near = did_you_mean(name, rows.columns) if name else ""
-            missing = f"no column {name!r}" if name else f"no column of {what}s is known"
-            raise DataError(f"{missing}; {near}name it with {what}=; the columns are {', '.join(rows.columns[:8])}")
-        chosen[what] = None if name is None else rows[name].to_numpy()
-    return chosen["user"], chosen["item"], chosen["rating"], chosen["weight"]
+    names = [find_column(what, given, rows.columns, rated=rated) for what, given in columns.items()]
+    users, items, values, weights = (None if name is None else rows[name].to_numpy() for name in names)
+    return users, items, values, weights
 
 
 def _as_values(values: npt.ArrayLike, shift: float) -> FloatArray:
@@ -285,7 +327,10 @@ def _sorted(users: AnyArray, items: AnyArray, values: FloatArray, weights: Any) 
 
 def _user_weights(weights: AnyArray, users: AnyArray, offsets: IntArray) -> FloatArray:
     """Return the weight of each user, which has to be the same for all ratings of the user."""
-    numbers = np.asarray(weights, dtype=np.float64)
+    try:
+        numbers = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("weights are not numbers; give one per rating, the same for all ratings of a user") from None
     if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
         raise DataError("weights must be finite and not negative")
     first = numbers[offsets[:-1]]
@@ -301,19 +346,16 @@ def _user_weights(weights: AnyArray, users: AnyArray, offsets: IntArray) -> Floa
     return np.asarray(first)
 
 
-def pair_ids(pairs: Any) -> tuple[AnyArray, AnyArray]:
+def pair_ids(pairs: Any, user: str | None = None, item: str | None = None) -> tuple[AnyArray, AnyArray]:
     """Return the ids of users and items, in the order given.
 
     Args:
-        pairs: Arrays (users, items), a frame, `Queries` with document ids, or `Ratings`.
+        pairs: As in `Ratings.of`; ratings are not needed.
+        user: Column of a frame.
+        item: Column of a frame.
     """
     if isinstance(pairs, Ratings):
         return pairs.users[pairs.user], pairs.items[pairs.item]
-    if isinstance(pairs, Queries) or (isinstance(pairs, tuple | list) and len(pairs) == 2):
-        given = _columns_of(pairs, {}, rated=False)
-    else:
-        given = frame_columns(pairs, dict.fromkeys(("user", "item", "rating", "weight")), rated=False)
-    users, items = id_column(given[0], "user"), id_column(given[1], "item")
-    if len(users) != len(items):
-        raise DataError(f"there are {len(users)} users and {len(items)} items; give one of each per pair")
-    return users, items
+    columns = {"user": user, "item": item, "rating": None, "weight": None}
+    users, items, *_ = _columns_of(pairs, columns, rated=False)
+    return id_column(users, "user"), id_column(items, "item")

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, cast
+from typing import Any, Final, Literal, NamedTuple, Self, Unpack, cast
 
 import numpy as np
 
@@ -16,10 +16,7 @@ from marginrank.errors import DataError, TrainingDataWarning
 from marginrank.evaluation.evaluating import Evaluation, evaluate
 from marginrank.evaluation.orderings import best_first
 from marginrank.losses.base import Loss
-from marginrank.losses.differences import SquaredDifferences
-from marginrank.measures.gains import GAINS
 from marginrank.measures.mixes import parse_mix
-from marginrank.methods.presets import loss_for, parse_method
 from marginrank.model_checks import check_values
 from marginrank.model_file import read_model, reading, write_model
 from marginrank.recommend.alternating import Factorization, Factors, HalfStep, user_weights
@@ -27,8 +24,9 @@ from marginrank.recommend.attributes import FactorAttributes
 from marginrank.recommend.columns import Columns, SideFeatures
 from marginrank.recommend.factor_model import FactorModel, describe
 from marginrank.recommend.ids import id_column, locate
+from marginrank.recommend.losses import loss_to_train
 from marginrank.recommend.negatives import among_unseen, with_negatives
-from marginrank.recommend.ratings import Ratings, pair_ids
+from marginrank.recommend.ratings import ColumnNames, Ratings, pair_ids
 from marginrank.recommend.user_step import UserProblem
 from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.solvers.auto import Auto
@@ -70,6 +68,8 @@ class Recommender(FactorAttributes, Estimator):
             the less they are regularised.
         popularity: Whether the number of ratings of an item is one of its fixed columns.
         history: Number of fixed columns made of who rated what, whatever the rating, for users and for items.
+        column_length: Length of the columns of popularity, history and side features; the larger, the less their
+            weights are regularised.
         negatives: For implicit feedback: the number of items to draw as irrelevant for each that a user chose, or
             ``all``. Ratings are then not needed, and every pair given is relevant. None for ratings.
         shift: Added to all ratings, for ratings below 0.
@@ -104,6 +104,7 @@ class Recommender(FactorAttributes, Estimator):
         item_bias: bool | float = True,
         popularity: bool = True,
         history: int = 8,
+        column_length: float = 0.3,
         negatives: int | Literal["all"] | None = None,
         shift: float = 0.0,
         solver: str | Solver = Auto(tol=1e-3, max_iter=30),  # noqa: B008
@@ -120,6 +121,7 @@ class Recommender(FactorAttributes, Estimator):
         self.item_bias = item_bias
         self.popularity = popularity
         self.history = history
+        self.column_length = column_length
         self.negatives = negatives
         self.shift = shift
         self.solver = solver
@@ -133,13 +135,10 @@ class Recommender(FactorAttributes, Estimator):
         self,
         ratings: Any,
         *,
-        user: str | None = None,
-        item: str | None = None,
-        rating: str | None = None,
-        weight: str | None = None,
         user_features: Any = None,
         item_features: Any = None,
         callback: Callable[[HalfStep], bool | None] | None = None,
+        **columns: Unpack[ColumnNames],
     ) -> Self:
         """Train on ratings.
 
@@ -148,19 +147,17 @@ class Recommender(FactorAttributes, Estimator):
         Args:
             ratings: A frame; arrays (users, items, ratings) or (users, items, ratings, weights); `Queries` with
                 document ids; or a sparse matrix with a row per user and a column per item. In any order.
-            user: Column of a frame; by default ``user``, ``user_id`` and the like.
-            item: Column of a frame; by default ``item``, ``item_id`` and the like.
-            rating: Column of a frame; by default ``rating``, ``grade``, ``label`` or ``score``.
-            weight: Column of a frame: the weight of the user, the same in all rows of a user; by default ``weight``.
             user_features: Side features of users: a frame with a column of user ids, or a pair (ids, features). Users
                 with features need no ratings.
             item_features: Side features of items, likewise.
             callback: Called after every half step with the objective and its gap; True stops.
+            columns: Columns of a frame that have other names than usual: ``user``, ``item``, ``rating`` and ``weight``,
+                the weight of the user, the same in all rows of a user.
         """
-        seen = self._ratings(ratings, user=user, item=item, rating=rating, weight=weight)
+        seen = self._ratings(ratings, **columns)
         sides = (
-            None if user_features is None else SideFeatures.of(user_features, "user"),
-            None if item_features is None else SideFeatures.of(item_features, "item"),
+            self._side(user_features, "user", columns.get("user")),
+            self._side(item_features, "item", columns.get("item")),
         )
         more = [
             seen.users[:0] if sides[0] is None else sides[0].ids,
@@ -169,42 +166,38 @@ class Recommender(FactorAttributes, Estimator):
         if len(more[0]) or len(more[1]):
             seen = seen.widened(*more)
         self._check_parameters()
-        columns = Columns.learn(
+        fixed = Columns.learn(
             seen,
             bias=float(self.item_bias),
             history=self.history,
             popularity=self.popularity,
+            length=self.column_length,
             sides=sides,
             seed=self.random_state,
         )
-        start = Factors.zero(columns.of_users(seen), columns.of_items(seen), self.factors)
-        return self._train(seen, columns, start, warm=False, callback=callback)
+        start = Factors.zero(fixed.of_users(seen), fixed.of_items(seen), self.factors)
+        return self._train(seen, fixed, start, warm=False, callback=callback)
 
-    def partial_fit(
-        self,
-        ratings: Any,
-        *,
-        user: str | None = None,
-        item: str | None = None,
-        rating: str | None = None,
-        weight: str | None = None,
-    ) -> Self:
+    def _side(self, given: Any, what: str, name: str | None) -> SideFeatures | None:
+        return None if given is None else SideFeatures.of(given, what, self.column_length, name)
+
+    def partial_fit(self, ratings: Any, **columns: Unpack[ColumnNames]) -> Self:
         """Train on with new ratings, of known or new users and items, from the factors of before.
 
         Where a pair was rated before, the new rating counts. Fixed columns of history stay as they were learned; a
         recommender that is not fitted is fitted. Arguments are as in `fit`.
         """
         if "model_" not in vars(self):
-            return self.fit(ratings, user=user, item=item, rating=rating, weight=weight)
+            return self.fit(ratings, **columns)
         before = self.model_
-        new = self._ratings(ratings, user=user, item=item, rating=rating, weight=weight)
+        new = self._ratings(ratings, **columns)
         seen = before.seen.updated(new)
         users, items = np.searchsorted(seen.users, before.seen.users), np.searchsorted(seen.items, before.seen.items)
-        columns = before.columns.extended(len(seen.items), items)
+        fixed = before.columns.extended(len(seen.items), items)
         old = before.factors
-        start = Factors.zero(columns.of_users(seen), columns.of_items(seen), self.factors)
+        start = Factors.zero(fixed.of_users(seen), fixed.of_items(seen), self.factors)
         start.users[users], start.items[items] = old.users, old.items
-        return self._train(seen, columns, replace(start, shared=old.shared), warm=True)
+        return self._train(seen, fixed, replace(start, shared=old.shared), warm=True)
 
     def _train(
         self,
@@ -216,7 +209,7 @@ class Recommender(FactorAttributes, Estimator):
         callback: Callable[[HalfStep], bool | None] | None = None,
     ) -> Self:
         judged = seen if self.negatives is None else with_negatives(seen, self.negatives, self.random_state)
-        self.loss_ = self.loss_ if warm else self._loss(judged.values)
+        self.loss_ = self.loss_ if warm else loss_to_train(self.measure, self.loss, judged.values)
         self.C_ = check_C(self.C)
         task = Factorization(
             judged,
@@ -239,8 +232,8 @@ class Recommender(FactorAttributes, Estimator):
         self.model_ = FactorModel(seen, factors, columns, trace)
         return self
 
-    def _ratings(self, ratings: Any, **names: str | None) -> Ratings:
-        taken = Ratings.of(ratings, **names, shift=self.shift, rated=self.negatives is None)
+    def _ratings(self, ratings: Any, **columns: Unpack[ColumnNames]) -> Ratings:
+        taken = Ratings.of(ratings, **columns, shift=self.shift, rated=self.negatives is None)
         if len(taken.items) < 2 and "model_" not in vars(self):
             raise DataError(f"there is only one item, {taken.items[0]}, so there is nothing to rank; give more items")
         return taken
@@ -250,35 +243,29 @@ class Recommender(FactorAttributes, Estimator):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} is {value!r}; give a whole number from {least} up")
-        if not 0 <= float(self.item_bias) < np.inf:
+        if isinstance(self.item_bias, str) or not 0 <= self.item_bias < np.inf:
             raise ValueError(f"item_bias is {self.item_bias!r}; give True, False or a length from 0 up")
+        if not isinstance(self.popularity, bool | np.bool_):
+            raise ValueError(f"popularity is {self.popularity!r}; give True or False")
+        if not self.tol >= 0:
+            raise ValueError(f"tol is {self.tol!r}; give a number from 0 up")
+        if not 0 < self.column_length < np.inf:
+            raise ValueError(f"column_length is {self.column_length!r}; give a positive number")
         if not np.isfinite(self.shift):
             raise ValueError(f"shift is {self.shift}; give a finite number")
         check_seed(self.random_state)
         parse_mix(self.measure)
 
-    def _loss(self, values: FloatArray) -> Loss:
-        """The loss to train: the one asked for, or the one that follows from the measure."""
-        if self.loss is None:
-            parts = parse_mix(self.measure)
-            gain = str(getattr(parts[0][1], "gain", None))
-            if len(parts) > 1 or gain not in GAINS:
-                return loss_for(self.measure)
-            # Six digits are enough, and can be read.
-            return SquaredDifferences(gain, float(f"{GAINS[gain](values).std():.6g}") or 1.0)
-        loss = parse_method(self.loss).loss
-        if loss is None or not loss.convex:
-            raise ValueError(f"loss is {self.loss!r}, which is no convex loss; see docs/recommend for those that are")
-        return loss
-
-    def predict(self, pairs: Any) -> FloatArray:
+    def predict(self, pairs: Any, *, user: str | None = None, item: str | None = None) -> FloatArray:
         """Return the score of each pair of user and item, in the order given; compare scores of the same user only.
 
         Args:
-            pairs: Arrays (users, items), a frame, `Queries` with document ids, or `Ratings`. Ids may be new.
+            pairs: Arrays (users, items), or anything that `fit` takes; ratings are ignored. Ids may be new.
+            user: Column of a frame.
+            item: Column of a frame.
         """
         check_is_fitted(self)
-        users, items = pair_ids(pairs)
+        users, items = pair_ids(pairs, user, item)
         return self.model_.score(users, items)
 
     def recommend(self, user: Any, k: int = 10, *, exclude_seen: bool = True) -> list[Recommendation]:
@@ -329,37 +316,31 @@ class Recommender(FactorAttributes, Estimator):
         best = best_first(cosines, min(k, len(cosines) - 1))
         return [Recommendation(self.model_.seen.items[one].item(), float(cosines[one])) for one in best.tolist()]
 
-    def fold_in(
-        self,
-        ratings: Any,
-        *,
-        user: str | None = None,
-        item: str | None = None,
-        rating: str | None = None,
-        weight: str | None = None,
-    ) -> Self:
+    def fold_in(self, ratings: Any, **columns: Unpack[ColumnNames]) -> Self:
         """Return a recommender that knows more users, by their ratings; items stay as they are.
 
         Each new user is one small convex problem, solved as in training. A user that is known is replaced. Ratings of
         items that were not trained on are left out. Arguments are as in `fit`.
         """
         check_is_fitted(self)
-        new = self._known_items(self._ratings(ratings, user=user, item=item, rating=rating, weight=weight))
+        new = self._known_items(self._ratings(ratings, **columns))
         judged = new if self.negatives is None else with_negatives(new, self.negatives, self.random_state)
         before = self.model_
-        columns = before.columns.of_users(new)
-        factors = replace(before.factors, user_columns=columns, users=np.zeros((len(new.users), 0)))
+        fixed = before.columns.of_users(new)
+        factors = replace(before.factors, user_columns=fixed, users=np.zeros((len(new.users), 0)))
         loss = self.loss_.prepare(judged.values, judged.offsets)
-        weights = user_weights(self.C_, judged, loss.active)
+        known = before.seen.weights
+        weights = user_weights(self.C_, judged, loss.active, 1.0 if known is None else float(known.mean()))
         problem = UserProblem(judged, loss, weights, factors.features, factors.base(judged), self.n_jobs)
         solution = problem.solve(tol=parse_solver(self.solver).tol)
         other = copy.copy(self)
-        other.model_ = before.with_users(new, columns, solution.factors)
+        other.model_ = before.with_users(new, fixed, solution.factors)
         return other
 
     def _known_items(self, new: Ratings) -> Ratings:
         """Number the items as in training; leave out those that are new."""
         known = self.model_.seen.items
+        locate(self.model_.seen.users, new.users, "user")  # refuses ids of another kind
         at = locate(known, new.items, "item")
         kept = at[new.item] >= 0
         if not kept.any():
@@ -374,6 +355,7 @@ class Recommender(FactorAttributes, Estimator):
         *,
         among: Literal["rated", "unseen"] | None = None,
         policy: str = "standard",
+        **columns: Unpack[ColumnNames],
     ) -> Evaluation:
         """Evaluate rankings of held-out ratings, user by user; users without any are not in the mean.
 
@@ -384,12 +366,13 @@ class Recommender(FactorAttributes, Estimator):
                 in training, where those not held out count as irrelevant. The second is the default for implicit
                 feedback.
             policy: How ties and users without relevant items are scored.
+            columns: Names of columns, as in `fit`.
 
         Warns:
             TrainingDataWarning: Some of the ratings were trained on.
         """
         check_is_fitted(self)
-        held_out = Ratings.of(ratings, shift=self.shift, rated=self.negatives is None)
+        held_out = Ratings.of(ratings, **columns, shift=self.shift, rated=self.negatives is None)
         n_known = self.model_.n_trained_on(held_out)
         if n_known:
             warnings.warn(
@@ -398,15 +381,18 @@ class Recommender(FactorAttributes, Estimator):
                 TrainingDataWarning,
                 stacklevel=2,
             )
-        if (among or ("rated" if self.negatives is None else "unseen")) == "unseen":
+        ranked = among or ("rated" if self.negatives is None else "unseen")
+        if ranked not in ("rated", "unseen"):
+            raise ValueError(f"among is {among!r}; choose 'rated' or 'unseen'")
+        if ranked == "unseen":
             held_out = among_unseen(held_out, self.model_.seen)
         names = [str(part) for _, part in parse_mix(self.measure)] if measures is None else measures
         return evaluate(held_out.queries(), self.predict(held_out), names, policy=policy, n_jobs=self.n_jobs)
 
-    def score(self, ratings: Any) -> float:
+    def score(self, ratings: Any, **columns: Unpack[ColumnNames]) -> float:
         """Return the mean of the measure over the users of held-out ratings; for a mix, the weighted mean."""
         mix = parse_mix(self.measure)
-        means = self.evaluate(ratings).mean
+        means = self.evaluate(ratings, **columns).mean
         return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
