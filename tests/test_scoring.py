@@ -4,11 +4,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
-from marginrank import Queries, scoring
+from marginrank import Queries, Ranker, scoring
 from marginrank.errors import DataError
 from marginrank.fusion import Fusion
 from marginrank.model_file import read_model, write_model
@@ -110,6 +114,49 @@ def test_fusions_of_ranks_take_ranks(tmp_path: Path) -> None:
     np.testing.assert_allclose(light.score(ranks, group=[5] * 6), fusion.predict(queries), rtol=1e-12)
     with pytest.raises(DataError, match="ranks begin at 1"):
         light.score(ranks - 1)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_columns_of_frames_are_found_by_name(frame: Any, tmp_path: Path) -> None:
+    trained("linear").save(tmp_path / "m.safetensors")
+    light = scoring.load(tmp_path / "m.safetensors")
+    X = hard_documents("linear", 50)
+    columns = dict(zip(NAMES, X.T, strict=True))
+    turned = frame({"title": ["a text"] * 50, **{name: columns[name] for name in reversed(NAMES)}})
+    assert light.score(turned).tolist() == light.score(X).tolist()
+    assert light.rerank(turned, k=3).rows.tolist() == light.rerank(X, k=3).rows.tolist()
+    with pytest.raises(DataError, match=f"^there is no feature {NAMES[0]!r}; the model needs {NAMES[0]}, "):
+        light.score(frame({name: columns[name] for name in NAMES[1:]}))
+
+
+def test_a_model_without_names_takes_columns_by_position(tmp_path: Path) -> None:
+    X, y = np.array([[1.0, 5.0], [0.0, 7.0], [2.0, 6.0], [0.5, 1.0]]), [1, 0, 1, 0]
+    ranker = Ranker().fit(X, y, qid=[1, 1, 2, 2])
+    ranker.save(tmp_path / "m.safetensors")
+    light = scoring.load(tmp_path / "m.safetensors")
+    assert light.score(pd.DataFrame(X, columns=["a", "b"])).tolist() == light.score(X).tolist()
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        {name: [1.0] * (number + 1) for number, name in enumerate(NAMES)},
+        [["a"] * len(NAMES)],
+        [dict.fromkeys(NAMES, 1)],
+    ],
+    ids=["lengths", "text", "records"],
+)
+def test_what_is_no_table_of_numbers_is_refused(features: Any, tmp_path: Path) -> None:
+    trained("linear").save(tmp_path / "m.safetensors")
+    with pytest.raises(DataError, match=r"^features are not numbers of one length; give one row per document"):
+        scoring.load(tmp_path / "m.safetensors").score(features)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_a_number_of_documents_is_at_least_one(k: Any, tmp_path: Path) -> None:
+    trained("linear").save(tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match=rf"^k is {k}; rank a whole number of documents, at least one$"):
+        scoring.load(tmp_path / "m.safetensors").rerank(hard_documents("linear", 5), k=k)
 
 
 def test_bad_features_are_refused_by_name(tmp_path: Path) -> None:

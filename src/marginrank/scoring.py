@@ -10,7 +10,7 @@ This imports NumPy and the standard library: no scikit-learn, SciPy or Numba, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -27,6 +27,7 @@ from marginrank.preparation.formulas import BY_QUERY, LEARNED, standardized
 from marginrank.preparation.run_features import RunTable, parse_features, run_names
 from marginrank.scorers.forms import Form, find_form
 from marginrank.scorers.formula import LinearTerm, Term
+from marginrank.sklearn_api import column_names
 from marginrank.typing import AnyArray, FloatArray, IntArray
 from marginrank.words import feature_labels, feature_named
 
@@ -132,7 +133,7 @@ class Function:
         """Return the score of each document, in the order given; higher is better. Compare scores within a query only.
 
         Args:
-            features: One row per document, or a column of values for each feature, by name.
+            features: One row per document, or a frame or a mapping with a column of values for each feature, by name.
             group: Number of consecutive rows of each query; by default all rows are of one query.
         """
         return self._scores(self._features(features), group)
@@ -194,24 +195,38 @@ class Function:
         """Return the rows and scores of the documents of one query, best first; equal scores keep their order.
 
         Args:
-            query_features: One row per document, or a column of values for each feature, by name.
+            query_features: One row per document, or a frame or a mapping with a column of values for each feature.
             k: How many; all by default.
         """
+        if k is not None and (not isinstance(k, int | np.integer) or k < 1):
+            raise ValueError(f"k is {k}; rank a whole number of documents, at least one")
         scores = self.score(query_features)
         rows = np.argsort(-scores, kind="stable")[:k]
         return Ranking(rows, scores[rows])
 
-    def _features(self, features: npt.ArrayLike | Mapping[str, Any]) -> FloatArray:
-        if isinstance(features, Mapping):
-            absent = [name for name in self.inputs if name not in features]
-            if absent:
-                raise DataError(f"there is no {feature_named(absent[0])}; the model needs {', '.join(self.inputs)}")
-            columns = [np.asarray(features[name], dtype=np.float64) for name in self.inputs]
-            features = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
-        X = np.ascontiguousarray(features, dtype=np.float64)
+    def _features(self, features: Any) -> FloatArray:
+        names = self._columns_of(features)
+        absent = [name for name in self.inputs if names is not None and name not in names]
+        if absent:
+            raise DataError(f"there is no {feature_named(absent[0])}; the model needs {', '.join(self.inputs)}")
+        try:
+            if names is not None:
+                features = np.column_stack([np.asarray(features[name], dtype=np.float64) for name in self.inputs])
+            X = np.ascontiguousarray(features, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                "features are not numbers of one length; give one row per document, or a column of numbers for each "
+                "feature; for Queries, give their X and group=lengths"
+            ) from None
         if X.ndim != 2 or X.shape[1] != len(self.inputs):
             raise DataError(f"features have shape {X.shape}; give one row per document and {len(self.inputs)} columns")
         return X
+
+    def _columns_of(self, features: Any) -> Collection[str] | None:
+        """Return the names of columns that are given by name; None for rows, and where the model has no names."""
+        if isinstance(features, Mapping):
+            return features.keys()
+        return None if self.header.get("feature_names", self.names) is None else column_names(features)
 
     @cached_property
     def _straight(self) -> Callable[[FloatArray], FloatArray] | None:
