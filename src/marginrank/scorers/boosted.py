@@ -13,6 +13,7 @@ import numpy as np
 
 from marginrank.boosting import Curvature, check_curvature, derivatives
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.scorers.bins import Monotone, monotone_signs
@@ -137,6 +138,8 @@ class Boosted(StagedScorer):
         for _ in range(self.trees):
             tree = grower.grow(weight * gradient, weight * curvature)
             if tree is None:
+                if not grown and self.start is None:
+                    raise DataError(grower.nothing)
                 return
             form, theta = _form([tree], queries.n_features, grower.single)
             scores = scores + form.score(theta, queries.X, setting.n_jobs)
@@ -167,6 +170,8 @@ class _Grower(ABC):
     """Grows trees with a library, one at a time; ``single`` where it compares features as float32."""
 
     single: bool
+    #: What to say where there is no split at all.
+    nothing: str = "no split of any feature lowers the loss; look at the features with `marginrank inspect`"
 
     @abstractmethod
     def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
@@ -195,12 +200,19 @@ class _LightGBM(_Grower):
         signs = options.constraints(queries)
         if signs is not None:
             settings["monotone_constraints"] = signs.tolist()
-        data = lightgbm.Dataset(queries.X, queries.grades, params=settings)
-        self._booster = lightgbm.Booster(settings, data)
+        data = lightgbm.Dataset(queries.X, queries.grades, params=settings).construct()
+        # LightGBM fails where no feature has a split with enough documents on both sides.
+        splits = any(data.feature_num_bin(feature) > 1 for feature in range(queries.n_features))
+        if not splits:
+            self.nothing = (
+                f"no feature splits the {queries.n_documents:,} documents into parts of at least "
+                f"{options.min_documents}; lower min_documents, or look at the features with `marginrank inspect`"
+            )
+        self._booster = lightgbm.Booster(settings, data) if splits else None
         self._round = 0
 
     def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
-        if self._booster.update(fobj=lambda *_: (gradient, curvature)):
+        if self._booster is None or self._booster.update(fobj=lambda *_: (gradient, curvature)):
             return None
         dumped = self._booster.dump_model(num_iteration=1, start_iteration=self._round)
         self._round += 1
