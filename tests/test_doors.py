@@ -10,7 +10,7 @@ import pytest
 
 from marginrank import DataError, Queries, Ranker, from_frame, load
 from marginrank.components import members
-from marginrank.scorers import Scorer
+from marginrank.scorers import Scorer, parse_scorer
 
 NAMES = ["bm25", "clicks", "age", "flat"]
 #: Small ones of every kind; some kinds more than once.
@@ -48,7 +48,8 @@ def documents(seed=0):
 
 def ranker(scorer, **options):
     pytest.importorskip(LIBRARY.get(scorer.partition("(")[0], "numpy"))
-    return Ranker("svmmap", scorer=scorer, C=10.0, n_jobs=1, **options)
+    C = 10.0 if parse_scorer(scorer).takes_C else 1.0
+    return Ranker("svmmap", scorer=scorer, C=C, n_jobs=1, **options)
 
 
 @every_scorer

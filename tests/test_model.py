@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from marginrank import DataError, Queries, Ranker, load, tune
 from marginrank.losses import CostLoss, GroupedLoss, MaxLoss, PairwiseHinge, Positional, StructuredLoss, SumLoss
 from marginrank.measures import parse_measure
-from marginrank.methods import CollapseWarning, Tight, all_presets
+from marginrank.methods import CollapseWarning, Tight, all_presets, parse_preset
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.methods.baselines.svm import AccuracySVM
 from marginrank.model import Model
@@ -95,7 +95,9 @@ def test_every_preset_is_refitted_from_its_file(preset, tmp_path):
     queries = judged()
     short = {"rankboost": "rankboost@5", "mcrank": "mcrank@3", "lambdarank": "lambdarank@3", "svmprec": "svmprec@3"}
     asked = short.get(preset, preset)
-    ranker = fitted(Ranker(asked, C=2.0), queries)
+    baseline = parse_preset(asked).baseline
+    C = {"C": 2.0} if baseline is None or baseline.takes_C else {}
+    ranker = fitted(Ranker(asked, **C), queries)
     ranker.save(tmp_path / "model")
     again = load(tmp_path / "model")
     check_the_same(again, ranker, queries)

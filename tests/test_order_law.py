@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, evaluate, from_frame
 from marginrank.cli.app import app
-from marginrank.methods import CollapseWarning, all_presets
+from marginrank.methods import CollapseWarning, all_presets, parse_preset
 from marginrank.solvers import Auto
 
 NAMES = ["bm25", "clicks", "age"]
@@ -134,7 +134,9 @@ def by_frame(ranker, frame):
 
 def ranker_for(preset):
     solver = {"solver": Auto(tol=1e-9)} if all_presets()[preset].kind == "loss" else {}
-    return Ranker(SHORT.get(preset, preset), C=2.0, **solver)
+    baseline = parse_preset(preset).baseline
+    C = 2.0 if baseline is None or baseline.takes_C else 1.0
+    return Ranker(SHORT.get(preset, preset), C=C, **solver)
 
 
 @pytest.fixture(autouse=True)

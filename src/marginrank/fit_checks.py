@@ -255,6 +255,17 @@ def warn_of_split(trained: Contents | None, queries: Queries) -> None:
         )
 
 
+def warn_of_C(Cs: Sequence[float], name: str) -> None:
+    """Warn of values of C, other than the default, that a method without C ignores."""
+    ignored = [C for C in Cs if C != 1.0]
+    if ignored:
+        warnings.warn(
+            f"{name} has no C, so C = {', '.join(f'{C:g}' for C in ignored)} is ignored; leave it out",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
     """Warn of models that give all documents of a query the same score, on all of the queries."""
     tied = [model for model in models if _ranks_nothing(model, queries)]
@@ -270,10 +281,10 @@ def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
     )
     reason = tied[0].solution.reason
     advice = "look at the features with `marginrank inspect`, scale them, or raise C"
-    if reason in ("max_iter", "time_limit", "callback", "interrupted"):
-        advice = f"training was stopped ({reason}) before it got anywhere"
-    elif not differ:
+    if not differ:
         advice = "the features of the documents of each query are the same"
+    elif reason in ("max_iter", "time_limit", "callback", "interrupted"):
+        advice = f"training was stopped ({reason}) before it got anywhere"
     warnings.warn(
         f"{which} all documents of a query the same score, on all {len(queries):,} training queries, and ranks "
         f"nothing; {advice}",

@@ -19,7 +19,7 @@ from marginrank.data.partitioned_scores import PartitionedScores
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
-from marginrank.fit_checks import Start
+from marginrank.fit_checks import Start, warn_of_C
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
 from marginrank.methods.early_stopping import EarlyStopping, Scores, check_patience
@@ -73,7 +73,8 @@ class Ranker(Online):
             ``auto`` minimises the hinge, or the tight bound if the hinge is minimal at w = 0. By default that of the
             preset, otherwise ``auto``.
         C: Weight of the losses against the regulariser: the larger, the closer the fit to the training queries.
-            No effect on ``neural``, and on ``boosted`` without a start.
+            Networks, most baselines, and trees without ``start`` or ``refit`` have none; another C than 1 then
+            warns that it is ignored.
         scorer: ``linear``, ``additive`` (one curve per feature), ``kernel`` (a function of all features together),
             ``boosted`` (trees, by LightGBM or XGBoost), ``neural`` (a network, by PyTorch), or a `Scorer` such as
             ``Additive(bins=64)``. ``auto`` leaves the choice between linear and additive to `tune`.
@@ -198,6 +199,9 @@ class Ranker(Online):
         before = None if start is None else start.model
         if before is not None:
             self._check_goes_on(method)
+        if not self._path_of_C:
+            scorer_name = parse_scorer(self.scorer).name
+            warn_of_C(Cs, f"the {scorer_name} scorer" if method.baseline is None else str(method.preset))
         if method.baseline is not None:
             return self._train_baseline(method, queries, Cs, validation, callback, time_limit)
         scorer = parse_scorer(self.scorer)

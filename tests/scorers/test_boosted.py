@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 from marginrank import Boosted, DataError, Queries, Ranker, evaluate, load, tune
 from marginrank.boosting import objective
 from marginrank.data.canonical import in_canonical_order
+from marginrank.errors import NothingRankedWarning
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods.presets import parse_method
 from marginrank.scorers import parse_scorer
@@ -226,6 +228,16 @@ def test_the_tight_bound_trains_from_a_start():
     assert steps[-1] < 0.9 * steps[0]
 
 
+def test_a_C_that_is_ignored_is_told():
+    pytest.importorskip("lightgbm")
+    queries = judged(20)
+    with pytest.warns(UserWarning, match=r"^the boosted scorer has no C, so C = 10 is ignored; leave it out$") as told:
+        ranker("lightgbm", trees=2, C=10.0).fit(queries)
+    assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"^the boosted scorer has no C, so C = 0.1, 10 is ignored"):
+        ranker("lightgbm", trees=2).fit_path(queries, Cs=[0.1, 1.0, 10.0])
+
+
 def test_a_start_has_a_C_to_choose():
     started = ranker("lightgbm", start="linear", trees=3)
     selection = tune(started, judged(), folds=2, Cs=[0.01, 1.0])
@@ -325,6 +337,21 @@ def test_sparse_features_and_other_solvers_are_refused():
         ranker("lightgbm").fit(X, queries.grades, group=group)
     with pytest.raises(TypeError, match="the boosted scorer is trained in stages"):
         Boosted().prepare(queries)
+
+
+@every_backend
+def test_what_cannot_be_split_is_refused(backend):
+    pytest.importorskip(backend, reason=f"{backend} is not installed")
+    queries = judged()
+    alike = replace(queries, X=np.zeros_like(queries.X))
+    small = {"lightgbm": "no feature splits the .* documents into parts of at least 20; lower min_documents"}
+    with pytest.raises(DataError, match=small.get(backend, "no split of any feature lowers the loss")):
+        Ranker("softmax", scorer=Boosted(trees=3, backend=backend)).fit(alike)
+    with pytest.warns(NothingRankedWarning, match="the features of the documents of each query are the same"):
+        Ranker("softmax", scorer=Boosted(trees=3, backend=backend, start="linear")).fit(alike)
+    if backend == "lightgbm":
+        with pytest.raises(DataError, match=small["lightgbm"]):
+            Ranker("softmax", scorer="boosted").fit(queries[:2])
 
 
 def test_a_file_with_impossible_parameters_is_refused(tmp_path):

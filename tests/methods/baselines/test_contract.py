@@ -33,9 +33,22 @@ def name(request):
     return SHORT.get(request.param, request.param)
 
 
+def own_C(name, C):
+    """Return the C of a baseline that has one."""
+    return {"C": C} if parse_preset(name).baseline.takes_C else {}
+
+
+def test_a_C_that_is_ignored_is_told(name, judged):
+    if own_C(name, 10.0):
+        assert Ranker(name, C=10.0).fit(judged()).model_.solution.C == 10.0
+        return
+    with pytest.warns(UserWarning, match=rf"^{name} has no C, so C = 10 is ignored; leave it out$"):
+        Ranker(name, C=10.0).fit(judged())
+
+
 def test_every_baseline_learns_and_is_the_same_after_a_file(name, judged, tmp_path):
     queries = judged(feature_names=["bm25", "age", "noise", "one"])
-    ranker = Ranker(name, C=10.0, n_jobs=1).fit(queries)
+    ranker = Ranker(name, n_jobs=1, **own_C(name, 10.0)).fit(queries)
     scores = ranker.predict(queries)
     by_noise = evaluate(queries, queries.X[:, 2], "ndcg").mean["ndcg"]
     assert evaluate(queries, scores, "ndcg").mean["ndcg"] > by_noise + 0.1
@@ -77,9 +90,9 @@ def test_the_defaults_of_a_ranker_mean_the_same_as_objects(name, judged):
 
 def test_an_estimator_of_its_own_is_the_preset(name, judged):
     queries, baseline = judged(), parse_preset(name).baseline
-    baseline.set_params(n_jobs=1, random_state=3, **({"C": 7.0} if baseline.takes_C else {}))
+    baseline.set_params(n_jobs=1, random_state=3, **own_C(name, 7.0))
     alone = clone(baseline).fit(queries)
-    ranker = Ranker(name, C=7.0, n_jobs=1, random_state=3).fit(queries)
+    ranker = Ranker(name, n_jobs=1, random_state=3, **own_C(name, 7.0)).fit(queries)
     assert np.array_equal(alone.predict(queries), ranker.predict(queries))
     assert alone.score(queries) == ranker.score(queries)
     assert alone.model_.method.estimator == type(baseline).__name__
