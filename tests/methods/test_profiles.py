@@ -7,9 +7,10 @@ from itertools import pairwise, permutations
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 
-from marginrank import Queries, Ranker, load, parse_measure
+from marginrank import DataError, Queries, Ranker, load, parse_measure
 from marginrank.losses import Positional, StructuredLoss
 from marginrank.methods import learn_profile
 from marginrank.methods.profiles import ProfileRisk, lower, project
@@ -129,16 +130,35 @@ def test_with_validation_queries_the_best_round_on_them_is_kept():
     assert learned.ranker.score(valid) == max(learned.validation)
 
 
+def test_arrays_frames_and_queries_in_any_order_of_rows_have_one_profile():
+    queries, valid = judged(20), judged(20, seed=1)
+    order = np.random.default_rng(2).permutation(queries.n_documents)
+    X, y, qid = queries.X[order], queries.grades[order], np.repeat(queries.query_ids, queries.lengths)[order]
+    of_valid = valid.X, valid.grades, np.repeat(valid.query_ids, valid.lengths)
+    ranker = Ranker("dorm-ndcg@3", C=10.0)
+    learned = learn_profile(ranker, queries, valid=valid, rounds=2, steps=10)
+    other = learn_profile(ranker, X, y, qid=qid, valid=of_valid, rounds=2, steps=10)
+    assert other.profile.tolist() == learned.profile.tolist()
+    assert np.array_equal(other.ranker.coef_, learned.ranker.coef_)
+    named = learn_profile(ranker, pd.DataFrame(X, columns=list("abcd")), y, qid=qid, rounds=1)
+    assert named.ranker.feature_names_in_.tolist() == list("abcd")
+
+
 def test_what_has_no_profile_is_refused():
     queries = judged(10)
-    with pytest.raises(ValueError, match="only a StructuredLoss under dorm has a profile to learn"):
-        learn_profile(Ranker("svmmap"), queries)
-    with pytest.raises(ValueError, match="only a StructuredLoss under dorm has a profile to learn"):
-        learn_profile(Ranker("ranksvm"), queries)
-    with pytest.raises(TypeError, match="is a baseline"):
-        learn_profile(Ranker("rankboost"), queries)
+    for method, said in [("svmmap", "StructuredLoss"), ("ranksvm", "PairwiseHinge"), ("rankboost", "a baseline")]:
+        with pytest.raises(ValueError, match=rf"^only StructuredLoss\(..., 'dorm'\) has a profile.* {said}"):
+            learn_profile(Ranker(method), queries)
+    with pytest.raises(ValueError, match=r"^profiles are learned with a scorer that a solver trains, and neural is"):
+        learn_profile(Ranker("dorm-ndcg@3", scorer="neural"), queries)
     grouped = replace(queries, document_groups=np.tile(np.arange(4), 20))
     with pytest.raises(ValueError, match="use groups='ignore'"):
         learn_profile(Ranker("dorm-ndcg@3"), grouped)
+    alike = replace(queries, judgements=np.ones(queries.n_documents))
+    with pytest.raises(DataError, match=r"^every validation query has a single grade"):
+        learn_profile(Ranker("dorm-ndcg@3"), queries, valid=alike)
+    fewer = Queries.from_arrays(queries.X[:, :2], queries.grades, group=queries.lengths)
+    with pytest.raises(DataError, match=r"^the validation queries have 2 features and the training queries 4"):
+        learn_profile(Ranker("dorm-ndcg@3"), queries, valid=fewer)
     with pytest.raises(ValueError, match="rounds is 0 and steps 50"):
         learn_profile(Ranker("dorm-ndcg@3"), queries, rounds=0)

@@ -7,15 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
+from marginrank.errors import DataError
 from marginrank.estimator import BaseRanker
+from marginrank.fit_checks import check_same_features
 from marginrank.losses.feature_maps import Positional, parse_map
 from marginrank.losses.structured import PreparedStructured, StructuredLoss
 from marginrank.measures import parse_measure
-from marginrank.methods.online import Online, loss_of
+from marginrank.methods.online import Online
+from marginrank.methods.staged import in_canonical_order
 from marginrank.methods.weighting import weighted
 from marginrank.model import Model
+from marginrank.scorers.base import parse_scorer
+from marginrank.scorers.staged import StagedScorer
 from marginrank.sklearn_api import clone
 from marginrank.typing import FloatArray
 
@@ -43,7 +50,15 @@ class LearnedProfile:
 
 
 def learn_profile(
-    ranker: Online, queries: Queries, *, valid: Queries | None = None, rounds: int = 10, steps: int = 50
+    ranker: Online,
+    X: Queries | npt.ArrayLike,
+    y: npt.ArrayLike | None = None,
+    *,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
+    valid: Validation | None = None,
+    rounds: int = 10,
+    steps: int = 50,
 ) -> LearnedProfile:
     """Train weights and profile in turn, from the profile that the loss of the ranker has.
 
@@ -65,8 +80,11 @@ def learn_profile(
     Args:
         ranker: A `Ranker` with a `StructuredLoss` under ``dorm``, whose profile is the first; it is not changed. If it
             is fitted, that was the first round.
-        queries: Training queries.
-        valid: Validation queries.
+        X: Training queries, or features with one row per document.
+        y: Grades of the rows.
+        qid: The query of each row, in any order.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
+        valid: Validation queries, or (X, y, qid).
         rounds: Maximum number of rounds: of training w, and then A.
         steps: Number of subgradient steps for A in a round.
 
@@ -80,16 +98,20 @@ def learn_profile(
     """
     if rounds < 1 or steps < 1:
         raise ValueError(f"rounds is {rounds} and steps {steps}; at least one of each is needed")
-    loss = _checked(ranker, queries)
-    profile = _first_profile(loss, [queries] if valid is None else [queries, valid])
+    loss = _loss_of(ranker)
+    queries = judges = in_canonical_order(as_queries(X, y, qid, group, None, **ranker._nan))
+    if valid is not None:
+        judges = in_canonical_order(as_queries(*validation_parts(valid), None, None, **ranker._nan))
+    _check_queries(loss, queries, judges)
+    profile = _first_profile(loss, [queries, judges])
     radius = float(np.linalg.norm(profile))
     done: list[_Round] = []
     for _ in range(rounds):
         fitted = _fitted(ranker, profile, queries, done[-1].ranker.model_ if done else None)
-        done.append(_Round(fitted, profile, None if valid is None else fitted.score(valid)))
+        done.append(_Round(fitted, profile, None if valid is None else fitted.score(judges)))
         if len(done) > 1 and done[-1].objective > (1.0 - _LEAST) * done[-2].objective and valid is None:
             break
-        judged = weighted(queries if valid is None else valid, ranker.weighting)
+        judged = weighted(judges, ranker.weighting)
         risk = ProfileRisk(replace(loss, bound=_trained_bound(fitted)), judged, fitted.predict(judged), ranker.n_jobs)
         moved = lower(risk, profile, radius, steps)
         if np.array_equal(moved, profile):
@@ -174,13 +196,26 @@ def project(profile: FloatArray, radius: float) -> FloatArray:
     return np.asarray(falling if norm <= radius else falling * (radius / norm))
 
 
-def _checked(ranker: Online, queries: Queries) -> StructuredLoss:
-    loss = loss_of(ranker._method())
+def _loss_of(ranker: Online) -> StructuredLoss:
+    """Return the loss whose profile is learned, and refuse rankers without one."""
+    method = ranker._method()
+    what = f"{method.preset} is a baseline" if method.loss is None else f"this is {method.loss}"
+    loss = method.loss
     if not isinstance(loss, StructuredLoss) or not isinstance(parse_map(loss.feature_map), Positional):
-        raise ValueError(f"only a StructuredLoss under dorm has a profile to learn, not {loss}")
-    if loss.uses_groups(queries.document_groups):
-        raise ValueError("profiles are learned without document groups; use groups='ignore'")
+        raise ValueError(f"only StructuredLoss(..., 'dorm') has a profile to learn; {what}")
+    scorer = parse_scorer(ranker.scorer)
+    if isinstance(scorer, StagedScorer):
+        raise ValueError(f"profiles are learned with a scorer that a solver trains, and {scorer.name} is not")
     return loss
+
+
+def _check_queries(loss: StructuredLoss, queries: Queries, judges: Queries) -> None:
+    """Refuse document groups, and validation queries that cannot be compared or have no order."""
+    check_same_features(queries, judges)
+    if any(loss.uses_groups(part.document_groups) for part in (queries, judges)):
+        raise ValueError("profiles are learned without document groups; use groups='ignore'")
+    if judges is not queries and not loss.prepare(judges).active.any():
+        raise DataError("every validation query has a single grade; give queries with documents of different grades")
 
 
 def _first_profile(loss: StructuredLoss, parts: list[Queries]) -> FloatArray:
