@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,9 @@ def test_a_model_is_trained_on_with_its_own_method_and_C(data, run):
 
 
 def test_a_stream_is_updated_from_file_to_file(data, run):
-    done = run("train", "today.txt", "--update", "yesterday.safetensors", "-o", "yesterday.safetensors", "-f", "--json")
+    words = ("train", "today.txt", "--update", "yesterday.safetensors", "-o", "yesterday.safetensors")
+    assert "already exists; choose another name, or give --force" in run(*words).err
+    done = run(*words, "-f", "--json")
     assert done.code == 0, done.err
     described = done.json["model"]
     expected = Ranker("ranksvm", C=7.0).fit(read("yesterday.txt")).partial_fit(read("today.txt"))
@@ -63,9 +67,18 @@ def test_options_that_mean_nothing_are_refused(data, fails, words, message):
     assert message in fails("train", "today.txt", *words, "-o", "new.safetensors", code=2)
 
 
+def test_a_batch_without_an_order_leaves_the_model_as_it_was(data, run):
+    Path("alike.txt").write_text("".join(f"1 qid:{query} 1:0.5 2:{row}\n" for query in (1, 2) for row in (1, 2)))
+    Ranker("svmmap").fit([[1.0, 0.0], [0.0, 1.0]], [1, 0], qid=[1, 1]).save("two.safetensors")
+    done = run("train", "alike.txt", "--update", "two.safetensors", "-o", "same.safetensors")
+    assert done.code == 0, done.err
+    assert "warning: no query has documents of different grades, so the model stays as it was" in done.err
+    assert np.array_equal(load("same.safetensors").coef_, load("two.safetensors").coef_)
+
+
 def test_a_model_that_cannot_go_on_says_so(data, fails):
     Ranker("rankboost@3").fit(read("yesterday.txt")).save("stumps.safetensors")
     for option in ("--start-from", "--update"):
         shown = fails("train", "today.txt", option, "stumps.safetensors", "-o", "new.safetensors", code=2)
-        assert "rankboost@3 cannot go on from a model; fit it anew" in shown
+        assert "rankboost@3 cannot be trained further; train it anew" in shown
     assert "no such file" in fails("train", "today.txt", "--update", "none.safetensors", "-o", "a", code=1)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from marginrank import Additive, DataError, Kernel, Linear, Queries, Ranker, load
@@ -186,7 +188,7 @@ def test_what_cannot_go_on_is_refused():
             lambda r: r.fit(queries, start=Ranker().fit(queries)),
             lambda r: r.fit(queries, center=Ranker().fit(queries)),
         ):
-            with pytest.raises(ValueError, match="cannot go on from a model; fit it anew"):
+            with pytest.raises(ValueError, match="cannot be trained further; train it anew"):
                 attempt(Ranker(**options))
     fitted = Ranker("svmmap").fit(queries)
     with pytest.raises(DataError, match="3 features"):
@@ -273,3 +275,34 @@ def test_a_file_with_a_wrong_stream_is_refused(described, arrays, message):
     model = Ranker("svmmap").fit(judged(10)).model_
     with pytest.raises((ValueError, KeyError), match=message):
         Model.from_parts({**model.describe(), "stream": described}, {**model.arrays(), **arrays})
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_other_columns_of_a_batch_are_named(frame):
+    queries = judged(20)
+    names, qid = ["bm25", "clicks", "age", "flat"], np.repeat(queries.query_ids, queries.lengths)
+    columns = dict(zip(names, queries.X.T, strict=True))
+    ranker = Ranker("svmmap").partial_fit(frame(columns), queries.grades, qid=qid)
+    others = {
+        "X has the columns that the model was trained on in another order; give bm25, clicks, age, flat": names[::-1],
+        "X has no column 'flat', which the model was trained on": names[:3],
+    }
+    for said, chosen in others.items():
+        with pytest.raises(DataError, match=f"^{said}"):
+            ranker.partial_fit(frame({name: columns[name] for name in chosen}), queries.grades, qid=qid)
+    with pytest.raises(DataError, match=r"^X has a column 'new' that is not among those the model was trained on"):
+        ranker.partial_fit(frame({**columns, "new": columns["age"]}), queries.grades, qid=qid)
+
+
+def test_another_bound_than_that_of_the_model_is_refused():
+    queries = judged(20)
+    hinge = Ranker("ndcg@3", bound="hinge").fit(queries)
+    tight = Ranker("ndcg@3", bound="tight").fit(queries)
+    said = r"^the model was trained with the hinge bound and bound='tight'; leave it out"
+    with pytest.raises(ValueError, match=said):
+        Ranker("ndcg@3", bound="tight").fit(queries, center=hinge)
+    with pytest.raises(ValueError, match=said):
+        hinge.set_params(bound="tight").partial_fit(queries)
+    with pytest.raises(ValueError, match=r"^the model was trained with the tight bound and bound='hinge'"):
+        tight.set_params(bound="hinge").partial_fit(queries)
+    assert Ranker("ndcg@3", bound="tight").fit(queries, start=hinge).model_.method.bound == "tight"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -110,7 +111,9 @@ class GoingOn:
         if self.update is not None:
             if not hasattr(ranker, "partial_fit"):
                 raise Misuse(f"--update: a {type(ranker).__name__} cannot go on; train it anew")
-            ranker.partial_fit(queries, callback=watch)
+            before = ranker.model_
+            if ranker.partial_fit(queries, callback=watch).model_ is before:
+                warnings.warn("no query has documents of different grades, so the model stays as it was", stacklevel=2)
         else:
             start, center = (None, ranker.model_) if self.keep_near else (ranker.model_, None)
             ranker.fit(queries, validation=valid, callback=watch, start=start, center=center, **keeping.arguments())
@@ -125,7 +128,8 @@ class GoingOn:
             parameters["solver"] = method._solver()
         for name in parameters:
             if name not in known:
-                raise Misuse(f"-C: a {type(ranker).__name__} has no {name}; leave it out")
+                option = "-C" if name == "C" else f"--{name.replace('_', '-')}"
+                raise Misuse(f"{option}: a {type(ranker).__name__} has no {name}; leave it out")
         return parameters
 
 

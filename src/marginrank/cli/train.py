@@ -59,14 +59,13 @@ def command(
     With --workers or --scheduler, the files are read and trained on by the workers of a cluster. The model depends on
     the files, one partition each, and not on the number of workers.
     """
-    before = [] if going.model is None else [going.model]
-    check_outputs([out], inputs=[*data, *choosing.valid, *([] if force else before)], force=force)
-    keeping.check([out, *data, *choosing.valid, *before])
+    check_outputs([out], inputs=[*data, *choosing.valid], force=force)
+    keeping.check([out, *data, *choosing.valid, *([] if going.model is None else [going.model])])
     going.check(method, choosing, keeping)
-    if before and cluster.chosen:
+    if going.model is not None and cluster.chosen:
         raise Misuse("--start-from and --update train in this process; leave out --workers and --scheduler")
     with cluster.client(quiet=output.quiet) as client, Watch(quiet=output.quiet) as watch:
-        if before:
+        if going.model is not None:
             outcome = going.train(data, C, choosing, method, reading, watch, keeping)
         else:
             outcome = fit(data, C, choosing, method, reading, watch=watch, keeping=keeping, client=client)

@@ -14,12 +14,14 @@ import numpy.typing as npt
 
 from marginrank.components import check_C, check_seed, seconds
 from marginrank.data.canonical import in_canonical_order
+from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.partitioned import AnyQueries, SomeQueries, in_memory
 from marginrank.data.queries import Queries
 from marginrank.estimator import BaseRanker
-from marginrank.losses.base import Loss
+from marginrank.losses.base import Bound, Loss
 from marginrank.methods.presets import Method
 from marginrank.methods.scaling import Scaled, scale_as
+from marginrank.methods.tight import BoundChoice, Tight
 from marginrank.methods.training import Fit, Training, bound_of
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Health, Model, Provenance
@@ -29,6 +31,7 @@ from marginrank.scorers.base import Prepared, Scorer, parse_scorer, prepare
 from marginrank.scorers.expansion import single_blas
 from marginrank.scorers.forms import Form
 from marginrank.scorers.staged import StagedScorer
+from marginrank.sklearn_api import column_names
 from marginrank.solvers.base import Callback, Solver
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.solvers.stream import Stream
@@ -101,6 +104,10 @@ class Online(BaseRanker):
         """Return what is trained."""
 
     @abstractmethod
+    def _bound(self, method: Method) -> BoundChoice:
+        """Return the bound that is asked for."""
+
+    @abstractmethod
     def _solver(self, callback: Callback | None, deadline: float) -> Solver:
         """Return the solver, with a callback and a time limit."""
 
@@ -138,6 +145,8 @@ class Online(BaseRanker):
         check_seed(self.random_state)
         self._check_goes_on(self._method())
         first = not hasattr(self, "model_")
+        if not first and not isinstance(X, Queries):
+            refuse_other_columns(column_names(X), self.model_.feature_names, "the model was trained on")
         given = self._training_queries(X, y, qid, group, query_weights, reset=first)
         batch = in_canonical_order(in_memory(given, "a stream of batches"))
         if first:
@@ -153,7 +162,7 @@ class Online(BaseRanker):
             raise ValueError(f"this model cannot be trained further, as it is one of {before.method.trained}; use fit")
         deadline = time.perf_counter() + seconds(self.time_limit)
         scaled, prepared = self._as_before(before, batch)
-        training = Training(loss_of(method), solver=self._solver(callback, deadline), n_jobs=self.n_jobs)
+        training = Training(loss_of(method), self._bound(method), self._solver(callback, deadline), self.n_jobs)
         training = bounded_as(before, training)
         fit = take_batch(training, prepared, check_C(self.C), before.theta, before.stream)
         if fit is None:
@@ -177,12 +186,16 @@ class Online(BaseRanker):
         scorer = parse_scorer(self.scorer)
         if method.baseline is not None or isinstance(scorer, StagedScorer):
             name = method.preset if method.baseline is not None else f"the {scorer.name} scorer"
-            raise ValueError(f"{name} cannot go on from a model; fit it anew, without start, center and partial_fit")
+            raise ValueError(f"{name} cannot be trained further; train it anew on all queries")
 
 
 def bounded_as(model: Model, training: Training) -> Training:
-    """Return the training of the bound that a model was trained with."""
-    return replace(training, loss=training.loss.bounded("tight" if model.method.bound == "tight" else "hinge"))
+    """Return the training of the bound that a model was trained with; refuse another."""
+    bound: Bound = "tight" if model.method.bound == "tight" else "hinge"
+    asked = "tight" if isinstance(training.bound, Tight) else training.bound
+    if asked not in ("auto", bound):
+        raise ValueError(f"the model was trained with the {bound} bound and bound={asked!r}; leave it out, or use fit")
+    return replace(training, loss=training.loss.bounded(bound))
 
 
 def loss_of(method: Method) -> Loss:

@@ -58,7 +58,7 @@ class Scorer(Component, ABC):
 
     def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedScorer:  # noqa: ARG002
         """Prepare for scoring other queries with a form that was learned before."""
-        raise TypeError(f"the {self.name} scorer cannot go on from a model; fit it anew")
+        raise TypeError(f"the {self.name} scorer cannot be trained further; train it anew on all queries")
 
     def learn_in(self, queries: PartitionedQueries) -> Form:  # noqa: ARG002
         """Learn from queries in partitions what depends on all of them."""
