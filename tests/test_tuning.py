@@ -214,6 +214,8 @@ def test_what_the_scorer_is_chosen_from_depends_on_the_features():
     assert [one.parameters["scorer"] for one in tried] == ["linear"]
     with pytest.raises(ValueError, match="scorer 'auto' is chosen on held-out queries: call tune"):
         Ranker("svmmap", scorer="auto").fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match=r"^scorer__bins is for one scorer; name it instead of scorer='auto'$"):
+        tune(Ranker("svmmap", scorer="auto"), X, y, qid=qid, grid={"scorer__bins": [8]})
 
 
 def test_a_baseline_of_its_own_is_one_candidate():

@@ -254,6 +254,9 @@ def tune(
     is_chosen = ranker.get_params(deep=False).get("scorer") == CHOSEN
     nan_rule: Any = {"allow_nan": True, "nan_advice": ""} if is_chosen else ranker._nan
     queries = as_queries(X, y, qid, group, None, **nan_rule)
+    inner = next((name for name in grid or {} if name.startswith("scorer__")), None)
+    if is_chosen and inner is not None:
+        raise ValueError(f"{inner} is for one scorer; name it instead of scorer='auto'")
     grid = {**({"scorer": scorers_to_try(queries)} if is_chosen else {}), **(grid or {})}
     settings = _settings(grid)
     _check_names(grid, ranker.get_params(deep=False))
@@ -443,7 +446,7 @@ def _partitioned(splits: Sequence[tuple[AnyQueries, AnyQueries]]) -> bool:
 
 def _folds(queries: AnyQueries, k: int, random_state: int | None) -> list[tuple[AnyQueries, AnyQueries]]:
     if len(queries) < 2:
-        raise DataError("one query cannot be cut into folds; give validation queries, or one value of C")
+        raise DataError("one query cannot be cut into folds; give validation queries, or fit with a fixed C")
     if not 2 <= k <= len(queries):
         raise DataError(f"folds is {k} for {len(queries)} queries; give 2 or more, and at most one per query")
     # By the order of ids, so that the folds are the same however the rows are sorted.
