@@ -13,7 +13,7 @@ import numpy as np
 
 from marginrank.words import suggest
 
-_SPELLING: Final = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:\((?P<arguments>.*)\))?\Z", re.DOTALL)
+_SPELLING: Final = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:\((?P<arguments>.*)\))?\Z", re.DOTALL | re.IGNORECASE)
 _KIND: Final = "kind"
 #: Objectives and their squares stay far from overflow up to here.
 _LARGEST_C: Final = 1e100
@@ -29,6 +29,8 @@ class Component:
 
     #: What a family calls its members: ``solver``, ``scorer``; None for those without spellings.
     family: ClassVar[str | None] = None
+    #: Whether values in spellings keep their case, as names of tables do.
+    keeps_case: ClassVar[bool] = False
     name: ClassVar[str]
     registry: ClassVar[dict[str, type[Component]]] = {}
 
@@ -87,12 +89,12 @@ def parse_component(base: type[Component], spec: Any) -> Any:
         return spec
     if not isinstance(spec, str):
         raise TypeError(f"{base.family} is {spec!r}; give a {base.__name__} or its spelling")
-    match = _SPELLING.match(spec.strip().lower())
+    match = _SPELLING.match(spec.strip() if base.keeps_case else spec.strip().lower())
     known = members(base)
-    if match is None or match["name"] not in known:
+    if match is None or match["name"].lower() not in known:
         hint = suggest(match["name"] if match else spec, known)
         raise ValueError(f"unknown {base.family} {spec!r}; {hint}")
-    kind = known[match["name"]]
+    kind = known[match["name"].lower()]
     arguments = _arguments(match["arguments"] or "", spec)
     for name in arguments:
         if name not in {f.name for f in fields(kind)}:  # type: ignore[arg-type]

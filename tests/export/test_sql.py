@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from marginrank.errors import DataError
 from marginrank.export import Check, parse_target
 from tests.export.conftest import Postgres
 from tests.export.judging import SIZE, judge, takes
@@ -43,6 +44,32 @@ def test_rounding_to_float32_is_part_of_the_thresholds(spec: str, tmp_path: Path
 @pytest.mark.parametrize("name", TAKEN)
 def test_databases_in_this_process(name: str, dialect: str, tmp_path: Path) -> None:
     assert judge(name, f"sql(dialect={dialect})", tmp_path) < limit(name)
+
+
+def test_names_of_tables_and_columns_keep_their_case(tmp_path: Path) -> None:
+    model = trained("linear")
+    model.export("SQL(dialect=postgresql, table=Shop.Hits, query=QueryId)", tmp_path / "m.sql")
+    statement = (tmp_path / "m.sql").read_text()
+    assert 'FROM "Shop"."Hits"' in statement
+    assert 'ORDER BY "QueryId", score DESC' in statement
+
+
+@pytest.mark.parametrize(
+    ("spec", "twice"),
+    [
+        ("sql(query=age)", "age"),
+        ("sql(dialect=sqlite, document=Clicks)", "Clicks"),
+        ("sql(query=document_id)", "document_id"),
+    ],
+)
+def test_two_columns_of_one_name_are_refused(spec: str, twice: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"^two columns are called '{twice}'; rename a feature, or give another"):
+        trained("linear").export(spec, tmp_path / "m.sql")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_postgresql_tells_capitals_apart(tmp_path: Path) -> None:
+    assert trained("linear").export("sql(dialect=postgresql, query=Age)", tmp_path / "m.sql").files
 
 
 def postgres_scores(server: Postgres, statement: str, check: Check) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from marginrank.components import Component, members, parse_component
 from marginrank.errors import DataError
@@ -35,6 +37,7 @@ class Target(Component, ABC):
     """Where a model goes."""
 
     family = "target"
+    keeps_case = True
     #: What the models are called that it takes.
     takes: ClassVar[str]
     #: How the name of the file ends.
@@ -74,8 +77,8 @@ def all_targets() -> dict[str, type[Target]]:
 def parse_target(spec: str | Target) -> Target:
     """Read the spelling of a target, such as ``python`` or ``sql(dialect=postgresql)``.
 
-    >>> parse_target("sql(dialect=duckdb)").dialect
-    'duckdb'
+    >>> parse_target("sql(dialect=duckdb, table=Hits)")
+    Sql(dialect='duckdb', table='Hits', query='query_id', document='document_id')
     """
     return cast("Target", parse_component(Target, spec))
 
@@ -124,3 +127,21 @@ def identifier(name: str) -> str:
     """
     plain = re.sub(r"\W+", "_", name, flags=re.ASCII)
     return f"_{plain}" if not plain or plain[0].isdigit() else plain
+
+
+def identifiers(names: Iterable[str]) -> list[str]:
+    """Return names of letters, digits and underscores, each of them once.
+
+    >>> identifiers(["a b", "a_b_1", "a-b"])
+    ['a_b', 'a_b_1', 'a_b_2']
+    """
+    plain: list[str] = []
+    for name in map(identifier, names):
+        others = (f"{name}_{number}" for number in count(1))
+        plain.append(name if name not in plain else next(other for other in others if other not in plain))
+    return plain
+
+
+def json_text(document: Any) -> str:
+    """Return the text of a JSON file."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

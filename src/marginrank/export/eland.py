@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from marginrank.export.base import Target, not_tree_shaped
+from marginrank.export.base import Target, identifiers, not_tree_shaped
 from marginrank.export.checks import Check
-from marginrank.export.elasticsearch_ltr import feature_ids
 from marginrank.export.xgboost_json import XGBoost, booster
 from marginrank.scoring import Function
 from marginrank.typing import FloatArray
@@ -56,7 +55,7 @@ class Eland(Target):
 
     def write(self, function: Function) -> Mapping[str, str | bytes]:
         """Return the model and the script."""
-        names = feature_ids(function)
+        names = identifiers(function.names)
         document = booster(function, "rank:ndcg")
         document["learner"]["feature_names"] = names
         queries = {name: {"match": {name: "{{query}}"}} for name in names}

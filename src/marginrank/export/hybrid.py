@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from marginrank.export.base import Target
+from marginrank.export.base import Target, json_text
 from marginrank.preparation.run_features import RRF_K
 from marginrank.scorers.formula import LinearTerm
 from marginrank.scoring import Function, FusedFunction
@@ -71,7 +70,7 @@ class OpenSearchHybrid(Target):
             processor = {"score-ranker-processor": {"combination": combination}}
         pipeline = {"description": f"{' + '.join(weights)}, weighted", "phase_results_processors": [processor]}
         query = {"query": {"hybrid": {"queries": [{"match": {f"query_of_{run}": "..."}} for run in weights]}}}
-        return {"": _json(pipeline), ".query.json": _json(query)}
+        return {"": json_text(pipeline), ".query.json": json_text(query)}
 
     def next_steps(self, path: Path) -> str:
         """Say what to do with the files."""
@@ -116,12 +115,8 @@ class ElasticsearchRetriever(Target):
             combined = {"rrf": {"retrievers": retrievers, "rank_constant": RRF_K}}  # type: ignore[dict-item]
         for options in combined.values():
             options["rank_window_size"] = self.window  # type: ignore[assignment]
-        return {"": _json({"retriever": combined})}
+        return {"": json_text({"retriever": combined})}
 
     def next_steps(self, path: Path) -> str:
         """Say what to do with the file."""
         return f"write the query of each retriever into {path.name}, and send it to INDEX/_search"
-
-
-def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

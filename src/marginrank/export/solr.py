@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
-from marginrank.export.base import Target
-from marginrank.export.elasticsearch_ltr import feature_ids, linear_or_trees, not_linear
+from marginrank.export.base import identifiers, json_text
 from marginrank.export.lowering import Node, Split, forest_of
-from marginrank.scorers.formula import LinearTerm
+from marginrank.export.plugins import Plugin, is_linear, weights_of
 from marginrank.scoring import Function
 
 #: What Solr adds to every threshold, in float32.
@@ -22,7 +21,7 @@ _LARGEST: Final = np.finfo(np.float32).max
 
 
 @dataclass(frozen=True)
-class Solr(Target):
+class Solr(Plugin):
     """Write a model for Solr's Learning to Rank module, and the feature store it needs.
 
     Features that a document lacks are 0 there, and numbers are float32.
@@ -33,20 +32,13 @@ class Solr(Target):
     """
 
     name = "solr"
-    takes: ClassVar[str] = "linear models, trees and additive models with steps"
-    suffix: ClassVar[str] = ".json"
-    knows_missing: ClassVar[bool] = False
     model: str = "marginrank"
     store: str = "marginrank"
 
-    def refusal(self, function: Function) -> str | None:
-        """Say why a function is not taken, or return None."""
-        return linear_or_trees(function)
-
     def write(self, function: Function) -> Mapping[str, str | bytes]:
         """Return the model and the feature store."""
-        names = feature_ids(function)
-        content = _linear(function, names) if not_linear(function) is None else _trees(function, names)
+        names = identifiers(function.names)
+        content = _linear(function, names) if is_linear(function) else _trees(function, names)
         features = [
             {
                 "store": self.store,
@@ -59,7 +51,7 @@ class Solr(Target):
         model = {"store": self.store, "name": self.model, **content}
         return {
             "": json.dumps(model, indent=1, ensure_ascii=False) + "\n",
-            ".features.json": json.dumps(features, indent=2, ensure_ascii=False) + "\n",
+            ".features.json": json_text(features),
         }
 
     def next_steps(self, path: Path) -> str:
@@ -72,21 +64,16 @@ class Solr(Target):
 
 
 def _linear(function: Function, names: list[str]) -> dict[str, Any]:
-    term = function.terms[0]
-    assert isinstance(term, LinearTerm)
-    means = [0.0] * len(names) if function.mean is None else function.mean.tolist()
-    scales = [1.0] * len(names) if function.scale is None else function.scale.tolist()
-    rows = [row for row in zip(names, term.weights.tolist(), means, scales, strict=True) if row[3]]
-    features: list[dict[str, Any]] = [{"name": name} for name, *_ in rows]
+    weights = weights_of(function, names)
+    features: list[dict[str, Any]] = [{"name": one.feature} for one in weights]
     if function.mean is not None:
-        for feature, (_, _, mean, scale) in zip(features, rows, strict=True):
-            params = {"avg": repr(mean), "std": repr(scale)}
+        for feature, one in zip(features, weights, strict=True):
+            params = {"avg": repr(one.mean), "std": repr(one.scale)}
             feature["norm"] = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": params}
-    weights = {name: weight for name, weight, _, _ in rows}
     return {
         "class": "org.apache.solr.ltr.model.LinearModel",
         "features": features,
-        "params": {"weights": weights},
+        "params": {"weights": {one.feature: one.weight for one in weights}},
     }
 
 

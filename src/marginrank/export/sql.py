@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
+from marginrank.errors import DataError
 from marginrank.export.base import CannotRunError, Target
 from marginrank.export.checks import Check
 from marginrank.export.expressions import Syntax, balanced_sum, parts_of, refuse_expression
@@ -109,6 +110,7 @@ class Sql(Target):
 
     def write(self, function: Function) -> Mapping[str, str | bytes]:
         """Return the statement; where no other row matters, the expression alone too; for pgvector, a whole search."""
+        self._check_columns(function.runs if isinstance(function, FusedFunction) else function.names)
         files = {"": self._statement(function)}
         syntax = SqlSyntax(self.dialect)
         if not function.needs_queries and not isinstance(function, FusedFunction):
@@ -118,6 +120,14 @@ class Sql(Target):
             score = _expression(function, [column for column, _ in stages[-1]], syntax)
             files[".hybrid.sql"] = hybrid_statement(function.runs, stages, score, syntax)
         return files
+
+    def _check_columns(self, features: Sequence[str]) -> None:
+        """Refuse columns that a database takes for one; only PostgreSQL tells "Age" from "age"."""
+        columns = [self.query, self.document, *features]
+        plain = columns if self.dialect == "postgresql" else [name.casefold() for name in columns]
+        for name, one in zip(columns, plain, strict=True):
+            if plain.count(one) > 1:
+                raise DataError(f"two columns are called {name!r}; rename a feature, or give another query or document")
 
     def _scored(self, function: Function) -> tuple[str, list[Stage]]:
         """Return the expression of the score, and the stages that make the columns it is made of."""

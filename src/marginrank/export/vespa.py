@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from marginrank.export.base import Target, identifier
-from marginrank.export.elasticsearch_ltr import feature_ids
+from marginrank.export.base import Target, identifier, identifiers
 from marginrank.export.expressions import Syntax, parts_of, refuse_expression
 from marginrank.export.hybrid import refuse_hybrid
 from marginrank.scorers.formula import LinearTerm
@@ -65,8 +64,8 @@ class Vespa(Target):
 
     def write(self, function: Function) -> Mapping[str, str | bytes]:
         """Return the profile."""
-        names = list(map(identifier, function.runs)) if isinstance(function, FusedFunction) else feature_ids(function)
         titles = function.runs if isinstance(function, FusedFunction) else function.names
+        names = identifiers(titles)
         inputs = [_function(f"f_{name}", _rank_feature(title)) for name, title in zip(names, titles, strict=True)]
         if isinstance(function, FusedFunction) or function.needs_queries:
             return {"": self._global_phase(function, names, inputs)}
