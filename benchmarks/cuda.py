@@ -71,7 +71,7 @@ def linear(queries: Queries, bandwidth: float) -> None:
     products = two_products(queries)
     print(f"two products by PyTorch, in float32: {1e3 * products:.2f} ms\n", flush=True)
     columns = (
-        "CPU, ms a pass | cuda, ms a pass | over two products | share of bandwidth | fit to 1e-3, s | of it solver, s "
+        "CPU, ms per pass | GPU, ms per pass | relative to two products | share of bandwidth | fit, s | solver, s "
         "| passes"
     )
     print(f"| preset | {columns} |")
@@ -119,7 +119,7 @@ def additive(queries: Queries) -> None:
 
 
 def neural(queries: Queries, bandwidth: float) -> None:
-    print("\n| neural, hidden 64 | queries per batch | s an epoch | in readings of X |\n| --- | --- | --- | --- |")
+    print("\n| loss | queries per batch | s per epoch | relative to reading X once |\n| --- | --- | --- | --- |")
     reading = 4 * queries.n_documents * N_FEATURES / bandwidth
     for method in ("softmax", "svmmap"):
         for batch in (32, 256, 2048):

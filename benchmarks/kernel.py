@@ -55,7 +55,7 @@ def kernel(train: Queries, test: Queries, rank: int) -> tuple[float, float, floa
 def main() -> None:
     train, test = judged(0), judged(1)
     Ranker("svmmap").fit(train)  # compiles
-    print("| rank | features by | features, s | ratio | training, s | ratio | trace left | test MAP |")
+    print("| rank | features from | features, s | ratio | training, s | ratio | residual trace | test MAP |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for rank in (100, 500):
         rounds = np.array([[nystroem(train, test, rank), kernel(train, test, rank)] for _ in range(ROUNDS)])

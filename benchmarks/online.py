@@ -113,7 +113,7 @@ def main() -> None:
             compare(method, C, train, test)
     new = (N_QUERIES - WINDOW) // DAYS
     print(f"\nA window of {WINDOW:,} queries, {new} of them new each day; means of {DAYS} days.\n")
-    print("| method | C | passes from yesterday | from 0 | CPU s from yesterday | from 0 |")
+    print("| method | C | passes, warm | passes, cold | CPU s, warm | CPU s, cold |")
     print("| --- | --- | --- | --- | --- | --- |")
     for method in ("svmmap", "ranksvm", "ranksvm-squared"):
         for C in (1.0, 10.0, 100.0):

@@ -254,10 +254,7 @@ def tune(
     is_chosen = ranker.get_params(deep=False).get("scorer") == CHOSEN
     nan_rule: Any = {"allow_nan": True, "nan_advice": ""} if is_chosen else ranker._nan
     queries = as_queries(X, y, qid, group, None, **nan_rule)
-    inner = next((name for name in grid or {} if name.startswith("scorer__")), None)
-    if is_chosen and inner is not None:
-        raise ValueError(f"{inner} is for one scorer; name it instead of scorer='auto'")
-    grid = {**({"scorer": scorers_to_try(queries)} if is_chosen else {}), **(grid or {})}
+    grid = _with_scorers(grid or {}, queries) if is_chosen else grid or {}
     settings = _settings(grid)
     _check_names(grid, ranker.get_params(deep=False))
     judge = _Judge(criterion or ranker.criterion, parse_policy(policy))
@@ -310,6 +307,14 @@ def tune(
     )
     final.model_ = final.model_.with_selection(selection.to_dict()).with_quantiles(queries)
     return selection
+
+
+def _with_scorers(grid: Mapping[str, Sequence[Any]], queries: AnyQueries) -> dict[str, Sequence[Any]]:
+    """Add the scorers that ``auto`` stands for to a grid."""
+    for name in grid:
+        if name.startswith("scorer__"):
+            raise ValueError(f"{name} is for one scorer; name it instead of scorer='auto'")
+    return {"scorer": scorers_to_try(queries), **grid}
 
 
 def _settings(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

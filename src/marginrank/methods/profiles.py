@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.canonical import in_canonical_order
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -18,7 +19,6 @@ from marginrank.losses.feature_maps import Positional, parse_map
 from marginrank.losses.structured import PreparedStructured, StructuredLoss
 from marginrank.measures import parse_measure
 from marginrank.methods.online import Online
-from marginrank.methods.staged import in_canonical_order
 from marginrank.methods.weighting import weighted
 from marginrank.model import Model
 from marginrank.scorers.base import parse_scorer
