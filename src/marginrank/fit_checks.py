@@ -255,15 +255,10 @@ def warn_of_split(trained: Contents | None, queries: Queries) -> None:
         )
 
 
-def warn_of_C(Cs: Sequence[float], name: str) -> None:
-    """Warn of values of C, other than the default, that a method without C ignores."""
-    ignored = [C for C in Cs if C != 1.0]
-    if ignored:
-        warnings.warn(
-            f"{name} has no C, so C = {', '.join(f'{C:g}' for C in ignored)} is ignored; leave it out",
-            UserWarning,
-            stacklevel=4,
-        )
+def warn_of_C(C: float, name: str) -> None:
+    """Warn of a C, other than the default, that a method without C ignores."""
+    if C != 1.0:
+        warnings.warn(f"{name} has no C, so C = {C:g} is ignored; leave it out", UserWarning, stacklevel=4)
 
 
 def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:

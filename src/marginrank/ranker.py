@@ -201,7 +201,7 @@ class Ranker(Online):
             self._check_goes_on(method)
         if not self._path_of_C:
             scorer_name = parse_scorer(self.scorer).name
-            warn_of_C(Cs, f"the {scorer_name} scorer" if method.baseline is None else str(method.preset))
+            warn_of_C(self.C, f"the {scorer_name} scorer" if method.baseline is None else str(method.preset))
         if method.baseline is not None:
             return self._train_baseline(method, queries, Cs, validation, callback, time_limit)
         scorer = parse_scorer(self.scorer)

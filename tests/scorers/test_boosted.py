@@ -234,8 +234,6 @@ def test_a_C_that_is_ignored_is_told():
     with pytest.warns(UserWarning, match=r"^the boosted scorer has no C, so C = 10 is ignored; leave it out$") as told:
         ranker("lightgbm", trees=2, C=10.0).fit(queries)
     assert told[0].filename == __file__
-    with pytest.warns(UserWarning, match=r"^the boosted scorer has no C, so C = 0.1, 10 is ignored"):
-        ranker("lightgbm", trees=2).fit_path(queries, Cs=[0.1, 1.0, 10.0])
 
 
 def test_a_start_has_a_C_to_choose():
