@@ -9,20 +9,15 @@ import numpy as np
 import pytest
 
 from marginrank import DataError
-from marginrank.losses import (
-    StructuredLoss,
-)
+from marginrank.losses import StructuredLoss
 from marginrank.methods import all_presets
 
 jax = pytest.importorskip("jax", reason="JAX is the extra 'jax'")
 jnp = jax.numpy
 
 from marginrank.jax import RankingLoss  # noqa: E402
-from tests.losses.every import every_loss, needs_groups  # noqa: E402
-
-LENGTHS = [4, 1, 7, 5, 3]
-#: Two documents make a group, for the loss that cannot do without.
-GROUPS = np.arange(20) // 2
+from tests.losses.batches import GROUPS, LENGTHS, arrays, bad_batches, groups_for  # noqa: E402
+from tests.losses.every import every_loss  # noqa: E402
 
 
 @contextmanager
@@ -39,24 +34,10 @@ def in_float64():
         yield
 
 
-def groups_for(loss, rows=slice(None)):
-    return {"groups": GROUPS[rows]} if needs_groups(loss) else {}
-
-
-def batch(seed=0):
-    """Return scores, grades and offsets of five queries, of which one has a single document and one a single grade."""
-    rng = np.random.default_rng(seed)
-    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
-    grades = rng.integers(0, 3, offsets[-1]).astype(float)
-    grades[offsets[3] : offsets[4]] = 1.0
-    grades[[0, 1, 5, 6, 17, 18]] = [2, 0, 1, 0, 2, 0]
-    return rng.standard_normal(offsets[-1]), grades, offsets
-
-
 @every_loss
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
-    scores, grades, offsets = batch()
+    scores, grades, offsets = arrays()
     points = jnp.asarray(scores, dtype=dtype)
     function = RankingLoss(loss)
     xi, slopes = loss(grades, np.asarray(points, dtype=np.float64), offsets, **groups_for(loss))
@@ -82,7 +63,7 @@ def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
         value, gradient = jax.jit(jax.value_and_grad(lambda s: function(s, *given, **layout)))(jnp.asarray(scores))
         return float(value), np.asarray(gradient)
 
-    scores, grades, offsets = batch()
+    scores, grades, offsets = arrays()
     value, gradient = both(scores, grades, offsets, **groups_for(loss))
     rows = [np.arange(start, stop) for start, stop in pairwise(offsets)]
 
@@ -118,7 +99,7 @@ def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
 
 
 def test_vmap_takes_one_batch_after_the_other():
-    scores, grades, offsets = batch()
+    scores, grades, offsets = arrays()
     function = RankingLoss("svmmap")
     many = jnp.stack([scores, 2 * scores, -scores])
     values = jax.vmap(lambda s: function(s, grades, offsets))(many)
@@ -126,7 +107,7 @@ def test_vmap_takes_one_batch_after_the_other():
 
 
 def test_queries_may_have_names():
-    scores, grades, _ = batch()
+    scores, grades, _ = arrays()
     qid = np.repeat([9, 7, 5, 3, 1], LENGTHS)
     function = RankingLoss("softmax")
     assert float(function(scores, grades, qid=[f"q{n}" for n in qid])) == float(function(scores, grades, qid=qid))
@@ -139,7 +120,7 @@ def test_a_batch_without_an_order_has_the_loss_0():
 
 @pytest.mark.parametrize("name", [name for name, preset in all_presets().items() if preset.kind == "loss"])
 def test_losses_have_names(name):
-    assert np.isfinite(float(RankingLoss(name)(*batch())))
+    assert np.isfinite(float(RankingLoss(name)(*arrays())))
 
 
 def test_the_bound_of_a_preset_is_kept():
@@ -172,15 +153,8 @@ def test_bad_batches_are_refused():
     with pytest.raises(ValueError, match="'rankboost' is a baseline and has no loss"):
         RankingLoss("rankboost")
     for expected, arguments, options in (
-        ("grades have shape \\(3,\\) and scores \\(4,\\)", (scores, [1, 0, 0]), {}),
-        ("groups have shape \\(1,\\)", (scores, [1, 0, 0, 0]), {"groups": [1]}),
+        *bad_batches(scores),
         ("scores are of type int64", (jnp.zeros(4, dtype=int), [1, 0, 0, 0]), {}),
-        ("offsets must rise from 0", (scores, [1, 0, 0, 0], [0, 3]), {}),
-        ("both given", (scores, [1, 0, 0, 0], [0, 4]), {"qid": [1, 1, 1, 1]}),
-        ("a mask is for padded", (scores, [1, 0, 0, 0]), {"mask": [True] * 4}),
-        ("leave out offsets and qid", (scores[None], [[1, 0, 0, 0]], [0, 4]), {}),
-        ("mask has shape", (scores[None], [[1, 0, 0, 0]]), {"mask": [True] * 4}),
-        ("give one per document, or queries × documents", (scores[None, None], [[[1, 0, 0, 0]]]), {}),
     ):
         with pytest.raises(DataError, match=expected):
             function(*arguments, **options)

@@ -15,25 +15,13 @@ from marginrank.methods.presets import parse_preset
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
 from marginrank.torch import RankingLoss  # noqa: E402
-from tests.losses.every import LOSSES, every_loss, needs_groups, over  # noqa: E402
-
-LENGTHS = [4, 1, 7, 5, 3]
-#: Two documents make a group, for the loss that cannot do without.
-GROUPS = np.arange(20) // 2
+from tests.losses.batches import GROUPS, LENGTHS, arrays, bad_batches, groups_for  # noqa: E402
+from tests.losses.every import LOSSES, every_loss, over  # noqa: E402
 
 
-def groups_for(loss, rows=slice(None)):
-    return {"groups": GROUPS[rows]} if needs_groups(loss) else {}
-
-
-def batch(dtype=torch.float64, seed=0):
-    """Return scores, grades and offsets of five queries, of which one has a single document and one a single grade."""
-    rng = np.random.default_rng(seed)
-    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
-    grades = rng.integers(0, 3, offsets[-1]).astype(float)
-    grades[offsets[3] : offsets[4]] = 1.0
-    grades[[0, 1, 5, 6, 17, 18]] = [2, 0, 1, 0, 2, 0]
-    return torch.tensor(rng.standard_normal(offsets[-1]), dtype=dtype, requires_grad=True), grades, offsets
+def batch(dtype=torch.float64):
+    scores, grades, offsets = arrays()
+    return torch.tensor(scores, dtype=dtype, requires_grad=True), grades, offsets
 
 
 @every_loss
@@ -154,15 +142,8 @@ def test_bad_batches_are_refused():
     with pytest.raises(ValueError, match="'rankboost' is a baseline and has no loss"):
         RankingLoss("rankboost")
     for expected, arguments, options in (
-        ("grades have shape \\(3,\\) and scores \\(4,\\)", (scores, [1, 0, 0]), {}),
-        ("groups have shape \\(1,\\)", (scores, [1, 0, 0, 0]), {"groups": [1]}),
+        *bad_batches(scores),
         ("scores are of type torch.int64", (torch.zeros(4, dtype=torch.int64), [1, 0, 0, 0]), {}),
-        ("offsets must rise from 0", (scores, [1, 0, 0, 0], [0, 3]), {}),
-        ("both given", (scores, [1, 0, 0, 0], [0, 4]), {"qid": [1, 1, 1, 1]}),
-        ("a mask is for padded", (scores, [1, 0, 0, 0]), {"mask": [True] * 4}),
-        ("leave out offsets and qid", (scores[None], [[1, 0, 0, 0]], [0, 4]), {}),
-        ("mask has shape", (scores[None], [[1, 0, 0, 0]]), {"mask": [True] * 4}),
-        ("give one per document, or queries × documents", (scores[None, None], [[[1, 0, 0, 0]]]), {}),
         ("score 1 is nan", (torch.tensor([0.0, np.nan]), [1, 0]), {}),
     ):
         with pytest.raises(DataError, match=expected):

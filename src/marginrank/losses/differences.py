@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
-from marginrank.measures.gains import GAINS
+from marginrank.losses.smooth import varied
+from marginrank.measures.gains import GAINS, check_gain
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -34,8 +35,7 @@ class SquaredDifferences(Loss):
     unit: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.gain not in GAINS:
-            raise ValueError(f"gain is {self.gain!r}; choose one of {', '.join(GAINS)}")
+        check_gain(self.gain)
         if not 0 < self.unit < np.inf:
             raise ValueError(f"unit is {self.unit}; give a positive number")
 
@@ -60,11 +60,8 @@ class _PreparedDifferences(PreparedLoss):
         self.offsets = offsets
         self._query = np.repeat(np.arange(len(lengths)), lengths)
         self._lengths = np.maximum(lengths, 1).astype(np.float64)
-        spread = gains - self._means(gains, 0, len(lengths))
-        first = np.zeros(len(lengths))
-        first[lengths > 0] = gains[offsets[:-1][lengths > 0]]
-        self.active = np.bincount(self._query, gains != first[self._query], minlength=len(lengths)) > 0
-        self._gains = spread
+        self.active = varied(gains, offsets)
+        self._gains = gains - self._means(gains, 0, len(lengths))
         self._share = np.where(self.active, 1.0 / self._lengths, 0.0)[self._query]
 
     def _means(self, values: FloatArray, first: int, end: int) -> FloatArray:

@@ -12,7 +12,7 @@ from marginrank.devices import Device
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.on_device.softmax import DeviceSoftmax
-from marginrank.measures.gains import GAINS
+from marginrank.measures.gains import GAINS, check_gain
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
@@ -45,8 +45,7 @@ class SoftmaxCrossEntropy(Loss):
     target: Literal["softmax", "share"] = "softmax"
 
     def __post_init__(self) -> None:
-        if self.gain not in GAINS:
-            raise ValueError(f"gain is {self.gain!r}; choose one of {', '.join(GAINS)}")
+        check_gain(self.gain)
         if self.target not in _TARGETS:
             raise ValueError(f"target is {self.target!r}; choose 'softmax' or 'share'")
 
@@ -65,7 +64,7 @@ class SoftmaxCrossEntropy(Loss):
         offsets, gains = judged.offsets, GAINS[self.gain](judged.grades)
         query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         log_target = _TARGETS[self.target](gains, query, offsets)
-        return _PreparedSoftmax(log_target, _varied(gains, offsets), query, offsets, self.divergence)
+        return _PreparedSoftmax(log_target, varied(gains, offsets), query, offsets, self.divergence)
 
 
 class _PreparedSoftmax(PreparedLoss):
@@ -119,14 +118,18 @@ def _log_share(gains: FloatArray, query: IntArray, offsets: IntArray) -> FloatAr
         return np.asarray(np.log(gains / np.where(sums > 0, sums, 1.0)))
 
 
-def _varied(values: FloatArray, offsets: IntArray) -> BoolArray:
-    """Which queries have different values."""
-    varied = np.zeros(len(offsets) - 1, dtype=np.bool_)
+def varied(values: FloatArray, offsets: IntArray) -> BoolArray:
+    """Return which queries have different values.
+
+    >>> varied(np.array([1.0, 0.0, 2.0, 2.0]), np.array([0, 2, 2, 4])).tolist()
+    [True, False, False]
+    """
+    differ = np.zeros(len(offsets) - 1, dtype=np.bool_)
     occupied = np.flatnonzero(np.diff(offsets) > 0)
     if len(occupied):
         starts = offsets[:-1][occupied]
-        varied[occupied] = np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
-    return varied
+        differ[occupied] = np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
+    return differ
 
 
 def _log_softmax(values: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:

@@ -66,3 +66,9 @@ def reciprocal(n: int) -> FloatArray:
 
 GAINS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}
 DISCOUNTS: Final[Mapping[str, Callable[[int], FloatArray]]] = {"log2": log2, "letor": letor}
+
+
+def check_gain(gain: str) -> None:
+    """Refuse a gain that does not exist."""
+    if gain not in GAINS:
+        raise ValueError(f"gain is {gain!r}; choose one of {', '.join(GAINS)}")
