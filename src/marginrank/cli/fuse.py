@@ -172,13 +172,7 @@ def command(
         return
     queries, unjudged = _read(sources, qrels, reading)
     fusion = learning.fusion()
-    contest = _contest(queries, fusion, trials, sizes)
-    record: dict[str, Any] = {"queries": len(queries), "documents": queries.n_documents, **contest.to_dict()}
-    record |= {"unjudged": {name: asdict(one) for name, one in unjudged.items()}}
-    comparison = contest.compare(_LEARNED).turned()
-    record["comparison"] = comparison.to_dicts()
-    text = f"{contest}\n\nlearned fusion minus the others, {learning.measure} by query:\n{comparison}"
-    text += unjudged_line(unjudged)
+    record, text = _compared(_contest(queries, fusion, trials, sizes), queries, unjudged, learning.measure)
     if trials is None:
         fusion.fit(queries)
         learned, said = _learned(fusion, len(queries))
@@ -295,6 +289,22 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
     nothing = np.zeros(0, dtype=np.int64)
     folds = [(np.flatnonzero(part != number), nothing, np.flatnonzero(part == number)) for number in range(n_folds)]
     return contest(queries, methods, folds, **options)
+
+
+def _compared(
+    contest: Any, queries: Queries, unjudged: Mapping[str, Unjudged], measure: str
+) -> tuple[dict[str, Any], str]:
+    """What came of a comparison, as values and as text."""
+    comparison = contest.compare(_LEARNED).turned()
+    record = {
+        "queries": len(queries),
+        "documents": queries.n_documents,
+        **contest.to_dict(),
+        "unjudged": {name: asdict(one) for name, one in unjudged.items()},
+        "comparison": comparison.to_dicts(),
+    }
+    text = f"{contest}\n\nlearned fusion minus the others, {measure} by query:\n{comparison}{unjudged_line(unjudged)}"
+    return record, text
 
 
 def _sizes(text: str | None) -> tuple[int, int, int]:
