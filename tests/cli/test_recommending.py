@@ -73,9 +73,8 @@ def test_implicit_feedback(run):
     table.to_csv("chosen.csv", index=False)
     held_out = pd.read_csv("held_out.csv").query("rating >= 4")[["user", "item"]]
     held_out.to_csv("held_out_chosen.csv", index=False)
-    done = run(
-        "recommend", "train", "chosen.csv", "-o", "m.safetensors", "-m", "auc", "--negatives", "all", "-C", "0.3"
-    )
+    small = ("-C", "0.3", "--factors", "2", "--history", "2", "--max-iter", "2")
+    done = run("recommend", "train", "chosen.csv", "-o", "m.safetensors", "-m", "auc", "--negatives", "all", *small)
     assert done.code == 0, done.err
     record = run("recommend", "evaluate", "m.safetensors", "held_out_chosen.csv", "--json").json
     assert record["mean"]["auc"] > 0.6

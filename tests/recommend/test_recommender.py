@@ -89,7 +89,7 @@ def test_columns_of_a_frame_are_named(fitted):
 
 @pytest.mark.parametrize("loss", [None, "dorm-ndcg", "listnet", StructuredLoss("ndcg@5", "po")], ids=str)
 def test_results_do_not_depend_on_threads(loss):
-    few = {**SMALL, "max_iter": 2}
+    few = {**SMALL, "max_iter": 2, "solver": "auto(tol=1e-3,max_iter=10)"}
     one, two = (Recommender(**few, loss=loss, n_jobs=n).fit((USERS, ITEMS, RATINGS)) for n in (1, 2))
     assert np.array_equal(one.predict((USERS, ITEMS)), two.predict((USERS, ITEMS)))
     assert [step.objective for step in one.trace_] == [step.objective for step in two.trace_]
@@ -223,7 +223,8 @@ def test_implicit_feedback_needs_no_ratings(negatives, measure):
     users, items, ratings = tastes(60, 20, seed=5)
     liked, last = ratings >= 4, np.arange(len(users)) % 4 == 0
     chosen, held_out = ((users[part], items[part]) for part in (liked & ~last, liked & last))
-    trained = Recommender(measure, negatives=negatives, **{**SMALL, "max_iter": 2, "C": 0.2}).fit(chosen)
+    few = {**SMALL, "max_iter": 2, "C": 0.2, "solver": "auto(tol=1e-3,max_iter=10)"}
+    trained = Recommender(measure, negatives=negatives, **few).fit(chosen)
     assert trained.trace_[-1].objective < trained.trace_[0].objective
     assert trained.evaluate(held_out, ["auc"]).mean["auc"] > 0.65
     # Among held-out items alone, all are relevant.
