@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marginrank.errors import DataError
 from marginrank.recommend import Ratings, Recommender, catalogue
 from marginrank.recommend.catalogue import gini
 from marginrank.recommend.ids import id_column, locate
@@ -79,6 +80,15 @@ def test_unseen_items_are_all_that_were_not_rated_in_training(trained, held_out)
     assert named == {(user, item) for user in users for item in known if (user, item) not in trained} | held_out
     relevant = found.values > 0
     assert relevant.sum() == len(held_out)
+
+
+def test_rankings_of_unseen_items_that_need_too_much_memory_are_refused(monkeypatch):
+    monkeypatch.setenv("MARGINRANK_MAX_MEMORY", "1000")
+    few = Ratings.of(([1, 1, 2], [1, 2, 3], [1, 1, 1]))
+    among_unseen(few, few)
+    many = Ratings.of((np.arange(10), np.arange(10), np.ones(10)))
+    with pytest.raises(DataError, match=r"rankings of 10 items for 10 users need .*; evaluate fewer users"):
+        among_unseen(many, many)
 
 
 def test_ids_of_every_kind():

@@ -59,7 +59,11 @@ def among_unseen(held_out: Ratings, seen: Ratings) -> Ratings:
     """
     wide = held_out.widened(held_out.users[:0], seen.items)
     users, places = locate(seen.users, wide.users, "user"), np.searchsorted(wide.items, seen.items)
-    chosen = np.zeros((len(wide.users), len(wide.items)))
+    # A table of ratings and marks, and then values, items and what evaluation keeps of them.
+    n_users, n_items = len(wide.users), len(wide.items)
+    what = f"rankings of {n_items:,} items for {n_users:,} users"
+    check_memory(50 * n_users * n_items, what, max_memory(), remedy="evaluate fewer users at a time")
+    chosen = np.zeros((n_users, n_items))
     ranked = np.ones(chosen.shape, dtype=np.bool_)
     for user, known in enumerate(users.tolist()):
         if known >= 0:
