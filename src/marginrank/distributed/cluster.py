@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from distributed import Client, Future, KilledWorker
+from distributed import Client, Future, KilledWorker, wait
 
-from marginrank.data.partitions import Partitions, group_bounds, halve
+from marginrank.data.partitions import Partitions, group_bounds
 from marginrank.distributed.sources import Source
 from marginrank.distributed.worker import (
+    Job,
     Lease,
+    Nodes,
     NotKeptError,
     Order,
     Stage,
-    collect,
     make,
-    map_run,
-    merge_runs,
-    reduce_run,
+    merge_nodes,
+    run,
     versions,
 )
 from marginrank.errors import DataError
@@ -108,33 +109,45 @@ class Placement:
         """Return the partitions of a worker."""
         return frozenset(number for number, name in enumerate(self.homes) if name == home)
 
-    def runs(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """Cut partitions into runs, each on one worker and a node of the tree, at least one for each of its threads."""
-        home = self.homes[first]
-        most = math.ceil(self.homes.count(home) / self.threads.get(home, 1))
-        if end - first == 1 or (end - first <= most and set(self.homes[first:end]) == {home}):
-            yield first, end
-        else:
-            middle = halve(first, end)
-            yield from self.runs(first, middle)
-            yield from self.runs(middle, end)
+    def batches(self) -> list[tuple[str, list[int]]]:
+        """Return partitions that are worked on one after the other: as many batches on a worker as it has threads."""
+        found = []
+        for home in dict.fromkeys(self.homes):
+            numbers = [number for number, name in enumerate(self.homes) if name == home]
+            n_batches = min(self.threads.get(home, 1), len(numbers))
+            bounds = group_bounds(len(numbers), n_batches)
+            found += [(home, numbers[first:end]) for first, end in pairwise(bounds)]
+        return found
 
     def submit(self, home: str | None, work: Callable[..., Any], *arguments: Any) -> Future:
         """Start a task, on a given worker or on any."""
         return self.client.submit(work, *arguments, workers=None if home is None else [home], pure=False)
 
-    def results(self, futures: Sequence[Future]) -> list[Any] | None:
-        """Wait for tasks and return their results; None if a worker was lost meanwhile."""
-        collected = self.submit(None, collect, list(futures))
+    def results(self, futures: Sequence[Future], merge: Any, groups: Sequence[tuple[int, int]]) -> Nodes | None:
+        """Merge the results of tasks on the workers and return them; None if a worker was lost meanwhile."""
+        while len(futures) > 1:
+            futures = [
+                self.submit(None, merge_nodes, list(futures[first : first + _MOST_MERGED]), merge, groups)
+                for first in range(0, len(futures), _MOST_MERGED)
+            ]
         while True:
             try:
-                results: list[Any] = collected.result(timeout=_LOOK)
-                return results
+                wait(futures[0], timeout=_LOOK)
+                nodes: Nodes = self.client.sync(_fetched, self.client, futures[0])
+                return nodes
             except TimeoutError:
                 if not self.complete:
                     return None
             except (NotKeptError, CancelledError):
                 return None
+
+
+async def _fetched(client: Client, future: Future) -> Any:
+    """Return the result of a task; raise TimeoutError if it takes long, and CancelledError if its worker is lost."""
+    try:
+        return await asyncio.wait_for(client.gather(future, asynchronous=True), _LOOK)
+    except asyncio.CancelledError as error:  # which a thread would never see
+        raise CancelledError from error
 
 
 class ClusterPartitions(Partitions[T]):
@@ -185,50 +198,30 @@ class ClusterPartitions(Partitions[T]):
 
     def map(self, work: Callable[..., R], *shared: Any, each: Sequence[Any] | None = None) -> list[R]:
         """Call the function on the workers."""
-
-        def start(lease: Lease) -> list[Future]:
-            place = self._placement
-            return [
-                place.submit(
-                    place.homes[first],
-                    map_run,
-                    lease,
-                    self._token,
-                    first,
-                    work,
-                    shared,
-                    [_own(each, number) for number in range(first, end)],
-                )
-                for first, end in place.runs(0, len(self))
-            ]
-
-        return [result for run in self._run(start) for result in run]
+        places = [(number, number + 1) for number in range(len(self))]
+        return self._run(Job(self._token, work, shared, None, places), each)
 
     def reduce(self, work: Callable[..., R], *shared: Any, merge: Callable[[R, R], R], groups: int = 1) -> list[R]:
-        """Merge on the workers: runs of partitions where they are, and then runs with each other."""
-        place, bounds = self._placement, group_bounds(len(self), groups)
+        """Merge on the workers: first the partitions of each, then those of several."""
+        places = list(pairwise(group_bounds(len(self), groups)))
+        return self._run(Job(self._token, work, shared, merge, places), None)
 
-        def node(lease: Lease, first: int, end: int) -> Future:
-            runs = list(place.runs(first, end))
-            if len(runs) == 1:
-                return place.submit(place.homes[first], reduce_run, lease, self._token, runs[0], work, shared, merge)
-            if len(runs) > _MOST_MERGED:
-                middle = halve(first, end)
-                runs = [(first, middle), (middle, end)]
-            return place.submit(None, merge_runs, runs, [node(lease, *run) for run in runs], merge)
-
-        return self._run(lambda lease: [node(lease, first, end) for first, end in pairwise(bounds)])
-
-    def _run(self, start: Callable[[Lease], list[Future]]) -> list[Any]:
-        """Start tasks and return their results; if a worker is lost, make its partitions elsewhere and start again."""
+    def _run(self, job: Job, each: Sequence[Any] | None) -> list[Any]:
+        """Do a job; if a worker is lost, make its partitions elsewhere and do it again."""
+        place = self._placement
         try:
-            self._placement.refresh()
+            place.refresh()
             for _ in range(_MOST_LOSSES):
-                if self._made == self._placement.version or self._make():
-                    results = self._placement.results(start(self._lease))
-                    if results is not None:
-                        return results
-                self._placement.deal()
+                if self._made == place.version or self._make():
+                    lease = self._lease
+                    tasks = [
+                        place.submit(home, run, lease, job, numbers, [_own(each, number) for number in numbers])
+                        for home, numbers in place.batches()
+                    ]
+                    nodes = place.results(tasks, job.merge, job.groups)
+                    if nodes is not None:
+                        return [nodes[group] for group in job.groups]
+                place.deal()
         except KilledWorker as error:
             raise self._lost() from error
         except ModuleNotFoundError as error:
@@ -241,14 +234,15 @@ class ClusterPartitions(Partitions[T]):
 
     def _make(self) -> bool:
         """Make the partitions that are not where they belong; return False if a worker was lost meanwhile."""
-        place, lease, found = self._placement, self._lease, versions()
-        orders = {home: Order(lease, found, place.numbers(home)) for home in set(place.homes)}
+        place, lease = self._placement, self._lease
         opened = place.opened == place.version
-        tasks = [
-            place.submit(home, make, orders[home], number, None if opened else source.on(self.client, home), stages)
-            for number, (home, source, stages) in enumerate(zip(place.homes, place.sources, self._stages, strict=True))
-        ]
-        if place.results(tasks) is None:
+        tasks = []
+        for home, numbers in place.batches():
+            order = Order(lease, versions(), place.numbers(home))
+            sources = [None if opened else place.sources[number].on(self.client, home) for number in numbers]
+            stages = [self._stages[number] for number in numbers]
+            tasks.append(place.submit(home, make, order, numbers, sources, stages))
+        if place.results(tasks, None, []) is None:
             return False
         self._made = place.opened = place.version
         return True

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from marginrank.data.partitions import halve, merge_tree
+from marginrank.data.partitions import halve
 from marginrank.errors import DataError
 from marginrank.version import __version__
 
@@ -18,6 +18,8 @@ _PACKAGES: Final = ("numpy", "numba", "scipy", "scikit-learn")
 #: What this process keeps, by owner, token of the collection, and number of the partition.
 _kept: dict[tuple[str, str, int], Any] = {}
 _lock = threading.Lock()
+#: Merged results of runs of partitions, by the first and the end of each.
+Nodes: TypeAlias = dict[tuple[int, int], Any]
 
 
 class NotKeptError(Exception):
@@ -91,67 +93,79 @@ class Order(NamedTuple):
     numbers: frozenset[int]
 
 
-def make(order: Order, number: int, source: Any, stages: Sequence[Stage]) -> None:
-    """Make a partition and what is derived from it, as far as it is not there; the first stage opens the source."""
-    lease = order.lease
+def make(order: Order, numbers: Sequence[int], sources: Sequence[Any], stages: Sequence[Sequence[Stage]]) -> Nodes:
+    """Make partitions and what is derived from them, as far as they are not there; the first stage opens a source."""
     check_versions(order.versions)
-    lease.drop_others()
-    lease.drop_strangers(stages, order.numbers)
-    have = next((at for at in reversed(range(len(stages))) if _key(lease, stages[at], number) in _kept), -1)
-    made = None if have < 0 else _kept[_key(lease, stages[have], number)]
+    order.lease.drop_others()
+    for number, source, own in zip(numbers, sources, stages, strict=True):
+        order.lease.drop_strangers(own, order.numbers)
+        _make_one(order.lease, number, source, own)
+    return {}
+
+
+def _make_one(lease: Lease, number: int, source: Any, stages: Sequence[Stage]) -> None:
+    keys = [(lease.owner, stage.token, number) for stage in stages]
+    have = next((at for at in reversed(range(len(stages))) if keys[at] in _kept), -1)
+    made = None if have < 0 else _kept[keys[have]]
     if made is None and source is None:
         raise NotKeptError(f"partition {number} is not on worker {address()}")
-    for stage in stages[have + 1 :]:
+    for stage, key in zip(stages[have + 1 :], keys[have + 1 :], strict=True):
         made = stage.work(source if made is None else made, *stage.arguments)
-        _kept[_key(lease, stage, number)] = made
+        _kept[key] = made
 
 
-def _key(lease: Lease, stage: Stage, number: int) -> tuple[str, str, int]:
-    return lease.owner, stage.token, number
+class Job(NamedTuple):
+    """A function to call for each partition, how its results are merged, and the groups that they are merged in."""
+
+    token: str
+    work: Callable[..., Any]
+    shared: tuple[Any, ...]
+    merge: Callable[[Any, Any], Any] | None
+    groups: Sequence[tuple[int, int]]
 
 
-def _call(
-    lease: Lease, token: str, number: int, work: Callable[..., Any], shared: Sequence[Any], each: Sequence[Any]
-) -> Any:
-    try:
-        part = _kept[lease.owner, token, number]
-    except KeyError:
-        raise NotKeptError(f"partition {number} is not on worker {address()}") from None
-    return work(part, *shared, *each)
+def run(lease: Lease, job: Job, numbers: Sequence[int], each: Sequence[tuple[Any, ...]]) -> Nodes:
+    """Call a function for some partitions, and merge what can be merged of its results."""
+    nodes: Nodes = {}
+    for number, own in zip(numbers, each, strict=True):
+        try:
+            part = _kept[lease.owner, job.token, number]
+        except KeyError:
+            raise NotKeptError(f"partition {number} is not on worker {address()}") from None
+        nodes[number, number + 1] = job.work(part, *job.shared, *own)
+    return merge_nodes([nodes], job.merge, job.groups)
 
 
-def map_run(
-    lease: Lease, token: str, first: int, work: Callable[..., Any], shared: Sequence[Any], each: Sequence[Sequence[Any]]
-) -> list[Any]:
-    """Call a function for some partitions, one after the other; ``each`` has their own arguments."""
-    return [_call(lease, token, first + at, work, shared, own) for at, own in enumerate(each)]
+def merge_nodes(
+    parts: Sequence[Nodes], merge: Callable[[Any, Any], Any] | None, groups: Sequence[tuple[int, int]]
+) -> Nodes:
+    """Merge results as far as `merge_tree` would, whichever of them are there.
 
+    >>> halves = merge_nodes([{(0, 1): "a", (1, 2): "b", (2, 3): "c"}], str.__add__, [(0, 4)])
+    >>> sorted(halves.items())
+    [((0, 2), 'ab'), ((2, 3), 'c')]
+    >>> merge_nodes([halves, {(3, 4): "d"}], str.__add__, [(0, 4)])
+    {(0, 4): 'abcd'}
+    """
+    nodes: Nodes = {place: result for part in parts for place, result in part.items()}
+    if merge is None:
+        return nodes
+    merged: Nodes = {}
 
-def reduce_run(
-    lease: Lease,
-    token: str,
-    run: tuple[int, int],
-    work: Callable[..., Any],
-    shared: Sequence[Any],
-    merge: Callable[[Any, Any], Any],
-) -> Any:
-    """Merge what a function returns for a run of partitions."""
-    return merge_tree(lambda number: _call(lease, token, number, work, shared, ()), merge, *run)
-
-
-def collect(results: list[Any]) -> list[Any]:
-    """Return results of several tasks as that of one, which is fetched in one go."""
-    return results
-
-
-def merge_runs(bounds: Sequence[tuple[int, int]], results: Sequence[Any], merge: Callable[[Any, Any], Any]) -> Any:
-    """Merge the results of runs as `merge_tree` merges those of their partitions."""
-    of_run = dict(zip(bounds, results, strict=True))
-
-    def node(first: int, end: int) -> Any:
-        if (first, end) in of_run:
-            return of_run[first, end]
+    def known(first: int, end: int) -> bool:
+        """Whether all of a node is there, in which case it is merged."""
+        if (first, end) in nodes:
+            return True
+        if end - first == 1:
+            return False
         middle = halve(first, end)
-        return merge(node(first, middle), node(middle, end))
+        halves = [(first, middle), (middle, end)]
+        there = [half for half in halves if known(*half)]
+        if len(there) == 2:
+            nodes[first, end] = merge(nodes[halves[0]], nodes[halves[1]])
+            return True
+        merged.update({half: nodes[half] for half in there})
+        return False
 
-    return node(bounds[0][0], bounds[-1][1])
+    merged.update({group: nodes[group] for group in groups if known(*group)})
+    return merged
