@@ -6,20 +6,25 @@
 
 `passes` evaluates the risk in turn with two local threads and with two workers of one thread each, on the same files,
 and prints medians: both see the same load of the machine. Features are 136 random columns of float32.
-`hosts` starts the scheduler here and two workers behind a virtual cable with a delay in each direction, and counts the
-bytes on that cable.
+`hosts` starts the scheduler here and two workers behind a virtual cable, whose packets wait in each direction, and
+counts the bytes on it.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
 import resource
+import select
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,23 +128,47 @@ def shell(*words: str) -> None:
     subprocess.run(words, check=True)
 
 
+def open_tunnel(name: str) -> int:
+    """Make a network device whose packets this process reads and writes."""
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(device, 0x400454CA, struct.pack("16sH", name.encode(), 0x0001 | 0x1000))  # TUNSETIFF, IP packets
+    return device
+
+
+def run_cable(delay: float) -> None:
+    """Join this host and a network namespace, and deliver every packet after a delay, until the process is ended."""
+    there, ends = ("ip", "netns", "exec", SPACE), [open_tunnel(CABLE), open_tunnel(f"{CABLE}b")]
+    shell("ip", "link", "set", f"{CABLE}b", "netns", SPACE)
+    for words, name, address in (((), CABLE, "10.77.0.1/24"), (there, f"{CABLE}b", "10.77.0.2/24")):
+        shell(*words, "ip", "addr", "add", address, "dev", name)
+        shell(*words, "ip", "link", "set", name, "mtu", "9000", "up")
+    shell(*there, "ip", "link", "set", "lo", "up")
+    print("ready", flush=True)
+    under_way: deque[tuple[float, int, bytes]] = deque()
+    while True:
+        left = None if not under_way else max(under_way[0][0] - time.perf_counter(), 0.0)
+        for device in select.select(ends, [], [], left)[0]:
+            with suppress(BlockingIOError):
+                while True:
+                    packet = os.read(device, 1 << 16)
+                    under_way.append((time.perf_counter() + delay, ends[1 - ends.index(device)], packet))
+        while under_way and under_way[0][0] <= time.perf_counter():
+            _, device, packet = under_way.popleft()
+            os.write(device, packet)
+
+
 @contextmanager
 def other_host(delay: int) -> Iterator[None]:
-    """Make a network namespace behind a virtual cable with a delay in each direction."""
-    there = ("ip", "netns", "exec", SPACE)
+    """Make a network namespace behind a cable with a delay in each direction."""
     shell("ip", "netns", "add", SPACE)
+    cable = subprocess.Popen([sys.executable, __file__, "cable", "--delay", str(delay)], stdout=subprocess.PIPE)
     try:
-        shell("ip", "link", "add", CABLE, "type", "veth", "peer", "name", "eth0", "netns", SPACE)
-        shell("ip", "addr", "add", "10.77.0.1/24", "dev", CABLE)
-        shell("ip", "link", "set", CABLE, "up")
-        shell(*there, "ip", "addr", "add", "10.77.0.2/24", "dev", "eth0")
-        for device in ("lo", "eth0"):
-            shell(*there, "ip", "link", "set", device, "up")
-        if delay:
-            shell("tc", "qdisc", "add", "dev", CABLE, "root", "netem", "delay", f"{delay}ms")
-            shell(*there, "tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay", f"{delay}ms")
+        if cable.stdout is None or not cable.stdout.readline():
+            raise SystemExit("the cable could not be laid; this needs root, ip and /dev/net/tun")
         yield
     finally:
+        cable.terminate()
+        cable.wait()
         shell("ip", "netns", "del", SPACE)
 
 
@@ -155,7 +184,7 @@ def measure_hosts(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, other_host(arguments.delay):
         files = write_parts(Path(folder), arguments.documents, arguments.partitions)
         with LocalCluster(n_workers=0, host="10.77.0.1", dashboard_address=":0") as cluster, Client(cluster) as client:
-            options = ["--nthreads", "1", "--no-dashboard", "--memory-limit", "0", "--no-nanny"]
+            options = ["--nthreads", "1", "--no-dashboard", "--memory-limit", "0", "--no-nanny", "--host", "10.77.0.2"]
             started = [subprocess.Popen([*worker, cluster.scheduler_address, *options]) for _ in range(2)]
             try:
                 client.wait_for_workers(2, timeout=120)
@@ -178,7 +207,7 @@ def measure_hosts(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["passes", "client", "hosts"])
+    parser.add_argument("what", choices=["passes", "client", "hosts", "cable"])
     parser.add_argument("--documents", type=int, default=1_200_000)
     parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--preset", default="svmmap")
@@ -187,6 +216,8 @@ def main() -> None:
     parser.add_argument("--folder", help="where to write the data; the folder for temporary files by default")
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.what == "cable":
+        run_cable(arguments.delay / 1000)
     {"passes": compare_passes, "client": measure_client, "hosts": measure_hosts}[arguments.what](arguments)
 
 
