@@ -22,6 +22,8 @@ collect_ignore = [f"src/marginrank/{name}.py" for name in ("torch", "jax") if no
 if not importlib.util.find_spec("triton"):
     collect_ignore += [f"src/marginrank/losses/on_device/{name}.py" for name in ("kernels", "merging_kernels")]
     collect_ignore += [f"src/marginrank/scorers/device_{name}_kernel.py" for name in ("rows", "places")]
+if not importlib.util.find_spec("distributed"):
+    collect_ignore += [f"src/marginrank/distributed/{name}.py" for name in ("cluster", "frames")]
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
 SLOW_PLACES = (
     "README.md",

@@ -125,15 +125,24 @@ class Placement:
 
     def results(self, futures: Sequence[Future], merge: Any, groups: Sequence[tuple[int, int]]) -> Nodes | None:
         """Merge the results of tasks on the workers and return them; None if a worker was lost meanwhile."""
+        started = list(futures)
         while len(futures) > 1:
             futures = [
                 self.submit(None, merge_nodes, list(futures[first : first + _MOST_MERGED]), merge, groups)
                 for first in range(0, len(futures), _MOST_MERGED)
             ]
+            started += futures
+        try:
+            return self._result(futures[0])
+        finally:
+            for future in started:
+                future.release()
+
+    def _result(self, future: Future) -> Nodes | None:
         while True:
             try:
-                wait(futures[0], timeout=_LOOK)
-                nodes: Nodes = self.client.sync(_fetched, self.client, futures[0])
+                wait(future, timeout=_LOOK)
+                nodes: Nodes = self.client.sync(_fetched, self.client, future)
                 return nodes
             except TimeoutError:
                 if not self.complete:
