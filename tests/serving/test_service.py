@@ -7,6 +7,7 @@ import logging
 import random
 import re
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from marginrank import Ranker, load, scoring
 from marginrank.fusion import Fusion
 from marginrank.serving import Limits, create_app
+from marginrank.serving.asked import Asked
 from tests.serving.client import InProcess
 from tests.serving.conftest import LIMITS, judged
 from tests.serving.malformed import NAMES, judge, requests
@@ -272,6 +274,28 @@ def test_an_answer_that_takes_too_long_is_given_up(models, monkeypatch):
     answer = client.post("/rank", json={"queries": []})
     assert answer.status == 503
     assert answer.json()["error"] == "the answer took more than 0.05 seconds; send fewer documents, or try again"
+
+
+def test_quick_answers_need_no_other_thread_and_slow_ones_do(models, monkeypatch):
+    threads = set()
+    app = create_app(models["linear"], LIMITS, reload_every=0)
+    client, pace = InProcess(app), app.state.served.loaded.pace
+
+    def noting(*_):
+        threads.add(threading.current_thread() is threading.main_thread())
+        return b"{}", Asked([], None, False)
+
+    def on_main_thread(**request):
+        threads.clear()
+        assert client.post("/rank", json=request).status == 200
+        return threads.copy()
+
+    monkeypatch.setattr("marginrank.serving.app._timed_answer", noting)
+    assert on_main_thread(queries=[]) == {False}
+    assert on_main_thread(queries=[]) == {True}
+    assert on_main_thread(queries=[], explain=True) == {False}
+    pace._per_byte = 1.0
+    assert on_main_thread(queries=[]) == {False}
 
 
 def test_an_error_of_the_service_is_an_answer_too(models, monkeypatch, caplog):

@@ -52,7 +52,6 @@ def create_app(path: str | Path, limits: Limits | None = None, *, reload_every: 
     limits = Limits() if limits is None else limits
     metrics = Metrics()
     served = ServedModel(path, metrics)
-    # Ranking goes to threads, so that a large request does not keep others, and health, waiting.
     pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="rank")
 
     @asynccontextmanager
@@ -110,20 +109,33 @@ def _add_rank(app: FastAPI, served: ServedModel, limits: Limits, pool: ThreadPoo
         body = await read_body(request, limits)
         # One look at the model: it may be replaced meanwhile.
         loaded = served.loaded
-        work = asyncio.get_running_loop().run_in_executor(pool, _answer, body, loaded, limits)
-        try:
-            answer, asked = await asyncio.wait_for(work, limits.timeout)
-        except TimeoutError:
-            raise Refusal(
-                503, f"the answer took more than {limits.timeout:g} seconds; send fewer documents, or try again"
-            ) from None
+        if loaded.pace.is_quick(body):
+            answer, asked = _answer(body, loaded, limits)
+        else:
+            answer, asked = await _in_time(pool, limits, body, loaded)
         served.metrics.queries.inc(len(asked.queries))
         served.metrics.documents.inc(sum(len(query.documents) for query in asked.queries))
         return Response(answer, media_type="application/json")
 
 
+async def _in_time(pool: ThreadPoolExecutor, limits: Limits, body: bytes, loaded: Loaded) -> tuple[bytes, Asked]:
+    """Answer on another thread, so that a large request does not keep others, and health, waiting."""
+    work = asyncio.get_running_loop().run_in_executor(pool, _answer, body, loaded, limits)
+    try:
+        return await asyncio.wait_for(work, limits.timeout)
+    except TimeoutError:
+        raise Refusal(
+            503, f"the answer took more than {limits.timeout:g} seconds; send fewer documents, or try again"
+        ) from None
+
+
 def _answer(body: bytes, loaded: Loaded, limits: Limits) -> tuple[bytes, Asked]:
     """Return the answer to a request, as JSON, and what was asked."""
+    with loaded.pace.timed(body):
+        return _timed_answer(body, loaded, limits)
+
+
+def _timed_answer(body: bytes, loaded: Loaded, limits: Limits) -> tuple[bytes, Asked]:
     asked = read_asked(parse_json(body), loaded.model, limits)
     ranked = [
         {"id": query.id, "documents": _ranked(query, f"queries[{number}]", asked, loaded.model)}

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -16,19 +19,42 @@ from marginrank.serving.metrics import Metrics
 from marginrank.words import plain
 
 LOG: Final = logging.getLogger("marginrank.serving")
+#: Seconds that other requests may wait for one.
+_QUICK: Final = 0.005
 #: Changes of the file during one attempt to read it.
 _MOST_CHANGES: Final = 5
 #: What a file that changes has other values of; None for a file that is not there.
 _Signature: TypeAlias = tuple[int, int, int, int] | None
 
 
+class Pace:
+    """How long answers take, by the size of the request, as known from those before."""
+
+    def __init__(self) -> None:
+        self._per_byte = math.inf
+
+    def is_quick(self, body: bytes) -> bool:
+        """Tell whether an answer takes so little time that another thread would cost more than it brings."""
+        # Explanations take another time than rankings, and their first may be compiled.
+        return self._per_byte * len(body) < _QUICK and b'"explain"' not in body
+
+    @contextmanager
+    def timed(self, body: bytes) -> Iterator[None]:
+        """Learn from one answer, unless the request is refused."""
+        began = time.thread_time()
+        yield
+        latest = (time.thread_time() - began) / max(len(body), 1)
+        self._per_byte = latest if math.isinf(self._per_byte) else 0.8 * self._per_byte + 0.2 * latest
+
+
 @dataclass(frozen=True)
 class Loaded:
-    """A model, when it was read, and the first digits of the SHA-256 of its file."""
+    """A model, the first digits of the SHA-256 of its file, when it was read, and how fast it is."""
 
     model: Function
     digest: str
     loaded_at: float
+    pace: Pace = field(default_factory=Pace)
 
     def describe(self) -> dict[str, Any]:
         """Return what the model is, as plain values."""

@@ -70,7 +70,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError:
         raise DataError(f"there is no host {host!r}; give the address of this machine, such as 127.0.0.1") from None
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only on sockets that say TCP; others wait for 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(place)
