@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from marginrank.typing import IntArray
+
+if TYPE_CHECKING:
+    from threadpoolctl import threadpool_limits
 
 _T = TypeVar("_T")
 # Fixed, so that nothing computed per chunk can depend on the number of threads.
@@ -26,6 +29,14 @@ def thread_count(n_jobs: int | None) -> int:
     if not isinstance(n_jobs, int) or n_jobs < 1:
         raise ValueError(f"n_jobs is {n_jobs}; give a positive number of threads, or -1 for all cores")
     return n_jobs
+
+
+def one_blas_thread() -> threadpool_limits:
+    """Return a context in which BLAS has one thread, that of SciPy too, which is not limited unless it is loaded."""
+    import scipy.linalg  # noqa: F401, PLC0415
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    return threadpool_limits(1, "blas")
 
 
 @cache

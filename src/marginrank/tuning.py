@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from marginrank.checkpoint import Log
 from marginrank.components import check_C, check_seed, seconds, to_spec
@@ -33,7 +32,7 @@ from marginrank.scorers.base import CHOSEN, scorers_to_try
 from marginrank.sklearn_api import clone
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
-from marginrank.threads import thread_count
+from marginrank.threads import one_blas_thread, thread_count
 from marginrank.typing import AnyArray, FloatArray
 from marginrank.words import count, plain, suggest
 
@@ -428,7 +427,7 @@ class _Search:
             return results
 
         # Threads that limit BLAS one by one would undo each other's limits.
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             trained = list(pool.map(work, range(len(tasks))))
         finished: list[tuple[Candidate, BaseRanker]] = []
         others: list[tuple[Candidate, BaseRanker]] = []

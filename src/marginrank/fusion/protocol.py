@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from marginrank.components import check_seed
 from marginrank.data.queries import Queries
@@ -19,7 +18,7 @@ from marginrank.evaluation.evaluating import evaluate
 from marginrank.evaluation.policies import Policy
 from marginrank.notebooks import ResultTable, data_frame
 from marginrank.sklearn_api import clone
-from marginrank.threads import thread_count
+from marginrank.threads import one_blas_thread, thread_count
 from marginrank.typing import AnyArray, FloatArray, IntArray
 from marginrank.words import count, plain
 
@@ -160,7 +159,7 @@ def contest(
         return values
 
     # Threads that limit BLAS one by one would undo each other's limits.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(work, splits))
     tested = np.concatenate([test for _, _, test in splits])
     values = {name: [result[name] for result in results] for name in methods}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NumericalError
@@ -25,6 +24,7 @@ from marginrank.scorers.sums import Sum
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Reason, Solution, Step
+from marginrank.threads import one_blas_thread
 from marginrank.typing import FloatArray
 
 #: Tolerance of the model to start from, which the stages change anyway.
@@ -155,7 +155,7 @@ class StagedTraining:
         for C in Cs:
             setting = replace(self.setting, C=C)
             # Two threads of BLAS for matrices as small as those of a batch cost more than they bring.
-            with threadpool_limits(1, "blas"):
+            with one_blas_thread():
                 if not fits or again:
                     stages = self._stages(risk, setting)
                     kept, grown = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")

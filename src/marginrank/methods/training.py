@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from marginrank.checkpoint import Log
 from marginrank.errors import DataError
@@ -26,6 +25,7 @@ from marginrank.solvers.problem import Problem
 from marginrank.solvers.recorded import recorded
 from marginrank.solvers.solution import Solution
 from marginrank.solvers.stream import Stream
+from marginrank.threads import one_blas_thread
 from marginrank.typing import FloatArray
 
 #: A hinge whose objective stays above this share of the objective at 0 has collapsed.
@@ -82,7 +82,7 @@ class Training:
         """Minimise ½‖θ‖² + C·risk(θ) for several C; under the tight bound ½‖θ − w0‖² + C·risk(θ)."""
         clock = _Clock(self.solver.time_limit)
         # Two threads of BLAS for matrices as small as those of the solvers cost more than they bring.
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             if isinstance(self.bound, Tight):
                 loss = self.loss.bounded("tight") if self.loss.convex else self.loss
                 return replace(self, loss=loss)._descend(scorer, Cs, start, self.bound, clock)
@@ -157,7 +157,7 @@ class Training:
         risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
         _check_order(risk)
         problem = self._recorded(risk)
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             solution = self.solve(problem, C, center)
         at_zero, _ = problem(np.zeros(scorer.n_parameters))
         health = _health(solution, at_zero, 0.5 * float(center @ center) + C * at_zero, collapsed=False)
