@@ -118,6 +118,7 @@ docs: $(READY)
 bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/first_call.py
 	$(BENCH_BIN)/python benchmarks/scoring.py
+	$(BENCH_BIN)/python benchmarks/serving.py
 	$(BENCH_BIN)/python benchmarks/reading.py
 	$(BENCH_BIN)/python benchmarks/evaluation.py
 	$(BENCH_BIN)/python benchmarks/losses.py
