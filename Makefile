@@ -128,6 +128,7 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/training.py
 	$(BENCH_BIN)/python benchmarks/report.py
 	$(BENCH_BIN)/python benchmarks/recommend.py
+	$(BENCH_BIN)/python benchmarks/cluster.py passes
 
 reproduce: $(TESTS)
 	$(BIN)/python -m experiments run all --data $(DATA)

@@ -53,3 +53,17 @@ def test_options_that_contradict_each_other(folder, words, message):
     done = run("train", "part-0.parquet", *words, "-o", "m.safetensors")
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
+
+
+def test_convert_writes_a_binary_file_for_each(folder):
+    (folder / "binary").mkdir()
+    files = sorted(folder.glob("part-*.parquet"))
+    done = run("convert", *files, "binary")
+    assert done.exit_code == 0, done.stderr
+    converted = DistributedQueries.from_files(folder / "binary" / "part-*.queries")
+    assert [part.name for part in sorted((folder / "binary").iterdir())] == [f"part-{n}.queries" for n in range(3)]
+    expected = Ranker("svmmap").fit(DistributedQueries.from_files(files))
+    np.testing.assert_array_equal(Ranker("svmmap").fit(converted).coef_, expected.coef_)
+    again = run("convert", *files, "binary")
+    assert again.exit_code == 1
+    assert "already exists" in again.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,7 +13,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.reading import Reading
-from marginrank.words import printable
+from marginrank.words import count, printable
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 EXAMPLES: Final = (
     "marginrank convert train.txt train.queries",
     "marginrank convert train.txt valid.txt both.csv --missing zero",
+    "marginrank convert part-*.txt binary/",
 )
 
 
 def command(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="SRC... DST", help="Files to read, then the file to write.", show_default=False),
+        typer.Argument(
+            metavar="SRC... DST", help="Files to read, then the file or the folder to write.", show_default=False
+        ),
     ],
     reading: Reading,
     output: Output,
@@ -36,11 +40,16 @@ def command(
 
     .queries is one binary file that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .csv, .tsv,
     .jsonl and .parquet have a column for each feature. Text may be compressed, as in .csv.gz.
+
+    If DST is a folder, each file becomes a binary file in it, for partitions of a cluster.
     """
     *sources, target = paths
     if not sources:
         raise Misuse("give the files to read, then the file to write: marginrank convert SRC DST")
     check_inputs(sources)
+    if target.is_dir():
+        _convert_each(sources, target, reading, output, force)
+        return
     check_outputs([target], inputs=sources, force=force)
     queries = _convert(sources, target, reading, force)
     record = {
@@ -50,6 +59,21 @@ def command(
         "features": queries.n_features,
     }
     output.summary(record, f"wrote {printable(str(target))} from {data_line(queries, sources)}")
+
+
+def _convert_each(sources: list[Path], folder: Path, reading: Reading, output: Output, force: bool) -> None:
+    targets = [folder / f"{path.name.partition('.')[0]}.queries" for path in sources]
+    twice = next((path for path, n in Counter(targets).items() if n > 1), None)
+    if twice is not None:
+        raise Misuse(f"two files would become {printable(str(twice))}; rename one, or write into two folders")
+    check_outputs(targets, inputs=sources, force=force)
+    counts = [0, 0]
+    for source, target in zip(sources, targets, strict=True):
+        queries = _convert([source], target, reading, force)
+        counts = [counts[0] + len(queries), counts[1] + queries.n_documents]
+    record = {"output": targets, "queries": counts[0], "documents": counts[1], "features": queries.n_features}
+    sizes = f"{count(counts[0], 'query', 'queries')}, {count(counts[1], 'document')}"
+    output.summary(record, f"wrote {count(len(targets), 'file')} in {printable(str(folder))}: {sizes}")
 
 
 def _convert(sources: list[Path], target: Path, reading: Reading, force: bool) -> Queries:

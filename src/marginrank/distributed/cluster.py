@@ -40,6 +40,8 @@ _REPLACED: Final = 60.0
 _MOST_LOSSES: Final = 6
 #: Most results that one task merges.
 _MOST_MERGED: Final = 16
+#: Most results that the client fetches and merges itself.
+_MOST_FETCHED: Final = 4
 #: Identifies this process to the workers.
 _OWNER: Final = uuid.uuid4().hex
 _alive: weakref.WeakSet[ClusterPartitions[Any]] = weakref.WeakSet()
@@ -124,25 +126,29 @@ class Placement:
         return self.client.submit(work, *arguments, workers=None if home is None else [home], pure=False)
 
     def results(self, futures: Sequence[Future], merge: Any, groups: Sequence[tuple[int, int]]) -> Nodes | None:
-        """Merge the results of tasks on the workers and return them; None if a worker was lost meanwhile."""
+        """Merge the results of tasks and return them; None if a worker was lost meanwhile.
+
+        Workers merge until so few are left that the client merges them sooner than another task could.
+        """
         started = list(futures)
-        while len(futures) > 1:
+        while len(futures) > _MOST_FETCHED:
             futures = [
                 self.submit(None, merge_nodes, list(futures[first : first + _MOST_MERGED]), merge, groups)
                 for first in range(0, len(futures), _MOST_MERGED)
             ]
             started += futures
         try:
-            return self._result(futures[0])
+            nodes = self._fetch(futures)
+            return None if nodes is None else merge_nodes(nodes, merge, groups)
         finally:
             for future in started:
                 future.release()
 
-    def _result(self, future: Future) -> Nodes | None:
+    def _fetch(self, futures: Sequence[Future]) -> list[Nodes] | None:
         while True:
             try:
-                wait(future, timeout=_LOOK)
-                nodes: Nodes = self.client.sync(_fetched, self.client, future)
+                wait(futures, timeout=_LOOK)
+                nodes: list[Nodes] = self.client.sync(_fetched, self.client, list(futures))
                 return nodes
             except TimeoutError:
                 if not self.complete:
@@ -151,10 +157,10 @@ class Placement:
                 return None
 
 
-async def _fetched(client: Client, future: Future) -> Any:
-    """Return the result of a task; raise TimeoutError if it takes long, and CancelledError if its worker is lost."""
+async def _fetched(client: Client, futures: list[Future]) -> Any:
+    """Return the results of tasks; raise TimeoutError if it takes long, and CancelledError if a worker is lost."""
     try:
-        return await asyncio.wait_for(client.gather(future, asynchronous=True), _LOOK)
+        return await asyncio.wait_for(client.gather(futures, asynchronous=True), _LOOK)
     except asyncio.CancelledError as error:  # which a thread would never see
         raise CancelledError from error
 
