@@ -135,6 +135,23 @@ def _is_mapped(queries):
     return array is not None
 
 
+def test_a_run_that_was_killed_goes_on_from_its_checkpoint(client, files, tmp_path):
+    expected = Ranker("svmmap").fit(DistributedQueries.from_files(files))
+
+    def die(step, _):
+        if step.passes >= 4:
+            raise RuntimeError("killed")
+        return False
+
+    kept = tmp_path / "run.checkpoint"
+    with pytest.raises(RuntimeError, match="killed"):
+        Ranker("svmmap").fit(DistributedQueries.from_files(files, client), checkpoint=kept, callback=die)
+    # The rest may be done elsewhere, as results do not depend on the workers.
+    for on in (client, None):
+        model = Ranker("svmmap").fit(DistributedQueries.from_files(files, on), checkpoint=kept, resume=True)
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
 def test_a_killed_worker_changes_nothing(client):
     expected = Ranker("svmmap").fit(DistributedQueries.from_queries(judged(), 4))
     cut, killed = DistributedQueries.from_queries(judged(), 4, client), threading.Event()
