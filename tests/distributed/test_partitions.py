@@ -218,3 +218,13 @@ def test_partitions_without_a_query_change_nothing(name):
     got, expected = ranker(name).fit(kept), ranker(name).fit(whole)
     assert abs(got.objective_ - expected.objective_) <= max(got.gap_, expected.gap_)
     assert got.score(kept) == pytest.approx(expected.score(whole), abs=0.05)
+
+
+def test_sparse_partitions_train_as_sparse_queries():
+    queries = judged()
+    queries = replace(queries, X=sp.csr_array(np.where(np.abs(queries.X) < 0.3, 0, queries.X)))
+    whole, one, cut = (Ranker("svmmap").fit(data) for data in (queries, parts(queries, 1), parts(queries, 4)))
+    np.testing.assert_array_equal(one.coef_, whole.coef_)
+    assert abs(cut.objective_ - whole.objective_) <= max(whole.gap_, cut.gap_)
+    with pytest.raises(DataError, match="the additive scorer takes no sparse X"):
+        Ranker("svmmap", scorer="additive").fit(parts(queries, 4))

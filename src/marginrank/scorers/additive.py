@@ -13,6 +13,7 @@ from marginrank.data.naming import features_named
 from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.devices import Device, import_torch
+from marginrank.errors import DataError
 from marginrank.preparation.thresholds import Spacing
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.bins import Bins, CurveShape, Monotone, check_bins, count_placed, place_bins
@@ -54,6 +55,8 @@ class Additive(Scorer):
         """Choose the thresholds, which are those of all documents in one memory."""
         from marginrank.preparation.order_statistics import columns_of  # noqa: PLC0415
 
+        if self.device is not None:
+            raise DataError("bins on a device are not trained on partitions; leave out device")
         check_bins(self.bins, self.spacing, self.shape)
         columns = columns_of(queries, count_placed(self.bins, self.shape), self.spacing)
         placed = [place_bins(column, self.bins, self.spacing, self.shape) for column, _ in columns]
