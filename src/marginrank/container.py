@@ -24,7 +24,7 @@ import numpy as np
 
 from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
-from marginrank.mapped import map_file
+from marginrank.mapped import blocks, map_file
 from marginrank.sources import no_such_file, open_input
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray
@@ -137,9 +137,8 @@ def write_container(
 
 
 def _write_bytes(file: IO[bytes], array: AnyArray) -> None:
-    flat = _bytes_of(array)
-    for start in range(0, len(flat), _BLOCK):
-        file.write(flat[start : start + _BLOCK].data)
+    for _, block in blocks(_bytes_of(array), _BLOCK):
+        file.write(block.data)
 
 
 def read_container(path: str | Path, family: Family, *, mapped: bool = True) -> Content:
@@ -294,9 +293,8 @@ def array_digest(array: AnyArray) -> str:
     True
     """
     total = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    flat = _bytes_of(array)
-    for start in range(0, len(flat), _BLOCK):
-        total.update(flat[start : start + _BLOCK].data)
+    for _, block in blocks(_bytes_of(array), _BLOCK):
+        total.update(block.data)
     return total.hexdigest()
 
 

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 import numpy as np
 
@@ -37,10 +37,15 @@ _files: weakref.WeakKeyDictionary[mmap.mmap, Descriptor] = weakref.WeakKeyDictio
 
 
 class Descriptor:
-    """A second descriptor of an open file, which is closed when nobody has it any more."""
+    """A second descriptor of an open file, which is closed when nobody has it any more.
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self.number = os.dup(file.fileno())
+    Args:
+        file: The file.
+        temporary: Whether it is there because memory has no room for what it holds.
+    """
+
+    def __init__(self, file: IO[bytes], temporary: bool) -> None:
+        self.number, self.temporary = os.dup(file.fileno()), temporary
 
     def __del__(self) -> None:
         os.close(self.number)
@@ -49,13 +54,13 @@ class Descriptor:
 def map_file(file: IO[bytes], dtype: Any, mode: str, shape: tuple[int, ...] | None = None) -> np.memmap[Any, Any]:
     """Map a file into memory, so that it can be read in order too; it may be closed or removed then."""
     array: np.memmap[Any, Any] = np.memmap(file, dtype=dtype, mode=mode, shape=shape)  # type: ignore[call-overload]
-    _files[array._mmap] = Descriptor(file)  # type: ignore[attr-defined]
+    _files[array._mmap] = Descriptor(file, mode == "r+")  # type: ignore[attr-defined]
     return array
 
 
 def is_large(array: AnyArray) -> bool:
     """Whether an array takes more memory than copies of features may."""
-    return int(array.nbytes) > _SHARE * max_memory()
+    return array.nbytes > BLOCK_BYTES and int(array.nbytes) > _SHARE * max_memory()
 
 
 def room(shape: tuple[int, ...], dtype: Any) -> AnyArray:
@@ -71,16 +76,20 @@ def room(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     (2, 3)
     """
     needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if needed <= BLOCK_BYTES:
-        return np.empty(shape, dtype=dtype)
-    with _lock:
-        fits = needed + _taken <= _SHARE * max_memory()
-    if not fits:
+    if not fits(needed):
         return _on_disk(shape, dtype, needed)
     array = np.empty(shape, dtype=dtype)
+    if needed <= BLOCK_BYTES:
+        return array
     _count(needed)
     weakref.finalize(array, _count, -needed)
     return array
+
+
+def fits(n_bytes: int) -> bool:
+    """Return whether `room` of so many bytes is in memory."""
+    with _lock:
+        return n_bytes <= BLOCK_BYTES or n_bytes + _taken <= _SHARE * max_memory()
 
 
 def _count(n_bytes: int) -> None:
@@ -108,6 +117,37 @@ def _on_disk(shape: tuple[int, ...], dtype: Any, needed: int) -> AnyArray:
             f"{size_text(max_memory())}, and {folder} has {size_text(free)} free; set TMPDIR to a folder with more, or "
             f"{VARIABLE} higher"
         ) from None
+
+
+class Appended:
+    """Arrays one after the other in a file without a name, in the folder of temporary files."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        self._end = self._synced = 0
+
+    def append(self, array: AnyArray) -> tuple[int, int]:
+        """Write an array, and return where its bytes begin and end."""
+        gap = -self._end % array.itemsize
+        start = self._end + gap
+        try:
+            self._file.write(bytes(gap))
+            self._file.write(np.ascontiguousarray(array).view(np.uint8).data)
+            self._end = start + array.nbytes
+            if self._end > self._synced + _WRITE_BYTES:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._synced = self._end
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            raise DataError(f"cannot write to {folder}: {error.strerror}; set TMPDIR to a folder with room") from None
+        return start, self._end
+
+    def array(self) -> AnyArray:
+        """Return all bytes that were written, and end the writing."""
+        with self._file as file:
+            file.flush()
+            return map_file(cast("IO[bytes]", file), np.uint8, "r+", (self._end,))
 
 
 def settle(array: AnyArray, rows: slice) -> None:
@@ -202,12 +242,13 @@ class _Held:
 
 def reader_of(array: AnyArray) -> RowReader | None:
     """Return what reads an array from its file; None where it is in memory, or small enough for the system to keep."""
-    if array.ndim == 0 or not array.flags.c_contiguous or not hasattr(os, "preadv") or not is_large(array):
+    if array.nbytes <= BLOCK_BYTES or not array.flags.c_contiguous or not hasattr(os, "preadv"):
         return None
     found = _mapping(array)
-    if found is None or found[0] not in _files:
+    file = None if found is None else _files.get(found[0])
+    if found is None or file is None or not (file.temporary or is_large(array)):
         return None
-    return RowReader(_files[found[0]], found[1], array)
+    return RowReader(file, found[1], array)
 
 
 def _mapping(array: AnyArray) -> tuple[mmap.mmap, int] | None:

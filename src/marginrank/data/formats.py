@@ -105,6 +105,9 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
 def _read_for(written: Format, files: list[Path], target: Path, options: dict[str, Any]) -> Queries:
     if any(file.exists() and target.exists() and file.samefile(target) for file in files):
         raise DataError("this is both source and target; choose another target", path=target)
-    if written.name != "binary" and recognize(files[0]) == "letor":
-        options.setdefault("dtype", "float64")
+    if recognize(files[0]) == "letor":
+        if written.name == "binary":
+            options.setdefault("on_disk", True)
+        else:
+            options.setdefault("dtype", "float64")
     return read_queries(files, **options)

@@ -24,6 +24,7 @@ from marginrank.data.registry import Format
 from marginrank.data.text import id_array, join_text
 from marginrank.data.validation import check_queries, check_width
 from marginrank.errors import DataError
+from marginrank.mapped import Appended, room, settle, take_rows
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
 from marginrank.sparse import sp
@@ -47,6 +48,7 @@ def read_letor(
     sparse: bool | Literal["auto"] = "auto",
     n_jobs: int | None = None,
     max_memory: int | str | None = None,
+    on_disk: bool = False,
 ) -> Queries:
     """Read LETOR, SVMlight, LightGBM or XGBoost text, plain or compressed.
 
@@ -63,13 +65,14 @@ def read_letor(
         sparse: Make CSR features: True, False, or ``"auto"`` where less than a tenth of the values are stored.
         n_jobs: Threads; all cores by default.
         max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.memory.max_memory`.
+        on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
 
     Raises:
         DataError: With file, line and column of the first thing that is wrong, and the way out.
     """
     files = list_paths(paths)
     options = Options(np.dtype(dtype), missing, first_index, n_features)
-    text = _Text(options, memory_budget(max_memory))
+    text = _Text(options, memory_budget(max_memory), on_disk=on_disk)
     for path in files:
         _read_file(text, path, thread_count(n_jobs))
     _check_widths(text)
@@ -80,7 +83,9 @@ def read_letor(
         "document_ids": text.document_ids(),
     }
     if rows is not None:
-        columns = {name: None if column is None else column[rows] for name, column in columns.items()}
+        X: Any = columns["X"]
+        columns = {name: None if column is None else column[rows] for name, column in columns.items() if name != "X"}
+        columns["X"] = take_rows(X, rows) if isinstance(X, np.ndarray) else X[rows]
     columns["X"] = fill_missing(columns["X"], offsets, missing)
     columns |= {"offsets": offsets, "query_ids": ids, "rows": rows, "first_feature": first_index}
     return check_queries(Queries(**columns), files[0])
@@ -112,6 +117,8 @@ class _Text:
 
     options: Options
     budget: int
+    on_disk: bool = False
+    file: Appended | None = None
     blocks: list[Block] = field(default_factory=list)
     starts: list[_Start] = field(default_factory=list)
     files: list[_File] = field(default_factory=list)
@@ -119,17 +126,34 @@ class _Text:
     n_rows: int = 0
     n_bytes: int = 0
 
+    def make_room(self) -> None:
+        """Move the values of all blocks to disk, where they may be there and take much memory."""
+        if self.on_disk and 4 * self.n_bytes > self.budget:
+            self.file = self.file or Appended()
+            for block in self.blocks:
+                block.move(self.file)
+            self.n_bytes = sum(block.n_bytes for block in self.blocks)
+
     def grades(self) -> FloatArray:
         return np.concatenate([block.grades for block in self.blocks])
 
     def features(self, sparse: bool | Literal["auto"]) -> Features:
         """Turn the blocks into one matrix; their values are given up on the way."""
         width = self.options.n_features or max(file.width for file in self.files)
+        content = None
+        if self.file is not None:
+            for block in self.blocks:
+                block.move(self.file)
+            content = self.file.array()
+            for block in self.blocks:
+                block.restore(content)
         stored = sum(len(block.values) for block in self.blocks)
         if self.options.n_features is None:
             check_width(width, stored, self.files[0].path, f", or pass n_features={width}")
         if sparse == "auto":
             sparse = stored < SPARSE_BELOW * self.n_rows * width and self.options.missing != "min"
+        if not sparse and content is not None and all(one.is_full and one.width == width for one in self.blocks):
+            return content.view(self.options.dtype).reshape(self.n_rows, width)
         return self._csr(width) if sparse else self._dense(width)
 
     def check_memory(self, needed: int, what: str, remedy: str) -> None:
@@ -139,22 +163,27 @@ class _Text:
     def _dense(self, width: int) -> AnyArray:
         from marginrank.data.letor_kernel import scatter_rows  # noqa: PLC0415
 
-        needed = self.n_bytes + self.n_rows * width * self.options.dtype.itemsize
-        self.check_memory(needed, f"{self.n_rows:,} documents with {width:,} features", "pass sparse=True")
-        X = np.zeros((self.n_rows, width), dtype=self.options.dtype)
+        shape = self.n_rows, width
+        if self.file is None:
+            needed = self.n_bytes + self.n_rows * width * self.options.dtype.itemsize
+            self.check_memory(needed, f"{self.n_rows:,} documents with {width:,} features", "pass sparse=True")
+        X = np.zeros(shape, dtype=self.options.dtype) if self.file is None else room(shape, self.options.dtype)
         row = 0
         for block in self.blocks:
             end = row + len(block.grades)
+            X[row:end] = 0.0
             if block.is_full:
                 X[row:end, : block.width] = block.values.reshape(len(block.grades), block.width)
             else:
                 scatter_rows(block.row_ends, block.columns, block.values, X[row:end])
             block.values, block.columns = block.values[:0], None
+            settle(X, slice(row, end))
             row = end
         return X
 
     def _csr(self, width: int) -> sp.csr_array:
-        self.check_memory(2 * self.n_bytes, f"{self.n_rows:,} documents", "read fewer files at once")
+        stored = sum(len(block.values) for block in self.blocks) * (4 + self.options.dtype.itemsize)
+        self.check_memory(2 * max(self.n_bytes, stored), f"{self.n_rows:,} documents", "read fewer files at once")
         counts = np.concatenate([np.diff(block.row_ends, prepend=0) for block in self.blocks])
         columns = np.concatenate([block.stored_columns() for block in self.blocks])
         values = np.concatenate([block.values for block in self.blocks])
@@ -184,6 +213,7 @@ def _read_file(text: _Text, path: Path, n_threads: int) -> None:
         text.n_rows += len(block.grades)
         text.blocks.append(block)
         text.n_bytes += block.n_bytes
+        text.make_room()
         text.check_memory(text.n_bytes, f"the first {text.n_rows:,} documents", "read fewer files at once")
         line += block.n_lines
     if file.n_rows == 0:

@@ -13,6 +13,7 @@ from marginrank.data.missing import MISSING_ADVICE, Missing, check_missing
 from marginrank.data.places import TextBlock
 from marginrank.data.text import text_bytes
 from marginrank.errors import DataError
+from marginrank.mapped import Appended
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Said inside a block by the kernel's error, and where blocks or files meet.
@@ -55,6 +56,22 @@ class Block:
     has_qid: bool
     #: Line and column of the first row's query id, or of where it is missing.
     qid_place: tuple[int, int]
+    #: Where values and columns are in a file, if they are no longer here; no columns where every row has all.
+    places: list[tuple[int, int]] | None = None
+
+    def move(self, file: Appended) -> None:
+        """Write values and columns to a file, to free their memory."""
+        if self.places is None:
+            self.places = [file.append(part) for part in (self.values, self.columns) if part is not None]
+            self.values = self.values[:0].copy()
+            self.columns = None if self.columns is None else self.columns[:0].copy()
+
+    def restore(self, content: AnyArray) -> None:
+        """Take values and columns from what the file holds."""
+        if self.places is not None:
+            values, *columns = (content[start:end] for start, end in self.places)
+            self.values = values.view(self.values.dtype)
+            self.columns = columns[0].view(np.int32) if columns else None
 
     @property
     def is_full(self) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from marginrank.errors import DataError
+from marginrank.mapped import BLOCK_BYTES
 from marginrank.sparse import sp
-from marginrank.typing import Features, IntArray
+from marginrank.threads import chunk_bounds
+from marginrank.typing import AnyArray, Features, IntArray
 
 #: An error, NaN, 0, or the least value of that feature among the query's other documents (0 if it has none).
 Missing: TypeAlias = Literal["error", "nan", "zero", "min"]
@@ -35,14 +38,20 @@ def fill_missing(X: Features, offsets: IntArray, missing: Missing) -> Features:
             raise DataError("missing='min' needs dense features; leave out sparse=True")
         X.data[np.isnan(X.data)] = 0.0
         return X
+    for first, end in pairwise(chunk_bounds(offsets, max(1, X.nbytes // BLOCK_BYTES)).tolist()):
+        bounds = offsets[first : end + 1]
+        _fill_block(X[bounds[0] : bounds[-1]], bounds - bounds[0], missing)
+    return X
+
+
+def _fill_block(X: AnyArray, offsets: IntArray, missing: Missing) -> None:
     absent = np.isnan(X)
     if not absent.any():
-        return X
+        return
     if missing == "zero":
         X[absent] = 0.0
-        return X
+        return
     occupied = np.diff(offsets) > 0
     least = np.fmin.reduceat(X, offsets[:-1][occupied], axis=0)
     stand_in = np.repeat(np.nan_to_num(least, nan=0.0), np.diff(offsets)[occupied], axis=0)
     np.copyto(X, stand_in, where=absent)
-    return X

@@ -14,11 +14,13 @@ from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.devices import Device, import_torch
 from marginrank.errors import DataError
+from marginrank.mapped import fits, reader_of, room, settle
 from marginrank.preparation.thresholds import Spacing
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.bins import Bins, CurveShape, Monotone, check_bins, count_placed, place_bins
 from marginrank.scorers.device_places import DevicePlaces
 from marginrank.scorers.forms import Form
+from marginrank.threads import PerThread
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
@@ -84,8 +86,8 @@ class PreparedAdditive(PreparedScorer):
 
     The features are read once, and only where they lie among the thresholds is kept: `queries` here have no features. A
     pass over the rows of steps reads a byte for each feature, and less where features with few bins share one; a pass
-    over lines reads four bytes. The cells are a histogram of slopes over bins, and the gradient is their running sums
-    from the last bin down.
+    over lines reads four bytes. What memory has no room for is kept on disk. The cells are a histogram of slopes over
+    bins, and the gradient is their running sums from the last bin down.
     """
 
     def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None = None) -> None:
@@ -112,23 +114,73 @@ class PreparedAdditive(PreparedScorer):
         return self.bins.gradient(cells)
 
 
+class _Codes:
+    """Numbers of four bytes for each document, one column after the other; on disk, one document after the other."""
+
+    def __init__(self, n_columns: int, n_documents: int) -> None:
+        self.n_bytes = 4 * n_columns * n_documents
+        self._in_memory = fits(self.n_bytes)
+        shape = (n_columns, n_documents) if self._in_memory else (n_documents, n_columns)
+        self._numbers = room(shape, np.uint32)
+        self._reader = None if self._in_memory else reader_of(self._numbers)
+        self._turned = PerThread(_Turned)
+
+    def put(self, start: int, columns: AnyArray) -> None:
+        """Keep the numbers of some documents, given by columns."""
+        rows = slice(start, start + columns.shape[1])
+        if self._in_memory:
+            self._numbers[:, rows] = columns
+        else:
+            self._numbers[rows] = columns.T
+            settle(self._numbers, rows)
+
+    def columns(self, start: int, stop: int) -> tuple[AnyArray, slice]:
+        """Return columns, and where the documents are in them; on disk, the columns of these alone."""
+        if self._in_memory:
+            return self._numbers, slice(start, stop)
+        turned = self._turned()
+        if turned.rows != (start, stop):
+            rows = self._numbers[start:stop] if self._reader is None else self._reader.rows(start, stop)
+            turned.columns, turned.rows = np.ascontiguousarray(rows.T), (start, stop)
+        return turned.columns, slice(0, stop - start)
+
+
+class _Turned:
+    """The columns of the documents that a thread works on."""
+
+    def __init__(self) -> None:
+        self.columns: AnyArray = np.empty((0, 0), dtype=np.uint32)
+        self.rows: tuple[int, int] | None = None
+
+
 class _Words:
     """Codes of steps, several to a byte where they fit, four bytes to a word."""
 
     def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None) -> None:
-        self._packing = _pack(bins)
-        self._words = _encode(queries, bins, self._packing, n_jobs)
-        self.n_bytes = self._words.nbytes
+        from marginrank.scorers.additive_kernel import pack_rows  # noqa: PLC0415
+
+        self._packing = packing = _pack(bins)
+        self._words = _Codes((len(packing.bounds) - 1) // 4, queries.n_documents)
+        self.n_bytes = self._words.n_bytes
+
+        def keep(start: int, codes: AnyArray) -> None:
+            words = np.empty(((len(packing.bounds) - 1) // 4, len(codes)), dtype=np.uint32)
+            pack_rows(codes, packing.features, packing.bounds, packing.n_codes, words, 0)
+            self._words.put(start, words)
+
+        bins.encode_blocks(queries.X, keep, n_jobs)
 
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         from marginrank.scorers.additive_kernel import score_words  # noqa: PLC0415
 
-        score_words(self._words, *self._packing, table, scores, start, stop)
+        words, rows = self._words.columns(start, stop)
+        score_words(words, *self._packing, table, scores[start - rows.start :], rows.start, rows.stop)
 
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
         from marginrank.scorers.additive_kernel import add_words  # noqa: PLC0415
 
-        add_words(self._words, *self._packing, slopes, cells, start, stop)
+        words, rows = self._words.columns(start, stop)
+        add_words(words, *self._packing, slopes[start - rows.start :], cells, rows.start, rows.stop)
 
 
 class _Places:
@@ -137,23 +189,21 @@ class _Places:
     def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None) -> None:
         varying = np.flatnonzero(bins.n_codes > 1)
         self._cells = bins.first_cells[varying], bins.n_codes[varying]
-        self._positions = np.empty((len(varying), queries.n_documents), dtype=np.uint32)
-        self.n_bytes = self._positions.nbytes
-
-        def keep(start: int, block: AnyArray) -> None:
-            self._positions[:, start : start + len(block)] = block[:, varying].T
-
-        bins.encode_blocks(queries.X, keep, n_jobs)
+        self._positions = _Codes(len(varying), queries.n_documents)
+        self.n_bytes = self._positions.n_bytes
+        bins.encode_blocks(queries.X, lambda start, block: self._positions.put(start, block[:, varying].T), n_jobs)
 
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         from marginrank.scorers.additive_kernel import score_places  # noqa: PLC0415
 
-        score_places(self._positions, *self._cells, table, scores, start, stop)
+        positions, rows = self._positions.columns(start, stop)
+        score_places(positions, *self._cells, table, scores[start - rows.start :], rows.start, rows.stop)
 
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
         from marginrank.scorers.additive_kernel import add_places  # noqa: PLC0415
 
-        add_places(self._positions, *self._cells, slopes, cells, start, stop)
+        positions, rows = self._positions.columns(start, stop)
+        add_places(positions, *self._cells, slopes[start - rows.start :], cells, rows.start, rows.stop)
 
 
 class _Packing(NamedTuple):
@@ -191,16 +241,3 @@ def share_bytes(n_codes: list[int]) -> list[list[int]]:
             group.append(left.popleft())
         groups.append(group)
     return groups
-
-
-def _encode(queries: Queries, bins: Bins, packing: _Packing, n_jobs: int | None) -> AnyArray:
-    """Codes of all rows, four bytes to a word, word after word."""
-    from marginrank.scorers.additive_kernel import pack_rows  # noqa: PLC0415
-
-    words = np.empty(((len(packing.bounds) - 1) // 4, queries.n_documents), dtype=np.uint32)
-
-    def pack(start: int, codes: AnyArray) -> None:
-        pack_rows(codes, packing.features, packing.bounds, packing.n_codes, words, start)
-
-    bins.encode_blocks(queries.X, pack, n_jobs)
-    return words

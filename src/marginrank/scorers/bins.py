@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.errors import DataError
+from marginrank.mapped import blocks, is_large, reader_of
+from marginrank.memory import max_memory
 from marginrank.scorers.forms import Form, stored
 from marginrank.scorers.formula import Curve, CurvesTerm
 from marginrank.sparse import sp
@@ -159,7 +161,9 @@ class Bins(Form):
         thresholds: list[AnyArray] = [np.empty(0)] * n_features
         missing = np.zeros(n_features, dtype=np.bool_)
         starts = np.zeros(n_features) if shape == "lines" else None
-        width = max(1, _COLUMN_BYTES // (n * values.dtype.itemsize))
+        # Each group of columns takes a pass over all rows.
+        room = max(_COLUMN_BYTES, max_memory() // 4) if is_large(values) else _COLUMN_BYTES
+        width = max(1, room // (n * values.dtype.itemsize))
 
         def place(column: AnyArray, feature: int) -> None:
             column.sort()
@@ -170,7 +174,7 @@ class Bins(Form):
                 starts[feature] = start
 
         for first in range(0, n_features, width):
-            columns = _columns(values[:, first : first + width])
+            columns = _columns(values, first, min(first + width, n_features))
             for_each(place, [(column, first + at) for at, column in enumerate(columns)], n_jobs)
         return cls(tuple(thresholds), missing, starts)
 
@@ -321,8 +325,11 @@ class Bins(Form):
         missing_codes = np.where(self.missing, self.n_codes - 1, 0)
         step = max(1, _BLOCK_VALUES // max(1, self.n_features))
 
+        reader = reader_of(values)
+
         def encode(start: int) -> None:
-            block = np.ascontiguousarray(values[start : start + step])
+            stop = min(start + step, len(values))
+            block = np.ascontiguousarray(values[start:stop] if reader is None else reader.rows(start, stop))
             codes = np.empty(block.shape, dtype=self._code_type)
             if self.starts is None:
                 encode_rows(block, grid, missing_codes, codes)
@@ -527,12 +534,11 @@ def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
         raise DataError(f"X holds {first_word(array)}, which is not a number; encode it as numbers") from None
 
 
-def _columns(values: AnyArray) -> AnyArray:
+def _columns(values: AnyArray, first: int, end: int) -> AnyArray:
     """Copy columns out of rows, reading the rows once."""
-    columns = np.empty(values.shape[::-1], dtype=values.dtype)
-    step = 1 << 12
-    for start in range(0, len(values), step):
-        columns[:, start : start + step] = values[start : start + step].T
+    columns = np.empty((end - first, len(values)), dtype=values.dtype)
+    for rows, block in blocks(values, 1 << 12):
+        columns[:, rows] = block[:, first:end].T
     return columns
 
 
