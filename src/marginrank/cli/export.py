@@ -25,11 +25,11 @@ EXAMPLES: Final = (
 def command(
     output: Output,
     model: Annotated[
-        Path | None, typer.Argument(metavar="MODEL", help="A model of `marginrank train`, `tune` or `fuse`.")
+        Path | None, typer.Argument(metavar="MODEL", help="A model written by `marginrank train`, `tune` or `fuse`.")
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TARGET", help="Where it goes, such as onnx, solr or sql(dialect=postgresql)."),
+        typer.Option("--to", metavar="TARGET", help="The target, such as onnx, solr or sql(dialect=postgresql)."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -37,21 +37,21 @@ def command(
             "--out",
             "-o",
             metavar="FILE",
-            help="Where to write.",
-            show_default="name of the model",
+            help="File to write.",
+            show_default="name of the model, with the suffix of the target",
             rich_help_panel="Output",
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Score the documents of the check file with the export, and compare.")
+        bool, typer.Option("--check", help="Run the export on the check file and compare the scores.")
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the targets.")] = False,
     force: Force = False,
 ) -> None:
     """Write a model for a search engine, a database or another language.
 
-    Beside the export lies a check file, FILE.check.json, with documents and the scores to expect. --check runs the
-    export on them where the target can run here.
+    A check file, FILE.check.json, is written next to the export: documents with their expected scores. --check runs the
+    export on them, if the target can run on this machine.
     """
     if listed:
         if model is not None or to is not None:

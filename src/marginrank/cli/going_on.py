@@ -22,7 +22,7 @@ from marginrank.cli.watching import Watch
 if TYPE_CHECKING:
     from marginrank.estimator import BaseRanker
 
-_PANEL: Final = "Going on"
+_PANEL: Final = "Updating"
 #: Options of a method that may differ from those of the model.
 _OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
 
@@ -44,7 +44,7 @@ class GoingOn:
         bool,
         typer.Option(
             "--keep-near",
-            help="With --start-from, penalise the distance from its weights instead of their size.",
+            help="With --start-from, regularise towards the weights of that model instead of 0.",
             rich_help_panel=_PANEL,
         ),
     ] = False
@@ -52,7 +52,7 @@ class GoingOn:
         Path | None,
         typer.Option(
             metavar="MODEL",
-            help="Train this model on DATA as the next batch of a stream: in one step, with all data before.",
+            help="Update this model with DATA, the next batch of queries; earlier batches are not needed.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),

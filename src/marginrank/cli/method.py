@@ -113,7 +113,7 @@ class Method:
         typer.Option(
             metavar="SCORER",
             help="linear, additive (a curve per feature), kernel, boosted (trees) or neural; with options, "
-            "'kernel(gamma=0.1,rank=200)'; auto chooses linear or additive like C.",
+            "'kernel(gamma=0.1,rank=200)'; auto chooses between linear and additive, together with C.",
             rich_help_panel=_SCORER,
         ),
     ] = "linear"

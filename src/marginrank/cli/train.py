@@ -52,9 +52,9 @@ def command(
     Without -C, ten values of C are tried, and the best is chosen on the validation queries, or by 5-fold
     cross-validation. Ctrl-C stops training and writes the best model so far.
 
-    With --checkpoint, a killed run goes on where it was: run the same command again with --resume.
+    With --checkpoint, a killed run can be resumed: run the same command again with --resume.
 
-    With --start-from or --update, training goes on from a model, with its C.
+    With --start-from or --update, training continues from a model; its C is used unless -C is given.
 
     With --workers or --scheduler, the files are read and trained on by the workers of a cluster. The model depends on
     the files, one partition each, and not on the number of workers.

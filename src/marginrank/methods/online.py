@@ -127,12 +127,12 @@ class Online(BaseRanker):
         query_weights: npt.ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
-        """Train on a batch of whole queries, as the next of a stream.
+        """Train on the next batch of whole queries.
 
         The first call is `fit`, and fixes the features, their scaling, and the thresholds or landmarks of the scorer;
-        its batch should be large enough for that. After `fit`, a call goes on from the queries fitted. Each batch is
-        seen once and takes one step; all count alike, by the weights of their queries. The objective is that of the
-        batch, without a certificate. A batch in which no query has an order changes nothing.
+        its batch should be large enough for that. After `fit`, a call continues from the fitted model. Each batch takes
+        one step, and is weighted by the weights of its queries. The objective is that of the batch, without a
+        certificate. A batch in which every query has a single grade changes nothing.
 
         Args:
             X: Queries, or features with one row per document.
