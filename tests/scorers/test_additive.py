@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+import marginrank.scorers.bin_learning
 import marginrank.scorers.bins
 from marginrank import Queries
 from marginrank.errors import DataError
@@ -137,7 +138,7 @@ def test_a_memory_mapped_matrix_is_read_in_blocks(tmp_path, monkeypatch):
     codes = whole.encode(X)
     np.save(tmp_path / "X.npy", X)
     monkeypatch.setattr(marginrank.scorers.bins, "_BLOCK_VALUES", 500)
-    monkeypatch.setattr(marginrank.scorers.bins, "_COLUMN_BYTES", 10_000)
+    monkeypatch.setattr(marginrank.scorers.bin_learning, "_COLUMN_BYTES", 10_000)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     bins = Bins.learn(mapped)
     assert_array_equal(np.concatenate(bins.thresholds), np.concatenate(whole.thresholds))
