@@ -47,6 +47,10 @@ CASES = {
         {"old": NEARLY_SECOND, "new": SECOND},
         "There is no significant difference between old and new, which does not show that they are equal",
     ),
+    "baseline first of three": (
+        {"old": NEARLY_SECOND, "new": SECOND, "other": SECOND},
+        "There is no significant difference between old and any of new and other, which does not show",
+    ),
     "rival": (
         {"old": LAST, "new": NEARLY_SECOND, "other": SECOND},
         "is significant (p < 0.001, randomization test, Holm-adjusted), but there is no significant difference between "

@@ -47,7 +47,7 @@ def _other_leads(facts: Facts, leader: Leader) -> tuple[str, str]:
     if row.verdict == "better":
         return first, (
             f"The difference to {baseline} is significant ({_p(facts, row)}), but there is no significant difference "
-            f"between {name} and {_listed(leader.rivals)}."
+            f"between {name} and {_any_of(leader.rivals)}."
         )
     others = [other.system for other in rows if other.verdict == "better"]
     but = f"but {_listed(others)} {_is(others)} significantly better than {baseline}." if others else _OPEN
@@ -68,7 +68,7 @@ def _baseline_leads(facts: Facts, leader: Leader) -> tuple[str, str]:
         )
     return (
         f"The baseline {baseline} has the highest mean {measure}: {reached}; {nearest}.",
-        f"There is no significant difference between {baseline} and {_listed(leader.rivals)}, {_OPEN}",
+        f"There is no significant difference between {baseline} and {_any_of(leader.rivals)}, {_OPEN}",
     )
 
 
@@ -109,6 +109,15 @@ def _queries(n: int) -> str:
 
 def _is(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
+
+
+def _any_of(names: Sequence[str]) -> str:
+    """Name systems that one is compared with.
+
+    >>> _any_of(["a"]), _any_of(["a", "b"])
+    ('a', 'any of a and b')
+    """
+    return _listed(names) if len(names) == 1 else f"any of {_listed(names)}"
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:
