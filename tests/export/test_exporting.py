@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from marginrank import Kernel, Ranker
 from marginrank.errors import DataError
 from marginrank.export import Check, all_targets, export, parse_target, verify
 from marginrank.export.lowering import exact_thresholds, single_bound
@@ -20,6 +21,22 @@ def test_a_model_that_a_target_does_not_take_is_refused_with_those_that_do(tmp_p
     with pytest.raises(DataError, match=r"xgboost takes .*; its curves are lines.*; targets for this model: .*python"):
         trained("lines").export("xgboost", tmp_path / "m.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_no_target_takes_is_told_so(tmp_path: Path) -> None:
+    X, y, qid = np.arange(12.0).reshape(6, 2), [0, 1] * 3, [1, 1, 2, 2, 3, 3]
+    ranker = Ranker(scorer=Kernel(lambda a, b: a @ b.T, rank=2)).fit(X, y, qid=qid)
+    for target in ("python", "onnx"):
+        with pytest.raises(
+            DataError, match=r"a kernel given as a function; its .*; no target takes it$"
+        ):
+            ranker.export(target, tmp_path / "m")
+
+
+def test_a_module_is_imported_by_a_name_that_python_takes(tmp_path: Path) -> None:
+    assert export(PLAIN, "python", tmp_path / "shop.py").next_steps.startswith("import shop and call shop.rank(")
+    said = export(PLAIN, "python", tmp_path / "my-ranker 2.py").next_steps
+    assert said.startswith("rename my-ranker 2.py to my_ranker_2.py; import my_ranker_2 and call my_ranker_2.rank(")
 
 
 @pytest.mark.parametrize("target", all_targets().values(), ids=lambda kind: kind.name)

@@ -88,7 +88,8 @@ def check_taken(target: Target, function: Function) -> None:
     reason = _refusal(target, function)
     if reason is not None:
         others = [name for name, kind in all_targets().items() if _refusal(kind(), function) is None]
-        raise DataError(f"{target.name} takes {target.takes}; {reason}; targets for this model: {', '.join(others)}")
+        advice = f"targets for this model: {', '.join(others)}" if others else "no target takes it"
+        raise DataError(f"{target.name} takes {target.takes}; {reason}; {advice}")
 
 
 def _refusal(target: Target, function: Function) -> str | None:

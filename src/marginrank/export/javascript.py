@@ -34,7 +34,7 @@ class JavaScript(Target):
     """Write a JavaScript module for Node.js or the browser: ``score`` and ``rank``."""
 
     name = "javascript"
-    takes: ClassVar[str] = "all models"
+    takes: ClassVar[str] = "all models but those with a kernel given as a function"
     suffix: ClassVar[str] = ".js"
 
     def refusal(self, function: Function) -> str | None:

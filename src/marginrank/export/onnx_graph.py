@@ -47,7 +47,7 @@ class Onnx(Target):
     def refusal(self, function: Function) -> str | None:
         """Say why a function is not taken, or return None."""
         if any(isinstance(term, KernelTerm) and not term.kernel for term in function.terms):
-            return "its kernel is a function of Python"
+            return "its kernel is a Python function"
         return other_terms(function, LinearTerm, CurvesTerm, TreesTerm, NetworkTerm, KernelTerm)
 
     def write(self, function: Function) -> Mapping[str, str | bytes]:

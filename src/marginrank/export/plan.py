@@ -16,7 +16,7 @@ def refuse_plan(function: Function) -> str | None:
     """Say why a function has no plan, or return None."""
     for term in function.terms:
         if isinstance(term, KernelTerm) and not term.kernel:
-            return "its kernel is a function of Python"
+            return "its kernel is a Python function"
         if not isinstance(term, LinearTerm | CurvesTerm | TreesTerm | NetworkTerm | KernelTerm):
             return f"it is a {term.kind} model"
     return None

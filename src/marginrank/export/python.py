@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from marginrank.export.base import Target
+from marginrank.export.base import Target, identifier
 from marginrank.export.checks import Check
 from marginrank.export.plan import plan_of, refuse_plan
 from marginrank.scoring import Function
@@ -24,7 +24,7 @@ class PythonCode(Target):
     """Write a Python module that needs nothing but Python 3.7 or newer: ``score`` and ``rank``."""
 
     name = "python"
-    takes: ClassVar[str] = "all models"
+    takes: ClassVar[str] = "all models but those with a kernel given as a function"
     suffix: ClassVar[str] = ".py"
 
     def refusal(self, function: Function) -> str | None:
@@ -40,7 +40,9 @@ class PythonCode(Target):
 
     def next_steps(self, path: Path) -> str:
         """Say what to do with the file."""
-        return f"import {path.stem} and call {path.stem}.rank(documents, k=10) with the documents of one query"
+        module = identifier(path.stem)
+        first = "" if module == path.stem else f"rename {path.name} to {module}.py; "
+        return f"{first}import {module} and call {module}.rank(documents, k=10) with the documents of one query"
 
     def run(self, path: Path, check: Check) -> FloatArray:
         """Run the module."""
