@@ -27,9 +27,7 @@ def test_a_model_that_no_target_takes_is_told_so(tmp_path: Path) -> None:
     X, y, qid = np.arange(12.0).reshape(6, 2), [0, 1] * 3, [1, 1, 2, 2, 3, 3]
     ranker = Ranker(scorer=Kernel(lambda a, b: a @ b.T, rank=2)).fit(X, y, qid=qid)
     for target in ("python", "onnx"):
-        with pytest.raises(
-            DataError, match=r"a kernel given as a function; its .*; no target takes it$"
-        ):
+        with pytest.raises(DataError, match=r"a kernel given as a function; its .*; no target takes it$"):
             ranker.export(target, tmp_path / "m")
 
 

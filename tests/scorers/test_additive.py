@@ -7,7 +7,6 @@ import math
 import pickle
 import weakref
 
-import marginrank.scorers.bin_learning
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+import marginrank.scorers.bin_learning
 import marginrank.scorers.bins
 from marginrank import Queries
 from marginrank.errors import DataError

@@ -17,9 +17,10 @@ from marginrank.errors import DataError
 from marginrank.mapped import fits, reader_of, room, settle
 from marginrank.preparation.thresholds import Spacing
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
-from marginrank.scorers.bins import Bins, CurveShape, Monotone, check_bins, count_placed, place_bins
+from marginrank.scorers.bins import Bins, CurveShape
 from marginrank.scorers.device_places import DevicePlaces
 from marginrank.scorers.forms import Form
+from marginrank.scorers.monotone import Monotone
 from marginrank.threads import PerThread
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -56,6 +57,7 @@ class Additive(Scorer):
     def learn_in(self, queries: PartitionedQueries) -> Bins:
         """Choose the thresholds, which are those of all documents in one memory."""
         from marginrank.preparation.order_statistics import columns_of  # noqa: PLC0415
+        from marginrank.scorers.bin_learning import check_bins, count_placed, place_bins  # noqa: PLC0415
 
         if self.device is not None:
             raise DataError("bins on a device are not trained on partitions; leave out device")

@@ -6,33 +6,29 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.errors import DataError
-from marginrank.mapped import blocks, is_large, reader_of
-from marginrank.memory import max_memory
+from marginrank.mapped import reader_of
 from marginrank.scorers.forms import Form, stored
 from marginrank.scorers.formula import Curve, CurvesTerm
+from marginrank.scorers.monotone import Monotone, monotone_signs
 from marginrank.sparse import sp
 from marginrank.threads import for_each
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 from marginrank.words import feature_labels
 
 if TYPE_CHECKING:
-    from marginrank.preparation.thresholds import Column, Spacing
+    from marginrank.preparation.thresholds import Spacing
 
 #: Most bins of values; with one for NaN, their numbers fill a byte.
 MOST_BINS: Final = 255
 #: Curves that jump at thresholds, or lines between them.
 CurveShape: TypeAlias = Literal["steps", "lines"]
-#: ``increasing`` or ``decreasing`` for all features, or by number or name of a feature.
-Monotone: TypeAlias = str | Mapping[Any, str]
 
-_SIGNS: Final = {"increasing": 1, "decreasing": -1}
 #: What a unit of an increment of lines rises: with it, straight curves are cheap and bends are not.
 _BEND: Final = 0.1
 #: A position counts cells in units of 2⁻²⁴: eight bits for the cell, 24 for the way to the next.
@@ -41,8 +37,6 @@ _CELL_BITS: Final = 24
 _BLOCK_VALUES: Final = 1 << 20
 #: Rows of columns that are made at a time.
 _DENSE_ROWS: Final = 256
-#: Columns that are sorted together, so that a matrix on disk is not read once for each.
-_COLUMN_BYTES: Final = 1 << 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +121,9 @@ class Bins(Form):
             )
         for feature, cuts in enumerate(self.thresholds):
             if len(cuts) >= MOST_BINS:
-                _refuse(f"{{feature}} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most", feature)
+                refuse_feature(f"{{feature}} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most", feature)
             if not (np.isfinite(cuts).all() and (np.diff(cuts) > 0).all()):
-                _refuse("the thresholds of {feature} are not finite and increasing; sort them", feature)
+                refuse_feature("the thresholds of {feature} are not finite and increasing; sort them", feature)
         if self.starts is not None:
             self._check_starts(self.starts)
 
@@ -151,32 +145,9 @@ class Bins(Form):
             n_jobs: Number of threads; all cores by default.
             shape: ``steps``, or ``lines`` from the smallest to the largest training value.
         """
-        from marginrank.preparation.thresholds import Column  # noqa: PLC0415
+        from marginrank.scorers.bin_learning import learn_bins  # noqa: PLC0415
 
-        check_bins(n_bins, spacing, shape)
-        values = _as_dense(X)
-        n, n_features = values.shape
-        if n == 0:
-            raise DataError("there is no document to learn from; give at least one row")
-        thresholds: list[AnyArray] = [np.empty(0)] * n_features
-        missing = np.zeros(n_features, dtype=np.bool_)
-        starts = np.zeros(n_features) if shape == "lines" else None
-        # Each group of columns takes a pass over all rows.
-        room = max(_COLUMN_BYTES, max_memory() // 4) if is_large(values) else _COLUMN_BYTES
-        width = max(1, room // (n * values.dtype.itemsize))
-
-        def place(column: AnyArray, feature: int) -> None:
-            column.sort()
-            _check_finite(column, feature)
-            missing[feature] = np.isnan(column[-1])
-            start, thresholds[feature] = place_bins(Column.of(column), int(n_bins), spacing, shape)
-            if starts is not None:
-                starts[feature] = start
-
-        for first in range(0, n_features, width):
-            columns = _columns(values, first, min(first + width, n_features))
-            for_each(place, [(column, first + at) for at, column in enumerate(columns)], n_jobs)
-        return cls(tuple(thresholds), missing, starts)
+        return cls(*learn_bins(_as_dense(X), n_bins, spacing, shape, n_jobs))
 
     def arrays(self) -> dict[str, AnyArray]:
         """Return thresholds, one feature after the other, how many each has, bins for NaN and, of lines, the starts."""
@@ -451,7 +422,7 @@ class Bins(Form):
             raise DataError(f"starts has shape {np.shape(starts)} for {self.n_features} features; give one for each")
         for feature, (start, cuts) in enumerate(zip(starts, self.thresholds, strict=True)):
             if not np.isfinite(start) or (len(cuts) and start >= cuts[0]):
-                _refuse(f"the lines of {{feature}} start at {start}; start below the first threshold", feature)
+                refuse_feature(f"the lines of {{feature}} start at {start}; start below the first threshold", feature)
 
     def _check(self, X: npt.ArrayLike | Features) -> AnyArray:
         values = _as_dense(X)
@@ -462,59 +433,10 @@ class Bins(Form):
         return values
 
 
-def check_bins(n_bins: int, spacing: Spacing, shape: CurveShape) -> None:
-    """Refuse options of bins that make no sense."""
-    from marginrank.preparation.thresholds import check_spacing  # noqa: PLC0415
-
-    if not isinstance(n_bins, Integral) or not 2 <= n_bins <= MOST_BINS:
-        raise ValueError(f"n_bins is {n_bins!r}; give a whole number from 2 to {MOST_BINS}")
-    check_spacing(spacing)
-    check_shape(shape)
-
-
-def count_placed(n_bins: int, shape: CurveShape) -> int:
-    """Return how many thresholds are placed by their spacing; lines have one more, the greatest value."""
-    return n_bins - 1 if shape == "steps" else n_bins - 2
-
-
-def place_bins(column: Column, n_bins: int, spacing: Spacing, shape: CurveShape) -> tuple[float, AnyArray]:
-    """Return where the lines of a feature start, 0 for steps, and its thresholds."""
-    from marginrank.preparation.thresholds import place_in  # noqa: PLC0415
-
-    inner = place_in(column, count_placed(n_bins, shape), spacing)
-    if shape == "steps" or not column.n:
-        return 0.0, inner
-    knots = np.unique(np.concatenate([column.distinct[:1], inner, column.distinct[-1:]]))
-    return float(knots[0]), knots[1:]
-
-
 def check_shape(shape: CurveShape) -> None:
     """Raise ValueError if the shape is unknown."""
     if shape not in get_args(CurveShape):
         raise ValueError(f"unknown shape {shape!r}; known: {', '.join(get_args(CurveShape))}")
-
-
-def monotone_signs(monotone: Monotone, n_features: int, names: Sequence[str] | None = None) -> IntArray:
-    """Return 1 for features that may only raise the score, −1 for those that may only lower it, 0 for the others.
-
-    >>> monotone_signs({"price": "decreasing"}, 2, ["clicks", "price"]).tolist()
-    [0, -1]
-    """
-    from marginrank.data.queries import feature_number  # noqa: PLC0415
-
-    signs = np.zeros(n_features, dtype=np.int64)
-    if isinstance(monotone, Mapping):
-        for feature, direction in monotone.items():
-            signs[feature_number(feature, feature_labels(names, n_features))] = _sign(direction)
-    else:
-        signs[:] = _sign(monotone)
-    return signs
-
-
-def _sign(direction: str) -> int:
-    if direction not in _SIGNS:
-        raise ValueError(f"unknown direction {direction!r}; known: {', '.join(_SIGNS)}")
-    return _SIGNS[direction]
 
 
 def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
@@ -534,22 +456,8 @@ def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
         raise DataError(f"X holds {first_word(array)}, which is not a number; encode it as numbers") from None
 
 
-def _columns(values: AnyArray, first: int, end: int) -> AnyArray:
-    """Copy columns out of rows, reading the rows once."""
-    columns = np.empty((end - first, len(values)), dtype=values.dtype)
-    for rows, block in blocks(values, 1 << 12):
-        columns[:, rows] = block[:, first:end].T
-    return columns
-
-
-def _check_finite(column: AnyArray, feature: int) -> None:
-    """Refuse infinite values in a sorted column."""
-    present = column[: np.searchsorted(column, np.nan)]
-    if len(present) and (np.isinf(present[0]) or np.isinf(present[-1])):
-        _refuse("{feature} has an infinite value; replace it", feature)
-
-
-def _refuse(text: str, feature: int) -> NoReturn:
+def refuse_feature(text: str, feature: int) -> NoReturn:
+    """Raise an error about a feature, whose name takes the place of ``{feature}`` in the text."""
     from marginrank.data.naming import FeatureError  # noqa: PLC0415
 
     raise FeatureError(text, feature)

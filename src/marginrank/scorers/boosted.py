@@ -16,7 +16,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.scorers.base import Scorer, parse_scorer
-from marginrank.scorers.bins import Monotone, monotone_signs
+from marginrank.scorers.monotone import Monotone, monotone_signs
 from marginrank.scorers.staged import GrownStage, Setting, Stage, StagedScorer, Towards
 from marginrank.scorers.trees import Tree, Trees
 from marginrank.threads import thread_count
