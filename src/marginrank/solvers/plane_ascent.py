@@ -14,7 +14,7 @@ from marginrank.typing import FloatArray
 
 #: Moves of multiplier for each plane before the program is solved at once, which is quick with few entries of θ.
 _MOVES: Final = 1000
-_FEW_MOVES: Final = 20
+_FEW_MOVES: Final = 4
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
 _WORKED_OUT: Final = 0.3
 #: Most quadratics, each good where the same entries of θ are 0.
