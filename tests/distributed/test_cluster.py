@@ -167,3 +167,57 @@ def test_a_killed_worker_changes_nothing(client):
     assert killed.is_set()
     np.testing.assert_array_equal(model.coef_, expected.coef_)
     assert model.trained_on_ == expected.trained_on_
+
+
+class Lost:
+    """A client whose cluster is in a bad way."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def nthreads(self):
+        if isinstance(self.error, TimeoutError):
+            return {}
+        raise self.error
+
+    def wait_for_workers(self, *_, **__):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (TimeoutError(), "the cluster has no workers; start some"),
+        (OSError("connection closed"), r"the scheduler no longer answers \(connection closed\); start it again"),
+    ],
+)
+def test_a_cluster_without_workers_or_scheduler_is_named(files, error, message):
+    pytest.importorskip("distributed", reason="needs marginrank[dask]")
+    with pytest.raises(DataError, match=message):
+        DistributedQueries.from_files(files, Lost(error))
+
+
+def test_partitions_of_a_lost_worker_go_to_the_others_and_come_back():
+    pytest.importorskip("distributed", reason="needs marginrank[dask]")
+    from marginrank.distributed.cluster import Placement
+
+    class Some:
+        workers = {"a": 1, "b": 2}  # noqa: RUF012
+
+        def nthreads(self):
+            return self.workers
+
+    client = Some()
+    place = Placement(client, [None] * 9)
+    assert Counter(place.homes) == {"a": 3, "b": 6}
+    assert [len(numbers) for _, numbers in place.batches()] == [3, 3, 3]
+    before = list(place.homes)
+    client.workers = {"b": 2}
+    assert not place.complete
+    place.deal()
+    assert set(place.homes) == {"b"}
+    client.workers = {"b": 2, "c": 1}
+    place.refresh()
+    assert Counter(place.homes) == {"b": 6, "c": 3}
+    kept = [now == then for now, then in zip(place.homes, before, strict=True) if then == "b"]
+    assert sum(kept) >= 3

@@ -71,16 +71,17 @@ class Placement:
 
     def _workers(self) -> dict[str, int]:
         """Return the workers that there are, with the number of their threads."""
-        found: dict[str, int] = dict(self.client.nthreads())
-        if not found:
-            try:
+        try:
+            found: dict[str, int] = dict(self.client.nthreads())
+            if not found:
                 self.client.wait_for_workers(1, timeout=_REPLACED)
-            except TimeoutError:
-                address = self.client.scheduler.address if self.client.scheduler is not None else "ADDRESS"
-                raise DataError(
-                    f"the cluster has no workers; start some, for example with `dask worker {address}`"
-                ) from None
-            found = dict(self.client.nthreads())
+                found = dict(self.client.nthreads())
+        except TimeoutError:
+            raise DataError("the cluster has no workers; start some, for example with `dask worker ADDRESS`") from None
+        except OSError as error:
+            raise DataError(
+                f"the scheduler no longer answers ({error}); start it again, and resume from a checkpoint"
+            ) from error
         return found
 
     def deal(self) -> None:
