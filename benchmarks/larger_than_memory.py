@@ -93,9 +93,7 @@ def measure(path: Path, repeats: int, *, train: bool) -> None:
         passes.append(time.perf_counter() - began)
         print(f"read {reads[-1]:6.2f} s  pass {passes[-1]:6.2f} s  ratio {passes[-1] / reads[-1]:.2f}", flush=True)
     ratio = statistics.median(passes) / statistics.median(reads)
-    print(
-        f"median: pass / read = {ratio:.2f}; peak {memory('VmHWM'):.2f} GB, of it page tables and code too", flush=True
-    )
+    print(f"median: pass / read = {ratio:.2f}; peak {memory('VmHWM'):.2f} GB", flush=True)
     del risk
     if train:
         began = time.perf_counter()
