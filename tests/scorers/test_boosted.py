@@ -337,6 +337,17 @@ def test_sparse_features_and_other_solvers_are_refused():
         Boosted().prepare(queries)
 
 
+def test_trees_end_where_nothing_is_left_to_learn():
+    pytest.importorskip("lightgbm")
+    y = np.arange(80) % 2
+    few = ranker("lightgbm", "svmmap", trees=3).fit(judged(20))
+    assert (few.solution_.reason, few.n_iter_) == ("max_iter", 3)
+    done = ranker("lightgbm", "svmmap", trees=500).fit(y[:, None], y, group=[2] * 40)
+    assert done.solution_.risk == 0.0
+    assert done.solution_.reason == "stationary"
+    assert done.n_iter_ < 500
+
+
 @every_backend
 def test_what_cannot_be_split_is_refused(backend):
     pytest.importorskip(backend, reason=f"{backend} is not installed")

@@ -159,6 +159,8 @@ class StagedTraining:
                 if not fits or again:
                     stages = self._stages(risk, setting)
                     kept, grown = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
+                    if grown.reason == "max_iter" and grown.n_iter < (self.scorer.most_stages or 0):
+                        grown = replace(grown, reason="stationary")
                     refit = self._refit(kept, grown, risk)
                 stage, solution, name = kept, replace(grown, C=C), self.scorer.name
                 if refit is not None:

@@ -93,6 +93,11 @@ class Boosted(StagedScorer):
         return None if self.start is None else parse_scorer(self.start)
 
     @property
+    def most_stages(self) -> int | None:
+        """The trees, and the model that they are added to."""
+        return self.trees + (self.start is not None)
+
+    @property
     def refits(self) -> Towards | None:
         """What refitted leaves are regularised towards."""
         return self.refit

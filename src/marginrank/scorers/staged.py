@@ -96,6 +96,11 @@ class StagedScorer(Scorer):
         """What the leaves of the kept stage are regularised towards in a refit at the end; None for no refit."""
         return None
 
+    @property
+    def most_stages(self) -> int | None:
+        """How many stages there are unless nothing is left to learn before; None if there are always as many."""
+        return None
+
     @abstractmethod
     def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
         """Train on the queries of a risk, a stage at a time.
