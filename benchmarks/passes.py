@@ -3,7 +3,8 @@
     python benchmarks/passes.py [--data MQ2008] [--scorer linear] [--preset svmmap] [--C 100] [--solver bundle]
 
 Each C is solved on its own, from 0, on the training queries of fold 1 of MQ2008 and OHSUMED and on those of pydocs; a
-star marks what reached the time limit before the gap. Seconds are CPU seconds of one thread for the whole row.
+star marks what reached the time limit before the gap. CPU seconds of one thread stand behind the passes. The last lines
+count the cells, those above 60 passes and those that were stopped.
 LETOR is read from ../shared/data, and left out where it is not there.
 """
 
@@ -16,7 +17,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
+import numpy as np
 
 from marginrank import Queries
 from marginrank.data import read_letor
@@ -28,6 +29,8 @@ from marginrank.methods.tight import Tight
 from marginrank.risk import RankingRisk
 from marginrank.scorers.base import parse_scorer
 from marginrank.solvers.base import parse_solver
+from marginrank.solvers.solution import Solution
+from marginrank.threads import one_blas_thread
 from marginrank.tuning import DEFAULT_CS
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -63,8 +66,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     Cs = options.C or DEFAULT_CS
     solver = parse_solver(options.solver).with_params(tol=1e-3, time_limit=options.time_limit)
-    print(f"| data | scorer | preset | {' | '.join(f'C = {C:g}' for C in Cs)} | seconds |")
-    print("|" + " --- |" * (len(Cs) + 4))
+    print(f"| data | scorer | preset | {' | '.join(f'C = {C:g}' for C in Cs)} |")
+    print("|" + " --- |" * (len(Cs) + 3), flush=True)
+    solutions: list[Solution] = []
     for name in options.data or [*LETOR, "pydocs"]:
         try:
             queries = collection(name)
@@ -78,13 +82,19 @@ def main() -> None:
             for preset, loss in convex_presets():
                 if options.preset and preset not in options.preset:
                     continue
-                cells, began = [], time.process_time()
-                with threadpool_limits(1, "blas"):
+                print(f"| {name} | {spelled} | {preset} |", end="", flush=True)
+                RankingRisk(prepared, loss, 1).parts(np.zeros(prepared.n_parameters))
+                with one_blas_thread():
                     for C in Cs:
-                        solution = solver.minimize(RankingRisk(prepared, loss, 1), C)
-                        cells.append(f"{solution.passes:.0f}{'' if solution.converged else '*'}")
-                seconds = f"{time.process_time() - began:.1f}"
-                print(f"| {' | '.join([name, spelled, preset, *cells, seconds])} |", flush=True)
+                        began = time.process_time()
+                        solutions.append(solver.minimize(RankingRisk(prepared, loss, 1), C))
+                        took = f"({time.process_time() - began:.2f} s)"
+                        star = "" if solutions[-1].converged else "*"
+                        print(f" {solutions[-1].passes:.0f}{star} {took} |", end="", flush=True)
+                print(flush=True)
+    stopped = sum(not solution.converged for solution in solutions)
+    above = sum(solution.passes > 60 for solution in solutions)
+    print(f"\n{len(solutions)} cells, {above} above 60 passes, {stopped} stopped at the time limit")
 
 
 if __name__ == "__main__":
