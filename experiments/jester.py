@@ -62,11 +62,17 @@ class Panel:
 
 
 @cache
+def table(data: Path, most: int | None = None) -> FloatArray:
+    """Read ratings, users by jokes, NaN where a joke was not rated; those of the first users only if asked for."""
+    text = lzma.decompress((data / "jester-1" / "jester-data-1.csv.xz").read_bytes()).decode()
+    ratings = np.loadtxt(text.splitlines()[:most], delimiter=",")[:, 1:]
+    return np.where(ratings == _NOT_RATED, np.nan, ratings)
+
+
+@cache
 def panel(data: Path, n_users: int, n_input: int, rank: int, least: int) -> Panel:
     """Draw users that rated at least so many items: ``n_users`` to test, as many to choose, the next describe items."""
-    text = lzma.decompress((data / "jester-1" / "jester-data-1.csv.xz").read_bytes()).decode()
-    table = np.loadtxt(text.splitlines(), delimiter=",")[:, 1:]
-    ratings = np.where(table == _NOT_RATED, np.nan, table)
+    ratings = table(data)
     busy = np.flatnonzero((~np.isnan(ratings)).sum(axis=1) >= least)
     drawn = np.random.default_rng(2008).permutation(busy)
     inputs = drawn[2 * n_users : 2 * n_users + n_input]

@@ -1,0 +1,93 @@
+"""Ratings dealt to train and test, and recommenders that regress on ratings or on who rated what."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from marginrank.recommend import Ratings
+from marginrank.recommend.factors_kernel import add_products, add_slopes
+from marginrank.recommend.ids import locate
+from marginrank.typing import FloatArray, IntArray
+
+#: Scores of pairs of users and items, all of which were trained on.
+Scorer: TypeAlias = Callable[[Ratings], FloatArray]
+#: Kinds of models of the package implicit; none where it is not installed.
+IMPLICIT: Final = ("ALS", "BPR") if importlib.util.find_spec("implicit") is not None else ()
+
+
+def deal(ratings: Ratings, n: int, more: int, seed: int) -> tuple[Ratings, Ratings]:
+    """Deal the ratings of users with at least n + more: n of each to train on, all others to test on.
+
+    >>> mine = Ratings.of(([1, 1, 1, 2], [1, 2, 3, 1], [5, 3, 4, 1]))
+    >>> deal(mine, 1, 2, seed=0)
+    (Ratings(1 rating of 3 items by 1 user, 4..4), Ratings(2 ratings of 3 items by 1 user, 3..5))
+    """
+    order = np.lexsort((np.random.default_rng(seed).random(ratings.n_ratings), ratings.user))
+    places = np.empty(ratings.n_ratings, dtype=np.int64)
+    places[order] = np.arange(ratings.n_ratings) - ratings.offsets[ratings.user]
+    busy, first = (np.diff(ratings.offsets) >= n + more)[ratings.user], places < n
+    return ratings.select(busy & first), ratings.select(busy & ~first)
+
+
+def item_mean(train: Ratings, damping: float = 5.0) -> Scorer:
+    """Score items by their mean rating, with so many more ratings at the mean of all.
+
+    >>> mine = Ratings.of(([1, 2, 1], [7, 7, 8], [5, 3, 1]))       # mean 3: (5 + 3 + 1·3) / 3 and (1 + 1·3) / 2
+    >>> item_mean(mine, 1.0)(mine).round(3).tolist()
+    [3.667, 2.0, 3.667]
+    """
+    sums = np.bincount(train.item, train.values, minlength=len(train.items))
+    means = (sums + damping * train.values.mean()) / (train.item_counts + damping)
+    return lambda test: means[test.item]
+
+
+def biased_als(train: Ratings, rank: int, regularisation: float, damping: float = 5.0, rounds: int = 15) -> Scorer:
+    """Regress on ratings: biases first, and factors of what is left by alternating least squares."""
+    user, item, left = train.user, train.item, train.values - train.values.mean()
+    items, users = np.zeros(len(train.items)), np.zeros(len(train.users))
+    for _ in range(10):
+        items = np.bincount(item, left - users[user], minlength=len(items)) / (train.item_counts + damping)
+        users = np.bincount(user, left - items[item]) / (np.diff(train.offsets) + damping)
+    left = left - users[user] - items[item]
+    rows, V = np.arange(train.n_ratings), 0.1 * np.random.default_rng(0).standard_normal((len(items), rank))
+    U = np.zeros((len(users), rank))
+    for _ in range(rounds):
+        U = _ridges(V, item, left, rows, train.offsets, regularisation)
+        V = _ridges(U, user, left, train.by_item, train.item_offsets, regularisation)
+    return _product(train, U, V, items)
+
+
+def implicit(kind: str, train: Ratings, **parameters: Any) -> Scorer:
+    """Train a model of the package implicit, ``ALS`` or ``BPR``; ratings are its confidence."""
+    from implicit.als import AlternatingLeastSquares  # noqa: PLC0415
+    from implicit.bpr import BayesianPersonalizedRanking  # noqa: PLC0415
+
+    made: Any = AlternatingLeastSquares if kind == "ALS" else BayesianPersonalizedRanking
+    model = made(**parameters, random_state=0, num_threads=1)
+    shape = len(train.users), len(train.items)
+    model.fit(sp.csr_matrix((train.values, train.item, train.offsets), shape=shape), show_progress=False)
+    return _product(train, np.asarray(model.user_factors), np.asarray(model.item_factors), np.zeros(shape[1]))
+
+
+def _product(train: Ratings, U: FloatArray, V: FloatArray, biases: FloatArray) -> Scorer:
+    def score(test: Ratings) -> FloatArray:
+        user = locate(train.users, test.users, "user")[test.user]
+        return np.asarray(biases[test.item] + np.einsum("rk,rk->r", U[user], V[test.item]))
+
+    return score
+
+
+def _ridges(
+    factors: FloatArray, other: IntArray, left: FloatArray, order: IntArray, offsets: IntArray, regularisation: float
+) -> FloatArray:
+    """Solve the ridge regression of each user, or of each item."""
+    n, rank = len(offsets) - 1, factors.shape[1]
+    grams, sums = np.zeros((n, rank, rank)), np.zeros((n, rank))
+    add_products(np.ones(len(left)), order, other, factors, offsets, np.arange(n), grams, 0, n)
+    add_slopes(left, order, other, factors, offsets, sums, 0, n)
+    return np.asarray(np.linalg.solve(grams + regularisation * np.eye(rank), sums[:, :, None])[:, :, 0])
