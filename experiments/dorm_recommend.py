@@ -257,7 +257,7 @@ def _report(results: Mapping[str, Any]) -> Report:
             "EachMovie was withdrawn; MovieLens-100K and Jester are used instead, Jester with six grades of equal "
             "width. 100 users to test and 100 to choose C by are drawn among those with at least 70 ratings; of the "
             "others, up to 2,000 describe items. Each trial deals the ratings of the test users anew; the paper has "
-            "100 trials for Table 3 and 10 for Table 4, which has GPR.",
+            "100 trials for Table 3 and 10 for Table 4, which has GPR. The tables give the trials of each method.",
             "biases + ALS and implicit train on all ratings of the others and N of each test user, as “factorisation, "
             "weak” does, with 16 factors. The regularisation of ALS is chosen by NDCG@10 on the users to choose by; "
             "implicit has its own defaults, and ratings as confidence.",
