@@ -28,7 +28,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from marginrank import DataError, __version__
+from marginrank import DataError, __version__, container
 from marginrank.atomic import atomic_path
 from marginrank.model_file import is_model, read_model, write_model
 from tests import stepping
@@ -134,6 +134,23 @@ def test_what_cannot_be_stored_is_refused_and_the_old_file_stays(path, header, a
 
 
 # What is not a whole model is refused, in one line that names the file.
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_refused(path, monkeypatch):
+    """A mapped file would end the process, by SIGBUS, where it is read beyond its end."""
+    write_model(path, "ranker", {}, {"theta": np.zeros(100_000)})
+    check_digest, cut = container.Content.damaged, []
+
+    def after_the_cut(content):
+        os.truncate(path, 1000)
+        cut.append(True)
+        return check_digest(content)
+
+    monkeypatch.setattr(container.Content, "damaged", after_the_cut)
+    assert read_model(path)[2]["theta"].shape == (100_000,)
+    assert cut == [True]
+    with pytest.raises(DataError, match="damaged model file"):
+        read_model(path)
 
 
 def test_a_cut_file_is_refused_wherever_it_is_cut(path):
