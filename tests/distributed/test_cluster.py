@@ -197,6 +197,29 @@ def test_a_cluster_without_workers_or_scheduler_is_named(files, error, message):
         DistributedQueries.from_files(files, Lost(error))
 
 
+def test_a_worker_without_memory_is_named():
+    pytest.importorskip("distributed", reason="needs marginrank[dask]")
+    from marginrank.distributed.cluster import Placement
+
+    class Full:
+        status = "running"
+
+        def nthreads(self):
+            return {"tcp://10.0.0.7:1": 1}
+
+        def scheduler_info(self, **_):
+            return {"workers": {"tcp://10.0.0.7:1": {"status": self.status, "memory_limit": 2 * 10**9}}}
+
+    client = Full()
+    place = Placement(client, [None])
+    place.refuse_paused()
+    client.status = "paused"
+    with pytest.raises(
+        DataError, match=r"worker tcp://10.0.0.7:1 has used up its memory \(2.0 GB\) and is paused; use"
+    ):
+        place.refuse_paused()
+
+
 def test_partitions_of_a_lost_worker_go_to_the_others_and_come_back():
     pytest.importorskip("distributed", reason="needs marginrank[dask]")
     from marginrank.distributed.cluster import Placement

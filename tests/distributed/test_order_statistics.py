@@ -54,9 +54,9 @@ def test_thresholds_are_those_of_all_rows(spacing, shape, dtype, monkeypatch):
     X[:, 7] = np.where(rng.random(900) < 0.9, -0.0, X[:, 7])
     queries = Queries.from_arrays(X.astype(dtype), np.zeros(900), qid=np.arange(900) // 9, allow_nan=True)
     monkeypatch.setattr(order_statistics, "_COLUMN_BYTES", 2000)  # two features at a time, or one
-    for n_bins in (2, 3, 17, 255):
+    for n_bins in (2, 17, 255):
         expected = Bins.learn(queries.X, n_bins, spacing, shape=shape)
-        for n_parts in (1, 4, 7):
+        for n_parts in (1, 6):
             cut = DistributedQueries.from_queries(queries, n_parts)
             got = Additive(bins=n_bins, spacing=spacing, shape=shape).learn_in(cut)
             np.testing.assert_array_equal(got.missing, expected.missing)

@@ -28,12 +28,15 @@ from marginrank.distributed.worker import (
     versions,
 )
 from marginrank.errors import DataError
+from marginrank.memory import size_text
 from marginrank.words import count, listed
 
 T = TypeVar("T")
 R = TypeVar("R")
 #: Seconds between looks at whether all workers are still there.
 _LOOK: Final = 1.0
+#: Looks at which a worker may be paused before it is given up.
+_LOOKS_PAUSED: Final = 30
 #: Seconds to wait for a worker where there is none.
 _REPLACED: Final = 60.0
 #: How often workers may be lost during one operation before it is given up.
@@ -108,6 +111,17 @@ class Placement:
         """Whether all workers that have partitions are there."""
         return set(self.homes) <= set(self._workers())
 
+    def refuse_paused(self) -> None:
+        """Refuse to wait for a worker that has too little memory to go on."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        for home in dict.fromkeys(self.homes):
+            if workers.get(home, {}).get("status") == "paused":
+                limit = size_text(int(workers[home]["memory_limit"]))
+                raise DataError(
+                    f"worker {home} has used up its memory ({limit}) and is paused; use more workers, smaller "
+                    "partitions, or files in the binary form (marginrank convert), which are mapped and not loaded"
+                )
+
     def numbers(self, home: str) -> frozenset[int]:
         """Return the partitions of a worker."""
         return frozenset(number for number, name in enumerate(self.homes) if name == home)
@@ -146,6 +160,7 @@ class Placement:
                 future.release()
 
     def _fetch(self, futures: Sequence[Future]) -> list[Nodes] | None:
+        looks = 0
         while True:
             try:
                 wait(futures, timeout=_LOOK)
@@ -154,6 +169,9 @@ class Placement:
             except TimeoutError:
                 if not self.complete:
                     return None
+                looks += 1
+                if looks % _LOOKS_PAUSED == 0:
+                    self.refuse_paused()
             except (NotKeptError, CancelledError):
                 return None
 
