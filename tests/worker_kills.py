@@ -1,6 +1,7 @@
 """Kill workers at random moments of training, and compare the models with those of this process.
 
-``python -m tests.worker_kills 20`` trains every method 20 times on 1, 2 and 5 workers, every other time with a kill.
+``python -m tests.worker_kills 20`` trains every method 20 times on 1, 2 and 5 workers, every other time with a kill;
+``python -m tests.worker_kills 20 2`` on two workers only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ WORKERS = (1, 2, 5)
 TRAINED = ("svmmap", "svmndcg", "ranksvm", "additive")
 
 
-def main(n_times: int) -> int:
+def main(n_times: int, worker_counts: Sequence[int]) -> int:
     """Return the number of models that differ."""
     import logging
 
@@ -42,7 +44,7 @@ def main(n_times: int) -> int:
             write_binary(Path(folder) / f"part-{number}.queries", queries[first : first + 50])
         files = Path(folder) / "part-*.queries"
         expected = {name: ranker(name).fit(DistributedQueries.from_files(files)).coef_ for name in TRAINED}
-        for n_workers in WORKERS:
+        for n_workers in worker_counts:
             settings: dict[str, Any] = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
             with LocalCluster(**settings, memory_limit=0) as cluster, Client(cluster) as client:
                 for name in TRAINED:
@@ -56,7 +58,7 @@ def main(n_times: int) -> int:
                         seconds = time.perf_counter() - began
                         state = "same" if same else "DIFFERS"
                         print(f"{n_workers} workers, {name}, {kills} killed: {state} ({seconds:.1f} s)", flush=True)
-    total = len(WORKERS) * len(TRAINED) * n_times
+    total = len(worker_counts) * len(TRAINED) * n_times
     print(f"{total - differ} of {total} models are the same, bit for bit; {killed} workers were killed")
     return differ
 
@@ -85,4 +87,5 @@ def train(client: Any, files: Path, name: str, kill: bool) -> tuple[Any, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main(int(sys.argv[1]) if len(sys.argv) > 1 else 20) else 0)
+    n_times, *worker_counts = map(int, sys.argv[1:] or ["20"])
+    sys.exit(1 if main(n_times, worker_counts or WORKERS) else 0)
