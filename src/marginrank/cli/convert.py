@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 EXAMPLES: Final = (
     "marginrank convert train.txt train.queries",
     "marginrank convert train.txt valid.txt both.csv --missing zero",
-    "marginrank convert part-*.txt binary/",
 )
 
 

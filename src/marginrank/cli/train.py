@@ -22,7 +22,6 @@ from marginrank.cli.watching import Watch
 EXAMPLES: Final = (
     "marginrank train train.txt --valid valid.txt -o model.safetensors",
     "marginrank train train.txt --preset svmndcg@5 -C 10 -o ndcg.safetensors",
-    "marginrank train part-*.parquet --workers 4 -o model.safetensors",
 )
 
 
