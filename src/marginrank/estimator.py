@@ -35,15 +35,14 @@ from marginrank.fit_checks import (
     warn_of_split,
     warn_of_ties,
 )
+from marginrank.fitted import FittedAttributes
 from marginrank.measures.mixes import parse_mix
-from marginrank.model import Health, Model, Provenance
+from marginrank.model import Model, Provenance
 from marginrank.preparation.base import check_columns, learn_columns
 from marginrank.resuming import repeatable, run_log, start_digest
-from marginrank.scorers.bins import Bins, Shape
-from marginrank.scorers.forms import Form
+from marginrank.scorers.bins import Shape
 from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone, column_names
 from marginrank.solvers.base import Callback
-from marginrank.solvers.solution import Solution
 from marginrank.typing import AnyArray, Features, FloatArray
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class _NanRule(TypedDict):
     nan_advice: str
 
 
-class BaseRanker(Estimator):
+class BaseRanker(FittedAttributes, Estimator):
     """An estimator that learns to rank documents, with a scikit-learn API.
 
     Attributes:
@@ -82,7 +81,6 @@ class BaseRanker(Estimator):
         refuse_parameters(cls, positional, parameters)
         return super().__new__(cls)
 
-    model_: Model
     #: Parameters that every estimator has; where there is no C to choose, it is 1.
     C: float
     random_state: int | None
@@ -410,63 +408,6 @@ class BaseRanker(Estimator):
         """Write the ranker to a file that `load` reads; see `marginrank.model_file` for the format."""
         check_is_fitted(self)
         self.model_.save(path, overwrite=overwrite)
-
-    @property
-    def coef_(self) -> FloatArray:
-        """The learned parameters."""
-        return self._fitted.theta
-
-    @property
-    def solution_(self) -> Solution:
-        """The result of the solver."""
-        return self._fitted.solution
-
-    @property
-    def gap_(self) -> float:
-        """Upper bound on the distance of the objective from the optimum; inf without a certificate."""
-        return self.solution_.gap
-
-    @property
-    def objective_(self) -> float:
-        """Value of the objective."""
-        return self.solution_.primal
-
-    @property
-    def n_iter_(self) -> int:
-        """Iterations of the solver, or rounds of a baseline."""
-        return self.solution_.n_iter
-
-    @property
-    def health_(self) -> Health | None:
-        """How well the loss fits the data."""
-        return self._fitted.health
-
-    @property
-    def measure_(self) -> str:
-        """The measure, or mix, that the ranker is judged by."""
-        return self._fitted.method.measure
-
-    @property
-    def trained_on_(self) -> dict[str, Any]:
-        """Counts and fingerprint of the training data."""
-        return vars(self._fitted.provenance)
-
-    @property
-    def form_(self) -> Form:
-        """How the parameters score documents."""
-        return self._fitted.form
-
-    @property
-    def bins_(self) -> Bins | None:
-        """Thresholds of the curves; None if there are none."""
-        return self.form_ if isinstance(self.form_, Bins) else None
-
-    @property
-    def _fitted(self) -> Model:
-        # scikit-learn asks for attributes that end with _ before fitting, and expects AttributeError.
-        if "model_" not in vars(self):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
-        return self.model_
 
     def _specs(self) -> dict[str, Any]:
         """Describe the parameters for a file, but n_jobs, which is a matter of the machine."""
