@@ -133,7 +133,7 @@ def by_frame(ranker, frame):
 
 
 def ranker_for(preset):
-    solver = {"solver": Auto(tol=1e-9)} if all_presets()[preset].kind == "loss" else {}
+    solver = {"solver": Auto(tol=1e-12)} if all_presets()[preset].kind == "loss" else {}
     baseline = parse_preset(preset).baseline
     C = 2.0 if baseline is None or baseline.takes_C else 1.0
     return Ranker(SHORT.get(preset, preset), C=C, **solver)
