@@ -40,7 +40,7 @@ def ranker(
         options: Other parameters of `Ranker`.
 
     >>> ranker("ranksvm", C=10.0).C, ranker("svmmap", bins=16).scorer
-    (10.0, Additive(bins=16, spacing='quantile', shape='steps', monotone=None))
+    (10.0, Additive(bins=16, spacing='quantile', shape='steps', monotone=None, device=None))
     """
     if bins is not None:
         options["scorer"] = Additive(bins=bins, spacing="quantile", shape="steps")

@@ -20,7 +20,9 @@ def commands_of(page):
 
 
 @pytest.mark.slow
-def test_examples_of_the_page_run(run, folder):
+def test_examples_of_the_page_run(run, folder, monkeypatch):
+    pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which ends at a signal
     for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves
     found = commands_of(PAGE.read_text(encoding="utf-8"))
