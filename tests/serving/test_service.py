@@ -390,7 +390,7 @@ def test_a_new_model_file_is_used_and_a_damaged_one_is_not(models, tmp_path, cap
         health = client.get("/health").json()
         assert health["model"]["digest"] == second
         assert str(path) in health["reload_problem"]
-        assert health["reload_problem"].endswith("; the model of before stays in use")
+        assert health["reload_problem"].endswith("; the previous model stays in use")
         assert health["reload_problem"] in caplog.text
         assert metrics_of(client)["marginrank_model_stale"] == 1
         assert client.post("/rank", json=request).json() == before

@@ -30,20 +30,25 @@ def command(
         typer.Option(min=0.0, metavar="SECONDS", help="How often to look for a new model file; 0 never looks."),
     ] = 2.0,
     max_documents: Annotated[
-        int, typer.Option(min=1, help="Most documents of a request.", rich_help_panel=_LIMITS)
+        int, typer.Option(min=1, help="Maximum number of documents per request.", rich_help_panel=_LIMITS)
     ] = 10_000,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Most bytes of a request.", rich_help_panel=_LIMITS)] = 16 << 20,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, help="Maximum size of a request, in bytes.", rich_help_panel=_LIMITS)
+    ] = 16 << 20,
     timeout: Annotated[
         float,
         typer.Option(
-            min=0.001, metavar="SECONDS", help="Most time to send a request, and to answer it.", rich_help_panel=_LIMITS
+            min=0.001,
+            metavar="SECONDS",
+            help="Maximum time to receive a request, and to answer it.",
+            rich_help_panel=_LIMITS,
         ),
     ] = 10.0,
 ) -> None:
     """Serve a model over HTTP: POST /rank takes features or runs and returns rankings.
 
     GET /docs describes requests and answers, /health and /metrics are for monitoring. A model file that changes is read
-    again; a damaged one is logged, and the model of before stays in use. SIGTERM and Ctrl-C finish the requests that
+    again; a damaged one is logged, and the previous model stays in use. SIGTERM and Ctrl-C finish the requests that
     have begun. Needs the extra serve.
     """
     check_inputs([model])

@@ -88,7 +88,7 @@ def _handle_errors(app: FastAPI) -> None:
     async def unknown(request: Request, error: Any) -> Response:
         reasons = {
             404: f"there is nothing at {request.url.path[:200]}; use {_ALLOWED}",
-            405: f"{request.method} is not possible at {request.url.path[:200]}; use {_ALLOWED}",
+            405: f"{request.method} is not allowed at {request.url.path[:200]}; use {_ALLOWED}",
         }
         reason = reasons.get(error.status_code, str(error.detail))
         return JSONResponse({"error": reason}, error.status_code, error.headers)

@@ -85,7 +85,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) < len(pairs):
         seen: set[str] = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise Refusal(422, f"{name[:80]!r} stands twice in an object; give it once")
+        raise Refusal(422, f"{name[:80]!r} appears twice in an object; give it once")
     return table
 
 

@@ -10,8 +10,8 @@ class Limits:
     """How much a request may ask for.
 
     Args:
-        max_documents: Most documents of a request, of all its queries together.
-        max_bytes: Most bytes of a body.
+        max_documents: Maximum number of documents per request, over all its queries.
+        max_bytes: Maximum size of a body.
         timeout: Most seconds to send a request, and to answer it.
     """
 

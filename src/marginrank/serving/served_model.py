@@ -102,7 +102,7 @@ class ServedModel:
         try:
             loaded = self._read()
         except Exception as error:
-            self.problem = f"{error}; the model of before stays in use"
+            self.problem = f"{error}; the previous model stays in use"
             self.metrics.reloads.labels("failed").inc()
             self.metrics.stale.set(1)
             LOG.error("%s", self.problem)

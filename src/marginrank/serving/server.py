@@ -39,7 +39,7 @@ def serve(
         ready: Called with the address once the model is read and the port is open.
 
     Raises:
-        DataError: The file is no such model, or there is no listening at this address.
+        DataError: The file is no such model, or the address cannot be listened at.
     """
     limits = Limits() if limits is None else limits
     app = create_app(path, limits, reload_every=reload_every)
@@ -89,7 +89,7 @@ def _in_the_way(error: OSError, host: str, port: int) -> str:
         return f"port {port} is reserved for the system; give one from 1024 on"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is not an address of this machine; give one that is, such as 127.0.0.1"
-    return f"there is no listening at {host}, port {port}: {error.strerror}; give another address"
+    return f"cannot listen at {host}, port {port}: {error.strerror}; give another address"
 
 
 def address_of(listening: socket.socket) -> str:
