@@ -48,13 +48,19 @@ class States(NamedTuple):
 
 
 class RankSum(NamedTuple):
-    """A sum over the first ranks under a feature map; ``has_tail`` says whether A is not 0 at the ranks after them."""
+    """A sum over the first ranks under a feature map.
+
+    ``has_tail`` says whether A is not 0 at the ranks after them, ``slope`` is what a linear A falls
+    by from rank to rank, 0 if A is not linear; and ``falls`` are those of `falls`.
+    """
 
     discounts: FloatArray
     gains: FloatArray
     profile: FloatArray
     scales: FloatArray
     has_tail: bool
+    slope: float
+    falls: FloatArray
 
 
 class Credits(NamedTuple):
@@ -104,6 +110,30 @@ def _states_of(depth: int, n_levels: int, width: int) -> tuple[AnyArray, AnyArra
     return counts, after, before
 
 
+def falls(profile: FloatArray, discounts: FloatArray) -> FloatArray:
+    """Return by how much A and D fall: three pairs (A(r) − A(t), D(r) − D(t)) for each rank r.
+
+    The first two have the least and the largest ratio D/A, over the ranks t > r that count and the first that does not,
+    where D is 0; the last is from the rank before r to r.
+
+    >>> falls(np.array([0.0, -2.0, -4.0, -6.0]), np.array([1.0, 0.75])).tolist()
+    [[2.0, 0.25, 4.0, 1.0, 0.0, 0.0], [2.0, 0.75, 2.0, 0.75, 2.0, 0.25]]
+    """
+    depth = len(discounts)
+    ends = np.append(discounts, 0.0)[: len(profile)]
+    out = np.zeros((depth, 6))
+    for rank in range(depth):
+        a, d = profile[rank] - profile[rank + 1 : depth + 1], discounts[rank] - ends[rank + 1 :]
+        falling = (a > 0.0) | (d > 0.0)
+        if falling.any():
+            angle = np.where(falling, np.arctan2(d, a), np.nan)
+            least, largest = np.nanargmin(angle), np.nanargmax(angle)
+            out[rank, :4] = a[least], d[least], a[largest], d[largest]
+        if rank > 0:
+            out[rank, 4:] = profile[rank - 1] - profile[rank], discounts[rank - 1] - discounts[rank]
+    return out
+
+
 def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
     """Prepare sums over the first k ranks, any number of levels: O(C(k + L, L)·L + kn) after sorting."""
     from marginrank.losses.oracles.lattice_kernel import Room, most_violated_merge  # noqa: PLC0415
@@ -113,23 +143,30 @@ def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> 
     has_tail = bool(np.any(profile[depth:] != 0.0))
     lists, layout, worst = tuple(ordered), tuple(levels.layout), tuple(violations)
     n_states, most_levels = states.counts.shape
-    total = RankSum(problem.discounts[:depth], levels.gains, profile, problem.scales, has_tail)
+    discounts, changes = problem.discounts[:depth], -np.diff(profile)
+    slope = float(changes[0]) if len(changes) and not np.ptp(changes) else 0.0
+    total = RankSum(discounts, levels.gains, profile, problem.scales, has_tail, slope, falls(profile, discounts))
     lattice = tuple(total), tuple(states)
 
     def make_room() -> tuple[AnyArray, ...]:
         room = Room(
             value=np.empty(n_states),
-            tail=np.zeros(n_states),
-            came=np.empty(n_states, dtype=np.int64),
-            lowest=np.zeros(n_states, dtype=np.int64),
-            seen=np.full(n_states, -1),
+            came=np.zeros(n_states, dtype=np.int64),
+            seen=np.empty(n_states, dtype=np.int64),
             reached=np.empty(n_states, dtype=np.int64),
             following=np.empty(n_states, dtype=np.int64),
-            needed=np.zeros((most_levels, depth, most_levels), dtype=np.int64),
+            falls=np.empty((depth, 8)),
+            heads=np.empty(most_levels),
+            free=np.empty(most_levels, dtype=np.bool_),
             positions=np.zeros((most_levels, depth), dtype=np.int64),
+            above=np.zeros((most_levels, depth, most_levels), dtype=np.int64),
+            passed=np.zeros(most_levels, dtype=np.int64),
+            costs=np.zeros((most_levels, depth)),
+            sums=np.zeros((most_levels, depth + 1)),
             gains=np.empty(most_levels),
             profile=np.empty(len(profile)),
-            sums=np.empty((len(profile) + 1 if has_tail else 1, depth + 1)),
+            tails=np.empty((len(profile) + 1 if has_tail and not slope else 1, depth + 1)),
+            order=np.empty(depth, dtype=np.int64),
         )
         return tuple(room)
 
@@ -174,7 +211,7 @@ def _states_for(problem: Problem) -> tuple[States, int]:
 
 def prepare_path(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
     """Prepare any credits of two levels: O(PN) after sorting, for P relevant and N irrelevant documents."""
-    from marginrank.losses.oracles.lattice_kernel import most_violated_path  # noqa: PLC0415
+    from marginrank.losses.oracles.path_kernel import most_violated_path  # noqa: PLC0415
 
     scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     total = tuple(CreditSum(*tabulate_credits(problem), problem.profile, problem.scales))
