@@ -17,19 +17,22 @@ from marginrank.losses.feature_maps import PartialOrder, Scale
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.on_device.pairs import DevicePairs
 from marginrank.losses.oracles.levels import Levels, arrange
-from marginrank.losses.oracles.sorting import Sorter
+from marginrank.losses.oracles.problem import numbers
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.base import parse_trainable
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import exp2, log2
 from marginrank.sparse import sp
-from marginrank.typing import FloatArray, IntArray
+from marginrank.threads import PerThread
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 Normalize: TypeAlias = Literal["pairs", "none", "largest"]
 Numerator: TypeAlias = Literal["levels", "documents", "bound"]
 #: The longest list whose rankings are gone through one by one: 7! = 5040.
 LONGEST_LIST: Final = 7
-_NO_WEIGHTS = np.zeros((0, 0))
+NO_WEIGHTS: Final = np.zeros((0, 0))
+#: To sort a list and sweep it takes as long as this many pairs for each of its documents, gone through one by one.
+PAIRS_PER_DOCUMENT: Final = 128
 
 
 def _by_grade(grades: FloatArray, offsets: IntArray) -> Levels:
@@ -110,11 +113,12 @@ class PairwiseHinge(Loss):
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by grade and look up the weights."""
         levels = _by_grade(judged.grades, judged.offsets)
-        kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), _NO_WEIGHTS
+        kinds, weights = np.zeros(len(levels.gains), dtype=np.int64), NO_WEIGHTS
         if self.rank_weights is not None:
             kinds, weights = _weight_table(self.rank_weights, levels)
         heights, scales = np.zeros(len(levels.gains)), _scales(self.normalize, levels.pairs)
-        return _PreparedPairs(levels, Hinges(heights, kinds, weights, scales, float(self.margin), self.power == 2))
+        margins = np.full(len(scales), float(self.margin))
+        return PreparedPairs(levels, Hinges(heights, kinds, weights, scales, margins, self.power == 2))
 
 
 def _weight_table(rank_weights: Mapping[tuple[float, float], float], levels: Levels) -> tuple[IntArray, FloatArray]:
@@ -231,7 +235,7 @@ class PositionHinge(Loss):
         label = 1.0 + np.arange(len(levels.gains)) - np.repeat(levels.of_query[:-1], counts)
         kinds = np.zeros(len(label), dtype=np.int64)
         heights, scales = np.repeat(m, counts) / label, _scales(self.normalize, levels.pairs)
-        return _PreparedPairs(levels, Hinges(heights, kinds, _NO_WEIGHTS, scales, 0.0, False))
+        return PreparedPairs(levels, Hinges(heights, kinds, NO_WEIGHTS, scales, np.zeros(len(scales)), False))
 
 
 class Hinges(NamedTuple):
@@ -242,7 +246,7 @@ class Hinges(NamedTuple):
         kinds: The row and column of ``weights`` that each level takes.
         weights: The weight of pairs by kind of the better and of the worse level; empty where all pairs weigh 1.
         scales: By query.
-        margin: By how much the better document should score higher.
+        margins: By how much the better document should score higher, by query.
         squared: Whether the hinges are squared.
     """
 
@@ -250,7 +254,7 @@ class Hinges(NamedTuple):
     kinds: IntArray
     weights: FloatArray
     scales: FloatArray
-    margin: float
+    margins: FloatArray
     squared: bool
 
 
@@ -258,10 +262,44 @@ class Runs(NamedTuple):
     """Scores less heights, and documents, by place: room for the kernel to merge levels in."""
 
     scores: FloatArray
-    documents: IntArray
+    documents: AnyArray
 
 
-class _PreparedPairs(PreparedLoss):
+class Work(NamedTuple):
+    """What the kernel works with: the documents by place, and room.
+
+    Args:
+        short: Which queries have so few pairs that they are gone through one by one.
+        documents: By place; those of the other queries as they were last sorted.
+        levels: By document.
+        sorted_scores: By place, for the other queries.
+        run_scores: Likewise, for `Runs`.
+        run_documents: Likewise.
+        scores: Room for the longest list, as all that follow.
+        moves: A direction.
+        slopes: Derivatives.
+        spare_scores: For merging.
+        spare_documents: For merging.
+        level_offsets: For merging.
+    """
+
+    short: BoolArray
+    documents: AnyArray
+    levels: AnyArray
+    sorted_scores: FloatArray
+    run_scores: FloatArray
+    run_documents: AnyArray
+    scores: FloatArray
+    moves: FloatArray
+    slopes: FloatArray
+    spare_scores: FloatArray
+    spare_documents: AnyArray
+    level_offsets: IntArray
+
+
+class PreparedPairs(PreparedLoss):
+    """Hinges over the pairs of documents of given queries."""
+
     def __init__(self, levels: Levels, hinges: Hinges) -> None:
         from marginrank.losses.pairwise_kernel import pairwise_hinges  # noqa: PLC0415
 
@@ -270,27 +308,38 @@ class _PreparedPairs(PreparedLoss):
         self.active = levels.ordered
         self.levels = levels
         self._squared, self._named = hinges.squared, hinges
-        self._sorter = Sorter(levels)
-        self._ordered, self._layout, self._hinges = map(tuple, (self._sorter.sorted, levels.layout, hinges))
-        self._runs = tuple(Runs(np.empty(len(levels.documents)), np.empty_like(levels.documents)))
+        self._layout, self._hinges = tuple(levels.layout), tuple(hinges)
         self._xi = np.empty(len(levels.ordered))
+        n, longest = len(levels.documents), levels.longest
+        short, kind = levels.pairs <= PAIRS_PER_DOCUMENT * levels.lengths, numbers(n)
+        by_place = 0 if short.all() else n
+        self._lists = (
+            short, levels.documents.astype(kind), levels.of_document.astype(kind), np.empty(by_place),
+            np.empty(by_place), np.empty(by_place, kind),
+        )  # fmt: skip
+        self._room = PerThread(
+            lambda: (*np.empty((4, longest)), np.empty(longest, kind), np.empty(levels.most + 1, np.int64))
+        )
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
         self._sum(scores, None, xi, gradient, first, end)
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
+        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
         if not self._squared:
             super().curve(scores, direction, product, first, end)
         self._sum(scores, direction, self._xi, product, first, end)
 
     def on_device(self, device: Device) -> DeviceLoss | None:
+        """Return the same loss where the features are; None where it cannot be computed there."""
         hinges = self._named
         if len(hinges.weights):
             return None
-        margins = np.full(len(hinges.scales), hinges.margin)
-        return DevicePairs.of(device, self.levels, hinges.heights, margins, hinges.scales, hinges.squared)
+        return DevicePairs.of(device, self.levels, hinges.heights, hinges.margins, hinges.scales, hinges.squared)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
+        """Return the diagonal of the generalised Hessian at the scores."""
         # Documents of a level are in no pair together, so the product with its indicator is their part of the diagonal.
         if not self._squared:
             super().diagonal(scores)
@@ -307,8 +356,8 @@ class _PreparedPairs(PreparedLoss):
     def _sum(
         self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
     ) -> None:
-        self._sorter.sort(scores, first, end)
-        self._add_hinges(self._ordered, self._layout, self._hinges, self._runs, direction, (xi, out), first, end)
+        work = (*self._lists, *self._room())
+        self._add_hinges(scores, self._layout, self._hinges, work, direction, (xi, out), first, end)
 
 
 @dataclass(frozen=True, repr=False)

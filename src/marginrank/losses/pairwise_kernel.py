@@ -1,13 +1,112 @@
-"""Hinges over all pairs of documents of different level, by sweeps over sorted scores."""
+"""Hinges over all pairs of documents of different level: each by itself in short lists, by sweeps in long ones."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
 from marginrank.kernels import njit
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Slacks, Sorted
-from marginrank.losses.pairwise import Hinges, Runs
+from marginrank.losses.oracles.sorting_kernel import _sort_level
+from marginrank.losses.pairwise import Hinges, Runs, Work
+from marginrank.typing import FloatArray
+
+# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
+
+
+class Part(NamedTuple):
+    """Some documents of a query: their scores, a direction, and the derivatives by their scores."""
+
+    scores: FloatArray
+    moves: FloatArray
+    slopes: FloatArray
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+def _each_pair(part, longer, side, margin, squared, weight):  # type: ignore[no-untyped-def]
+    """Add the derivatives of all pairs of documents of two parts; return their loss.
+
+    ``side`` is 1 where the first part is the better one, else −1. The longer part is the one whose documents are gone
+    through several at a time.
+    """
+    others, other_slopes, total = longer.scores, longer.slopes, 0.0
+    for place in range(len(part.scores)):
+        score, slope = part.scores[place], 0.0
+        if squared:
+            for other in range(len(others)):
+                gap = margin - side * (score - others[other])
+                gap = gap if gap > 0.0 else 0.0
+                total += gap * gap
+                slope += 2.0 * gap
+                other_slopes[other] += side * weight * 2.0 * gap
+        else:
+            for other in range(len(others)):
+                gap = margin - side * (score - others[other])
+                violates = 1.0 if gap > 0.0 else 0.0
+                total += gap if gap > 0.0 else 0.0
+                slope += violates
+                other_slopes[other] += side * weight * violates
+        part.slopes[place] -= side * weight * slope
+    return weight * total
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+def _curve_each_pair(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+    """Add the second derivatives of squared hinges times a direction v: 2·(v_i − v_j) of a pair inside its margin."""
+    others, other_moves, other_slopes = longer.scores, longer.moves, longer.slopes
+    for place in range(len(part.scores)):
+        score, move, total = part.scores[place], part.moves[place], 0.0
+        for other in range(len(others)):
+            gap = margin - side * (score - others[other])
+            apart = 2.0 * weight * (move - other_moves[other]) if gap > 0.0 else 0.0
+            total += apart
+            other_slopes[other] -= apart
+        part.slopes[place] += total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _pairs_of(work, better, worse, margin, squared, weight, direction):  # type: ignore[no-untyped-def]
+    """Add up the pairs of two parts of a list, given by where they begin and end; return their loss."""
+    own, others = slice(better[0], better[1]), slice(worse[0], worse[1])
+    first = Part(work.scores[own], work.moves[own], work.slopes[own])
+    second = Part(work.scores[others], work.moves[others], work.slopes[others])
+    side = 1.0
+    if len(first.scores) > len(second.scores):
+        first, second, side = second, first, -1.0
+    if direction is None:
+        return _each_pair(first, second, side, margin, squared, weight)
+    _curve_each_pair(first, second, side, margin, weight)
+    return 0.0
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _short_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
+    """Go through the pairs of a list one by one: for some hundred documents that is quicker than to sort them."""
+    begin, stop = layout.queries[query], layout.queries[query + 1]
+    low, high = layout.of_query[query], layout.of_query[query + 1]
+    margin, documents = hinge.margins[query], work.documents
+    # Only differences of scores matter, and numbers that all of them share would drown these.
+    origin, total = scores[documents[begin]], 0.0
+    for level in range(low, high):
+        for place in range(layout.offsets[level], layout.offsets[level + 1]):
+            work.scores[place - begin] = scores[documents[place]] - origin - hinge.heights[level]
+            work.slopes[place - begin] = 0.0
+            if direction is not None:
+                work.moves[place - begin] = direction[documents[place]]
+    for level in range(low, high - 1):
+        better = layout.offsets[level] - begin, layout.offsets[level + 1] - begin
+        if len(hinge.weights) == 0:
+            total += _pairs_of(work, better, (better[1], stop - begin), margin, hinge.squared, 1.0, direction)
+            continue
+        for other in range(level + 1, high):
+            weight = hinge.weights[hinge.kinds[level], hinge.kinds[other]]
+            worse = layout.offsets[other] - begin, layout.offsets[other + 1] - begin
+            if weight > 0.0:
+                total += _pairs_of(work, better, worse, margin, hinge.squared, weight, direction)
+    for place in range(begin, stop):
+        out[documents[place]] = hinge.scales[query] * work.slopes[place - begin]
+    return hinge.scales[query] * total
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -31,14 +130,14 @@ def _merge(runs, start, middle, end, spare):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def _sweep(runs, better_run, worse_run, hinge, weight, gradient):  # type: ignore[no-untyped-def]
+def _sweep(runs, better_run, worse_run, margin, squared, weight, gradient):  # type: ignore[no-untyped-def]
     """Add the derivatives of the pairs of two runs that fall in score, one better than the other; return their loss.
 
     The worse documents that violate the margin of a better one are the first of their run, and going down the better
     run their gaps margin − (s_better − s_worse) only grow; going up the worse run so do the gaps of the better
     documents. Gaps, and squares of gaps, are summed by what they grow by: nothing is subtracted, so nothing cancels.
     """
-    scores, documents, margin, squared = runs.scores, runs.documents, hinge.margin, hinge.squared
+    scores, documents = runs.scores, runs.documents
     better, better_end = better_run
     worse, worse_end = worse_run
     total = 0.0
@@ -118,22 +217,23 @@ def _curve(runs, better_run, worse_run, margin, weight, direction, product):  # 
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def _add_pairs(runs, better, worse, hinge, weight, direction, out):  # type: ignore[no-untyped-def]
+def _add_pairs(runs, better, worse, kind, weight, direction, out):  # type: ignore[no-untyped-def]
     """Add the derivatives of the pairs of two runs and return their loss; or, with a direction, the second ones."""
+    margin, squared = kind
     if direction is None:
-        return _sweep(runs, better, worse, hinge, weight, out)
-    _curve(runs, better, worse, hinge.margin, weight, direction, out)
+        return _sweep(runs, better, worse, margin, squared, weight, out)
+    _curve(runs, better, worse, margin, weight, direction, out)
     return 0.0
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def _all_pairs(runs, offsets, n_runs, hinge, direction, out, spare):  # type: ignore[no-untyped-def]
+def _all_pairs(runs, offsets, n_runs, kind, direction, out, spare):  # type: ignore[no-untyped-def]
     """Sweep neighbouring runs and merge them, until one is left: n log L for L levels of n documents, best first."""
     total = 0.0
     while n_runs > 1:
         for run in range(0, n_runs - 1, 2):
             start, middle, end = offsets[run], offsets[run + 1], offsets[run + 2]
-            total += _add_pairs(runs, (start, middle), (middle, end), hinge, 1.0, direction, out)
+            total += _add_pairs(runs, (start, middle), (middle, end), kind, 1.0, direction, out)
             if n_runs > 2:
                 _merge(runs, start, middle, end, spare)
         end = offsets[n_runs]
@@ -145,52 +245,59 @@ def _all_pairs(runs, offsets, n_runs, hinge, direction, out, spare):  # type: ig
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def _weighted_pairs(runs, offsets, kinds, hinge, direction, out):  # type: ignore[no-untyped-def]
+def _weighted_pairs(runs, offsets, kinds, weights, kind, direction, out):  # type: ignore[no-untyped-def]
     """Sweep every pair of levels with its own weight: n·L for L levels of n documents."""
     total = 0.0
     for better in range(len(kinds)):
         for worse in range(better + 1, len(kinds)):
-            weight = hinge.weights[kinds[better], kinds[worse]]
+            weight = weights[kinds[better], kinds[worse]]
             if weight > 0.0:
                 better_run, worse_run = (offsets[better], offsets[better + 1]), (offsets[worse], offsets[worse + 1])
-                total += _add_pairs(runs, better_run, worse_run, hinge, weight, direction, out)
+                total += _add_pairs(runs, better_run, worse_run, kind, weight, direction, out)
     return total
 
 
-@njit(nogil=True, cache=True)
-def pairwise_hinges(ordered, layout, hinge, runs, direction, slacks, first, end):  # type: ignore[no-untyped-def]
+@njit(nogil=True, cache=True, allocates=False)
+def _long_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
+    """Sort the levels of a list and sweep them."""
+    low, high = layout.of_query[query], layout.of_query[query + 1]
+    ordered = Sorted(work.sorted_scores, work.documents, work.documents, work.documents)
+    room = work.scores, work.spare_scores, work.spare_documents, work.spare_documents
+    runs, offsets = Runs(work.run_scores, work.run_documents), work.level_offsets
+    spare = Runs(work.spare_scores, work.spare_documents)
+    for level in range(low, high):
+        start, stop = layout.offsets[level], layout.offsets[level + 1]
+        _sort_level(scores, start, stop, work.levels, room, ordered)
+        offsets[level - low] = start
+        for place in range(start, stop):
+            runs.scores[place] = ordered.scores[place] - hinge.heights[level]
+            runs.documents[place] = ordered.documents[place]
+            out[ordered.documents[place]] = 0.0
+    offsets[high - low] = layout.queries[query + 1]
+    kind = hinge.margins[query], hinge.squared
+    if len(hinge.weights) == 0:
+        total = _all_pairs(runs, offsets, high - low, kind, direction, out, spare)
+    else:
+        total = _weighted_pairs(runs, offsets, hinge.kinds[low:high], hinge.weights, kind, direction, out)
+    for document in range(layout.queries[query], layout.queries[query + 1]):
+        out[document] *= hinge.scales[query]
+    return hinge.scales[query] * total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def pairwise_hinges(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and derivatives of queries ``first`` to ``end``; or, with a direction, the second derivatives.
 
     Without a ``direction`` the derivatives go to ``slacks.gradient``. With one, that is the generalised Hessian of the
-    squared hinges times the direction, which is by document, and the slacks are 0. ``runs`` is room to work in.
+    squared hinges times the direction, which is by document, and the slacks are 0.
     """
-    ordered, layout, hinge = Sorted(*ordered), Layout(*layout), Hinges(*hinge)
-    runs, slacks = Runs(*runs), Slacks(*slacks)
-    queries, of_query, out = layout.queries, layout.of_query, slacks.gradient
-    longest, most_levels = 0, 0
+    layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), Work(*work), Slacks(*slacks)
     for query in range(first, end):
-        longest = max(longest, queries[query + 1] - queries[query])
-        most_levels = max(most_levels, of_query[query + 1] - of_query[query])
-    spare = Runs(np.empty(longest), np.empty(longest, dtype=np.int64))
-    offsets = np.empty(most_levels + 1, dtype=np.int64)
-    for query in range(first, end):
-        start, stop = queries[query], queries[query + 1]
-        for document in range(start, stop):
-            out[document] = 0.0
-        slacks.xi[query] = 0.0
         if not layout.active[query]:
-            continue
-        low, high = of_query[query], of_query[query + 1]
-        for level in range(low, high):
-            offsets[level - low] = layout.offsets[level]
-            for place in range(layout.offsets[level], layout.offsets[level + 1]):
-                runs.scores[place] = ordered.scores[place] - hinge.heights[level]
-                runs.documents[place] = ordered.documents[place]
-        offsets[high - low] = stop
-        if len(hinge.weights) == 0:
-            total = _all_pairs(runs, offsets, high - low, hinge, direction, out, spare)
+            slacks.xi[query] = 0.0
+            for document in range(layout.queries[query], layout.queries[query + 1]):
+                slacks.gradient[document] = 0.0
+        elif work.short[query]:
+            slacks.xi[query] = _short_list(query, scores, layout, hinge, work, direction, slacks.gradient)
         else:
-            total = _weighted_pairs(runs, offsets, hinge.kinds[low:high], hinge, direction, out)
-        slacks.xi[query] = hinge.scales[query] * total
-        for document in range(start, stop):
-            out[document] *= hinge.scales[query]
+            slacks.xi[query] = _long_list(query, scores, layout, hinge, work, direction, slacks.gradient)

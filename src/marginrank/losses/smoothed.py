@@ -65,7 +65,7 @@ class _PreparedSmoothed(PreparedLoss):
         self.temperature = temperature
         self.offsets = problem.levels.queries
         self.active = problem.active
-        self._sorter = Sorter(problem.levels)
+        self._sorter = Sorter(problem.levels, all_together=False)
         self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
         self._coefficients = tuple(Coefficients(problem.profile, problem.scales, ideal))
         self._credits = tuple(tabulate_credits(problem))

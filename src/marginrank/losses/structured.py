@@ -13,10 +13,12 @@ from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal import TwoBoundLoss
 from marginrank.losses.on_device.base import DeviceLoss
-from marginrank.losses.oracles.choice import oracle_for
+from marginrank.losses.oracles.choice import PAIRS, Oracle, oracle_for
+from marginrank.losses.oracles.interleave import pair_costs
 from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Coefficients, Problem, Violations
 from marginrank.losses.oracles.sorting import Sorter
+from marginrank.losses.pairwise import NO_WEIGHTS, Hinges, PreparedPairs
 from marginrank.measures import Measure, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -78,13 +80,16 @@ class StructuredLoss(TwoBoundLoss):
         problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
         if isinstance(feature_map, FirstRelevant):
             return _PreparedFirstRelevant(problem, self.bound)
-        return PreparedStructured(problem, self.bound, self._ideal_ranks(problem.levels, judged))
+        oracle = oracle_for(measure, feature_map, n_levels=problem.levels.most, longest=problem.levels.longest)
+        if oracle is PAIRS and self.bound == "hinge":
+            return _PreparedPairSums(problem)
+        return PreparedStructured(problem, oracle, self.bound, self._ideal_ranks(problem.levels, judged))
 
 
 class PreparedStructured(PreparedLoss):
     """The structured loss of given queries, under φpo or φdorm."""
 
-    def __init__(self, problem: Problem, bound: Bound, ideal: IntArray) -> None:
+    def __init__(self, problem: Problem, oracle: Oracle, bound: Bound, ideal: IntArray) -> None:
         from marginrank.losses.oracles.sorting_kernel import finish  # noqa: PLC0415
 
         levels = problem.levels
@@ -93,9 +98,8 @@ class PreparedStructured(PreparedLoss):
         self.bound = bound
         self.offsets = levels.queries
         self.active = problem.active
-        most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
-        self.oracle = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest)
-        self._sorter = Sorter(levels)
+        self.oracle = oracle
+        self._sorter = Sorter(levels, all_together=self.oracle.all_together or bound == "tight")
         violations = Violations.empty(levels)
         self._rank = self.oracle.prepare(problem, self._sorter.sorted, violations)
         self._ideal = ideal
@@ -142,6 +146,17 @@ class PreparedStructured(PreparedLoss):
         return np.asarray(np.bincount(ranks, scored, n) - np.bincount(reference, scored, n), dtype=np.float64)
 
 
+class _PreparedPairSums(PreparedPairs):
+    """Sums over pairs under φpo: cost − 2·scale·(s_i − s_j) of a pair is a hinge of margin cost / (2·scale)."""
+
+    oracle = PAIRS
+
+    def __init__(self, problem: Problem) -> None:
+        n, twice = len(problem.levels.gains), 2.0 * problem.scales
+        margins = pair_costs(problem) / twice
+        super().__init__(problem.levels, Hinges(np.zeros(n), np.zeros(n, np.int64), NO_WEIGHTS, twice, margins, False))
+
+
 class _PreparedFirstRelevant(PreparedLoss):
     """Reciprocal rank under φmrr: Chakrabarti et al. (KDD 2008) Fig. 3, by prefix sums."""
 
@@ -150,7 +165,7 @@ class _PreparedFirstRelevant(PreparedLoss):
         self.bound = bound
         self.offsets = problem.levels.queries
         self.active = problem.active
-        self._sorter = Sorter(problem.levels)
+        self._sorter = Sorter(problem.levels, all_together=False)
         self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:

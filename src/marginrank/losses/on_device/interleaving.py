@@ -41,7 +41,7 @@ class DeviceInterleaving(DeviceLoss):
         first = levels.of_query[:-1]
         sizes = np.append(np.diff(levels.offsets), 0)
         n_relevant = np.where(levels.ordered, sizes[first], -1)
-        parts = map(device.tensor, (levels.of_document, *placement))
+        parts = map(device.tensor, (levels.of_document, placement.shares, placement.discounts, placement.scales))
         return cls(device, levels.queries, n_relevant, *parts)
 
     def take(self, chosen: Chosen) -> Self:

@@ -39,6 +39,8 @@ class Oracle:
     name: str
     cost: str
     prepare: Callable[[Problem, Sorted, Violations], Ranker]
+    #: Whether it has to know the order of all documents by score, and not only of those of each level.
+    all_together: bool = False
     #: Makes the structured hinge for scores on a device; None where there is no kernel for it.
     on_device: Callable[[Problem, IntArray, Device], DeviceLoss] | None = None
 
@@ -47,9 +49,9 @@ def _no_ranking(problem: Problem, ordered: Sorted, violations: Violations) -> Ra
     raise TypeError(f"{problem.measure} with {problem.feature_map} is bounded without ranking documents")
 
 
-PAIRS = Oracle("pairs", "n log n", prepare_pairs, pairs_on_device)
-INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving, interleaving_on_device)
-MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge, merge_on_device)
+PAIRS = Oracle("pairs", "n log n", prepare_pairs, on_device=pairs_on_device)
+INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving, on_device=interleaving_on_device)
+MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge, all_together=True, on_device=merge_on_device)
 PATH = Oracle("path", "n log n + PN", prepare_path)
 SHIFTED_SORT = Oracle("shifted sort", "n log n", prepare_shifted_sort)
 ASSIGNMENT = Oracle("assignment", "n³", prepare_assignment)

@@ -27,11 +27,10 @@ def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> 
     from marginrank.losses.oracles.interleave_kernel import most_violated_pairs  # noqa: PLC0415
 
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
-    pairs, longest = tuple(PairCosts(_costs(problem), problem.scales)), problem.levels.longest
-    room = PerThread(lambda: np.empty(longest, dtype=np.int64))
+    pairs = tuple(PairCosts(pair_costs(problem), problem.scales))
 
     def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_pairs(scores, layout, pairs, weights, room(), worst, first, end)
+        most_violated_pairs(scores, layout, pairs, weights, worst, first, end)
 
     return rank
 
@@ -43,7 +42,7 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     placement = tuple(_placement(problem))
     longest = problem.levels.longest
-    room = PerThread(lambda: (np.empty(longest, dtype=np.int64), np.empty((64, 4), dtype=np.int64)))
+    room = PerThread(lambda: (np.empty(longest, dtype=np.int64), np.empty((2, longest))))
 
     def rank(weights: FloatArray, first: int, end: int) -> None:
         most_violated_interleaving(scores, layout, placement, weights, room(), worst, first, end)
@@ -54,7 +53,7 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
 def pairs_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
     """Prepare for scores on a device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
     heights, twice = np.zeros(len(problem.levels.gains)), 2.0 * problem.scales
-    return DevicePairs.of(device, problem.levels, heights, _costs(problem) / twice, twice)
+    return DevicePairs.of(device, problem.levels, heights, pair_costs(problem) / twice, twice)
 
 
 def interleaving_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
@@ -62,7 +61,7 @@ def interleaving_on_device(problem: Problem, ideal: IntArray, device: Device) ->
     return DeviceInterleaving.of(device, problem.levels, _placement(problem))
 
 
-def _costs(problem: Problem) -> FloatArray:
+def pair_costs(problem: Problem) -> FloatArray:
     """Return what a pair in the wrong order costs, by query."""
     two = problem.two_levels()
     # The last irrelevant document passed: there the difference of credits is exact.
@@ -75,7 +74,7 @@ def _costs(problem: Problem) -> FloatArray:
 
 
 def _placement(problem: Problem) -> Placement:
-    return Placement(_shares(problem), problem.discounts, problem.scales)
+    return Placement(_shares(problem), problem.discounts, -np.diff(problem.discounts), problem.scales)
 
 
 def _shares(problem: Problem) -> FloatArray:

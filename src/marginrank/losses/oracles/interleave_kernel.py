@@ -28,7 +28,7 @@ def _rank_interleaved(relevant_before, n_rel, start, ranks):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def most_violated_pairs(scores, layout, pairs, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
+def most_violated_pairs(scores, layout, pairs, weights, violations, first, end):  # type: ignore[no-untyped-def]
     """Turn each pair where that gains more than it costs: weight·cost > 2·scale·(s_relevant − s_irrelevant).
 
     For AUC, Chakrabarti et al. (KDD 2008) eq. (8): shift the relevant documents down by a half and sort.
@@ -41,65 +41,69 @@ def most_violated_pairs(scores, layout, pairs, weights, room, violations, first,
         n_rel, n_irr = end_rel - start, layout.queries[query + 1] - end_rel
         cost = weights[query] * pairs.costs[query]
         margin = cost / (2.0 * pairs.scales[query])
-        relevant_before = room[:n_irr]
-        i, turned = 0, 0
-        for j in range(n_irr):
-            while i < n_rel and scores[start + i] - scores[end_rel + j] >= margin:
-                i += 1
-            relevant_before[j] = i
-            turned += n_rel - i
-        _rank_interleaved(relevant_before, n_rel, start, violations.ranks)
+        i, j, turned = 0, 0, 0
+        # Without a branch: whether the next document is relevant cannot be predicted.
+        while i < n_rel and j < n_irr:
+            relevant = scores[start + i] - scores[end_rel + j] >= margin
+            violations.ranks[start + i if relevant else end_rel + j] = i + j
+            turned += 0 if relevant else n_rel - i
+            i += relevant
+            j += not relevant
+        for rest in range(i, n_rel):
+            violations.ranks[start + rest] = rest + n_irr
+        for rest in range(j, n_irr):
+            violations.ranks[end_rel + rest] = n_rel + rest
         violations.deltas[query] = cost * turned
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def _place_irrelevant(relevant, irrelevant, pair, weight, shares, discounts, stack, relevant_before):  # type: ignore[no-untyped-def]
+def _place_irrelevant(relevant, irrelevant, pair, weighted, drops, gains, relevant_before):  # type: ignore[no-untyped-def]
     """Place each irrelevant document where it pays most, by divide and conquer.
 
     As the discount is convex, the lower its score, the lower its best place. Yue et al. (SIGIR 2007) Algorithm 2
-    finds the places one by one; halving the list bounds the places left to look at, so that the work is O(n log n)
-    (Mohapatra et al., 2018).
+    finds the places one by one; placing every second document between its neighbours, then every second of the others,
+    bounds the places left to look at, so that the work is O(n log n) (Mohapatra et al., 2018).
     """
-    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, len(irrelevant) - 1, 0, len(relevant)
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        low, high, fewest, most = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
-        if low > high:
-            continue
-        middle = (low + high) // 2
-        best, value, best_value = most, 0.0, 0.0
-        for i in range(most - 1, fewest - 1, -1):
-            lost = weight * shares[i] * (discounts[i + middle] - discounts[i + middle + 1])
-            value += lost - pair * (relevant[i] - irrelevant[middle])
-            if value > best_value:
-                best, best_value = i, value
-        relevant_before[middle] = best
-        stack[depth, 1], stack[depth, 3] = middle - 1, best
-        above = depth + 1
-        stack[above, 0], stack[above, 1], stack[above, 2], stack[above, 3] = middle + 1, high, best, most
-        depth += 2
+    step = 1
+    while 2 * step <= len(irrelevant):
+        step *= 2
+    while step > 0:
+        for j in range(step - 1, len(irrelevant), 2 * step):
+            fewest = relevant_before[j - step] if j >= step else 0
+            most = relevant_before[j + step] if j + step < len(irrelevant) else len(relevant)
+            n, score = most - fewest, irrelevant[j]
+            above, shares, own = relevant[fewest:most], weighted[fewest:most], drops[fewest + j : most + j]
+            for i in range(n):
+                gains[i] = shares[i] * own[i] - pair * (above[i] - score)
+            best, value, largest = n, 0.0, 0.0
+            for back in range(n):
+                value += gains[n - 1 - back]
+                pays = value > largest
+                best = n - 1 - back if pays else best
+                largest = value if pays else largest
+            relevant_before[j] = fewest + best
+        step //= 2
 
 
 @njit(nogil=True, cache=True, allocates=False)
 def most_violated_interleaving(scores, layout, placement, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
     """Place the irrelevant documents, where a credit is a share times a discount that is convex in the rank."""
     layout, placement, violations = Layout(*layout), Placement(*placement), Violations(*violations)
-    room, stack = room
-    discounts, ranks = placement.discounts, violations.ranks
+    before, sums = room
+    discounts, drops, ranks = placement.discounts, placement.drops, violations.ranks
     for query in range(first, end):
         if not layout.active[query]:
             continue
         start, stop = layout.queries[query], layout.queries[query + 1]
         end_rel = layout.offsets[layout.of_query[query] + 1]
-        shares, weight = placement.shares[start:end_rel], weights[query]
-        relevant_before = room[: stop - end_rel]
-        pair = 2.0 * placement.scales[query]
-        _place_irrelevant(
-            scores[start:end_rel], scores[end_rel:stop], pair, weight, shares, discounts, stack, relevant_before
-        )
-        _rank_interleaved(relevant_before, end_rel - start, start, ranks)
+        n_rel, relevant_before = end_rel - start, before[: stop - end_rel]
+        pair, weighted, gains = 2.0 * placement.scales[query], sums[0, :n_rel], sums[1]
+        for i in range(n_rel):
+            weighted[i] = weights[query] * placement.shares[start + i]
+        relevant, irrelevant = scores[start:end_rel], scores[end_rel:stop]
+        _place_irrelevant(relevant, irrelevant, pair, weighted, drops, gains, relevant_before)
+        _rank_interleaved(relevant_before, n_rel, start, ranks)
         delta = 0.0
-        for i in range(end_rel - start):
-            delta += weight * shares[i] * (discounts[i] - discounts[ranks[start + i]])
+        for i in range(n_rel):
+            delta += weighted[i] * (discounts[i] - discounts[ranks[start + i]])
         violations.deltas[query] = delta

@@ -35,7 +35,7 @@ class Table(NamedTuple):
 
 
 class List(NamedTuple):
-    """What is ranked: scores by place, where levels start; discounts, how many ranks count, what a linear A falls by."""
+    """What is ranked: scores by place, where levels start, discounts, how many ranks count, the fall of a linear A."""
 
     scores: FloatArray
     starts: IntArray

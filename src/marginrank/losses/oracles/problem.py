@@ -17,13 +17,14 @@ import numpy as np
 from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.oracles.levels import Levels
 from marginrank.measures import Measure, TwoLevels
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 class Sorted(NamedTuple):
     """The documents of all queries sorted by score, inside their levels and all together.
 
-    Places run over the levels of a query, best level first, as in `Layout`.
+    Places run over the levels of a query, best level first, as in `Layout`. Where only the order inside the levels was
+    asked for, ``predicted`` and ``places`` are empty.
 
     Args:
         scores: Score at each place, descending inside each level.
@@ -33,26 +34,27 @@ class Sorted(NamedTuple):
     """
 
     scores: FloatArray
-    documents: IntArray
-    predicted: IntArray
-    places: IntArray
+    documents: AnyArray
+    predicted: AnyArray
+    places: AnyArray
 
-    @classmethod
-    def empty(cls, n: int) -> Sorted:
-        """Make room for n documents."""
-        return cls(np.empty(n), *(np.empty(n, dtype=np.int64) for _ in range(3)))
+
+def numbers(n: int) -> type[np.int32 | np.int64]:
+    """Return the type of numbers below n: half the memory to read where that will do."""
+    return np.int32 if n <= np.iinfo(np.int32).max else np.int64
 
 
 class Violations(NamedTuple):
     """The most violated rankings: the rank of the document at each place, and weight·Δ of each query."""
 
-    ranks: IntArray
+    ranks: AnyArray
     deltas: FloatArray
 
     @classmethod
     def empty(cls, levels: Levels) -> Violations:
         """Make room for the rankings of queries."""
-        return cls(np.empty(len(levels.documents), dtype=np.int64), np.zeros(len(levels.ordered)))
+        n = len(levels.documents)
+        return cls(np.empty(n, dtype=numbers(n)), np.zeros(len(levels.ordered)))
 
 
 class Coefficients(NamedTuple):
@@ -67,10 +69,14 @@ class Coefficients(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query."""
+    """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query.
+
+    ``drops`` are the differences of neighbouring discounts.
+    """
 
     shares: FloatArray
     discounts: FloatArray
+    drops: FloatArray
     scales: FloatArray
 
 

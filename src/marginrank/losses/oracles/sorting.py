@@ -7,40 +7,41 @@ from typing import NamedTuple
 import numpy as np
 
 from marginrank.losses.oracles.levels import Levels
-from marginrank.losses.oracles.problem import Sorted
+from marginrank.losses.oracles.problem import Sorted, numbers
 from marginrank.threads import PerThread
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import AnyArray, FloatArray
 
 
 class Order(NamedTuple):
     """The level of each document, and the documents by score as they were last sorted."""
 
-    levels: IntArray
-    documents: IntArray
+    levels: AnyArray
+    documents: AnyArray
 
 
 class Sorter:
-    """Sort the documents of queries by score, inside their levels and all together.
+    """Sort the documents of queries by score, inside their levels and, unless that is not needed, all together.
 
     The order changes little from one evaluation to the next, so each sort begins with the last order.
     """
 
-    def __init__(self, levels: Levels) -> None:
-        from marginrank.losses.oracles.sorting_kernel import sort_queries  # noqa: PLC0415
+    def __init__(self, levels: Levels, *, all_together: bool = True) -> None:
+        from marginrank.losses.oracles.sorting_kernel import sort_levels, sort_queries  # noqa: PLC0415
 
-        n = len(levels.documents)
-        self._sort = sort_queries
+        n, longest = len(levels.documents), levels.longest
+        kind = numbers(n)
+        self._sort = sort_queries if all_together else sort_levels
         self._layout = tuple(levels.layout)
-        self._order = tuple(Order(levels.of_document, np.arange(n)))
-        self.sorted = Sorted.empty(n)
+        own = n if all_together else 0
+        self.sorted = Sorted(np.empty(n), levels.documents.astype(kind), np.empty(own, kind), np.empty(own, kind))
+        self._order = tuple(Order(levels.of_document.astype(kind), np.arange(own, dtype=kind)))
         self._out = tuple(self.sorted)
-        longest = levels.longest
         self._room = PerThread(
-            lambda: (np.empty(longest), np.empty(longest), np.empty(longest, np.int64), np.empty(longest, np.int64))
+            lambda: (np.empty(longest), np.empty(longest), np.empty(longest, kind), np.empty(longest, kind))
         )
 
     @property
-    def documents(self) -> IntArray:
+    def documents(self) -> AnyArray:
         """Document at each place."""
         return self.sorted.documents
 

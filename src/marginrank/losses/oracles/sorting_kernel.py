@@ -94,6 +94,34 @@ def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, allocates=False)
+def _sort(keys, documents, levels, room):  # type: ignore[no-untyped-def]
+    """Sort in place, from an order that is often nearly right."""
+    n = len(keys)
+    if _is_far_from_sorted(keys) or not _insertion_sort(keys, documents, levels, MOVES_PER_DOCUMENT * n):
+        _merge_sort(keys, documents, levels, room[1][:n], room[2][:n])
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _sort_level(scores, start, stop, levels, room, out):  # type: ignore[no-untyped-def]
+    """Sort the documents at the places of one level by score."""
+    keys, documents = out.scores[start:stop], out.documents[start:stop]
+    for place in range(stop - start):
+        keys[place] = scores[documents[place]]
+    _sort(keys, documents, levels, room)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def sort_levels(scores, layout, order, room, out, first, end):  # type: ignore[no-untyped-def]
+    """Sort the documents of queries ``first`` to ``end`` by score inside their levels.
+
+    The arguments are those of `sort_queries`, but for the documents by score.
+    """
+    layout, order, out = Layout(*layout), Order(*order), Sorted(*out)
+    for level in range(layout.of_query[first], layout.of_query[end]):
+        _sort_level(scores, layout.offsets[level], layout.offsets[level + 1], order.levels, room, out)
+
+
+@njit(nogil=True, cache=True, allocates=False)
 def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[no-untyped-def]
     """Sort the documents of queries ``first`` to ``end`` by score, all together and inside their levels.
 
@@ -108,14 +136,13 @@ def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[
     """
     layout, order, out = Layout(*layout), Order(*order), Sorted(*out)
     queries, levels = layout.queries, order.levels
-    buffer, other_keys, other_documents, heads = room
+    buffer, heads = room[0], room[3]
     for query in range(first, end):
         start, n = queries[query], queries[query + 1] - queries[query]
         keys, documents = buffer[:n], order.documents[start : start + n]
         for rank in range(n):
             keys[rank] = scores[documents[rank]]
-        if _is_far_from_sorted(keys) or not _insertion_sort(keys, documents, levels, MOVES_PER_DOCUMENT * n):
-            _merge_sort(keys, documents, levels, other_keys[:n], other_documents[:n])
+        _sort(keys, documents, levels, room)
         low = layout.of_query[query]
         for level in range(layout.of_query[query + 1] - low):
             heads[level] = layout.offsets[low + level]
