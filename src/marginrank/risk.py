@@ -51,7 +51,10 @@ class RankingRisk(Problem):
         center: FloatArray | None = None,
         base: FloatArray | None = None,
     ) -> None:
+        from marginrank.losses.slopes_kernel import all_finite, weigh_queries  # noqa: PLC0415
+
         queries = scorer.queries
+        self._all_finite, self._weigh = all_finite, weigh_queries
         self.queries = queries
         self.scorer = scorer
         self.definition = loss
@@ -178,15 +181,13 @@ class RankingRisk(Problem):
         self.scorer.score(table, self._scores, start, stop)
         if self._base is not None:
             self._scores[start:stop] += self._base[start:stop]
-        if not np.isfinite(self._scores[start:stop]).all():
+        if not self._all_finite(self._scores, start, stop):
             at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
             raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")
 
     def _pull_back(self, cells: FloatArray, first: int, end: int) -> None:
-        start, stop = self._rows(first, end)
-        lengths = np.diff(self.queries.offsets[first : end + 1])
-        self._slopes[start:stop] *= np.repeat(self.weights[first:end], lengths)
-        self.scorer.pull_back(self._slopes, cells, start, stop)
+        self._weigh(self._slopes, self.weights, self.queries.offsets, first, end)
+        self.scorer.pull_back(self._slopes, cells, *self._rows(first, end))
 
 
 class DeviceRisk(RankingRisk):
@@ -356,8 +357,8 @@ def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
     """Runs of queries that are worked on together, and the first run of each part."""
     queries, cell_bytes = scorer.queries, 8 * max(1, scorer.n_parameters)
     n_parts = _count_parts(scorer)
-    # Each run has cells of its own until the end of an evaluation.
-    most = max(8, scorer.n_bytes // cell_bytes)
+    # Each run has cells of its own until the end of an evaluation, when they are added up.
+    most = max(8, scorer.n_bytes // (16 * cell_bytes))
     n_runs = max(n_parts, min(scorer.n_bytes // scorer.run_bytes, most))
     bounds, starts = [0], []
     part_bounds = chunk_bounds(queries.offsets, n_parts)

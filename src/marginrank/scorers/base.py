@@ -104,7 +104,7 @@ class PreparedScorer(Prepared):
 
     queries: Queries
     #: Bytes to read in one go, between scores and slopes: by default few enough to stay in a core's cache.
-    run_bytes: int = 1 << 21
+    run_bytes: int = 1 << 20
     #: The rows on a device, if they are kept there.
     rows: RowsOnDevice | None = None
 
