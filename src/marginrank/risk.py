@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from marginrank.solvers.problem import Offer, Problem
 from marginrank.threads import chunk_bounds, for_each, thread_count
 from marginrank.typing import FloatArray, IntArray
 
+#: Queries one after the other: the first of each run, and the one after its last.
+Runs: TypeAlias = Sequence[tuple[int, int]]
 #: Most parts that the risk is given in, for solvers that make use of them.
 PARTS: Final = 32
 
@@ -71,6 +73,7 @@ class RankingRisk(Problem):
         self.convex = loss.convex
         self._n_jobs = thread_count(n_jobs)
         self._chunks, self._part_starts = _cut(scorer)
+        self._tasks = _join(self._chunks, queries.offsets, scorer)
         self._scores, self._slopes = (scorer.empty(queries.n_documents) for _ in range(2))
         self._xi, self._moves = np.zeros(len(queries)), scorer.empty(queries.n_documents)
 
@@ -118,13 +121,13 @@ class RankingRisk(Problem):
         """Return the share of one query in the risk and in its gradient."""
         table = self.scorer.table(self._check(theta))
         cells = np.zeros_like(table)
-        self._work(table, cells, number, number + 1)
+        self._work(table, cells[None], [(number, number + 1)])
         return float(self.weights[number] * self._xi[number]), self.scorer.gradient(cells)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
         table, moves = self.scorer.table(self._check(theta)), self.scorer.table(self._check(direction))
-        cells = self._add_up(lambda cells, first, end: self._curve(table, moves, cells, first, end), len(table))
+        cells = self._add_up(lambda cells, runs: self._curve(table, moves, cells, runs), len(table))
         return self.scorer.gradient(cells.sum(axis=0))
 
     def take_part(self, total: float) -> RankingRisk:
@@ -143,13 +146,12 @@ class RankingRisk(Problem):
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         table = self.scorer.table(self._check(theta))
-        return self._add_up(lambda cells, first, end: self._work(table, cells, first, end), len(table))
+        return self._add_up(lambda cells, runs: self._work(table, cells, runs), len(table))
 
-    def _add_up(self, work: Callable[[FloatArray, int, int], None], n_cells: int) -> FloatArray:
+    def _add_up(self, work: Callable[[FloatArray, Runs], None], n_cells: int) -> FloatArray:
         """Let each run of queries add to cells of its own, so that the sum does not depend on who comes first."""
         cells = np.zeros((len(self._chunks), n_cells))
-        tasks = [(number, first, end) for number, (first, end) in enumerate(self._chunks)]
-        for_each(lambda number, first, end: work(cells[number], first, end), tasks, self._n_jobs)
+        for_each(lambda first, end: work(cells[first:end], self._chunks[first:end]), self._tasks, self._n_jobs)
         return cells
 
     def _rows(self, first: int, end: int) -> tuple[int, int]:
@@ -165,16 +167,18 @@ class RankingRisk(Problem):
             raise DataError(f"w[{int(np.argmin(np.isfinite(parameters)))}] is not finite")
         return np.ascontiguousarray(parameters)
 
-    def _work(self, table: FloatArray, cells: FloatArray, first: int, end: int) -> None:
+    def _work(self, table: FloatArray, cells: FloatArray, runs: Runs) -> None:
+        first, end = runs[0][0], runs[-1][1]
         self._score(table, first, end)
         self.loss.evaluate(self._scores, self._xi, self._slopes, first, end)
-        self._pull_back(cells, first, end)
+        self._pull_back(cells, runs)
 
-    def _curve(self, table: FloatArray, moves: FloatArray, cells: FloatArray, first: int, end: int) -> None:
+    def _curve(self, table: FloatArray, moves: FloatArray, cells: FloatArray, runs: Runs) -> None:
+        first, end = runs[0][0], runs[-1][1]
         self._score(table, first, end)
         self.scorer.score(moves, self._moves, *self._rows(first, end))
         self.loss.curve(self._scores, self._moves, self._slopes, first, end)
-        self._pull_back(cells, first, end)
+        self._pull_back(cells, runs)
 
     def _score(self, table: FloatArray, first: int, end: int) -> None:
         start, stop = self._rows(first, end)
@@ -185,9 +189,10 @@ class RankingRisk(Problem):
             at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
             raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")
 
-    def _pull_back(self, cells: FloatArray, first: int, end: int) -> None:
-        self._weigh(self._slopes, self.weights, self.queries.offsets, first, end)
-        self.scorer.pull_back(self._slopes, cells, *self._rows(first, end))
+    def _pull_back(self, cells: FloatArray, runs: Runs) -> None:
+        self._weigh(self._slopes, self.weights, self.queries.offsets, runs[0][0], runs[-1][1])
+        for own, run in zip(cells, runs, strict=True):
+            self.scorer.pull_back(self._slopes, own, *self._rows(*run))
 
 
 class DeviceRisk(RankingRisk):
@@ -354,7 +359,7 @@ def _count_parts(scorer: Prepared) -> int:
 
 
 def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
-    """Runs of queries that are worked on together, and the first run of each part."""
+    """Runs of queries that have cells of their own, and the first run of each part."""
     queries, cell_bytes = scorer.queries, 8 * max(1, scorer.n_parameters)
     n_parts = _count_parts(scorer)
     # Each run has cells of its own until the end of an evaluation, when they are added up.
@@ -367,3 +372,15 @@ def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
         inside = chunk_bounds(queries.offsets[first : end + 1], -(-n_runs // n_parts))
         bounds.extend((first + inside[1:]).tolist())
     return list(pairwise(bounds)), np.array(starts, dtype=np.int64)
+
+
+def _join(runs: Runs, offsets: IntArray, scorer: PreparedScorer) -> list[tuple[int, int]]:
+    """Numbers of the runs that are worked on together: as many as a core has room for in its cache."""
+    bytes_per_row = scorer.n_bytes / max(1, int(offsets[-1]))
+    tasks, first = [], 0
+    for number in range(1, len(runs) + 1):
+        together = number < len(runs) and offsets[runs[number][1]] - offsets[runs[first][0]]
+        if number == len(runs) or together * bytes_per_row > scorer.run_bytes:
+            tasks.append((first, number))
+            first = number
+    return tasks
