@@ -15,7 +15,7 @@ from marginrank.data.canonical import in_canonical_order
 from marginrank.errors import NothingRankedWarning
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods.presets import parse_method
-from marginrank.scorers import parse_scorer
+from marginrank.scorers import boosted, parse_scorer
 
 BACKENDS = ["lightgbm", "xgboost"]
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -34,7 +34,7 @@ def judged(n=60, seed=0, missing=0.0, **options):
 def ranker(backend, method="softmax", trees=10, n_jobs=1, **options):
     pytest.importorskip(backend, reason=f"{backend} is not installed")
     own = {"min_documents": 5} if backend == "lightgbm" else {}
-    names = ("leaves", "learning_rate", "depth", "l2", "monotone", "curvature", "start")
+    names = ("leaves", "learning_rate", "depth", "l2", "features", "queries", "monotone", "curvature", "start")
     own |= {name: options.pop(name) for name in names if name in options}
     return Ranker(method, scorer=Boosted(trees, backend=backend, **own), n_jobs=n_jobs, **options)
 
@@ -150,6 +150,52 @@ def test_every_way_to_stop_leaves_a_model(backend):
     late = ranker(backend, trees=10**6, time_limit=1e-6).fit(queries)
     assert late.solution_.reason == "time_limit"
     assert np.ptp(late.predict(queries)) > 0
+
+
+@every_backend
+def test_each_tree_splits_the_features_drawn_for_it(backend):
+    trained = ranker(backend, trees=12, features=0.25).fit(judged())
+    form = trained.form_
+    ends = [*form.roots[1:], len(form.feature)]
+    split = [set(form.feature[root:end]) - {-1} for root, end in zip(form.roots, ends, strict=True)]
+    assert {len(features) for features in split} == {1}
+    assert len(set().union(*split)) > 1
+
+
+@every_backend
+def test_trees_are_grown_on_the_queries_drawn_for_them(backend, monkeypatch):
+    growing, drawn = boosted._GROWERS[backend], []
+    grow, queries = growing.grow, judged(40)
+
+    def watched(self, gradient, curvature):
+        drawn.append(frozenset(np.repeat(np.arange(40), queries.lengths)[gradient != 0]))
+        assert not curvature[gradient == 0].any()
+        return grow(self, gradient, curvature)
+
+    monkeypatch.setattr(growing, "grow", watched)
+    ranker(backend, trees=8, queries=0.25).fit(queries)
+    assert {len(queries) for queries in drawn} == {10}
+    assert len(set(drawn)) == 8
+
+
+def test_a_draw_without_a_split_is_not_the_end():
+    # Only the last of the queries has an order that can be learned.
+    X, grades = np.zeros((200, 1)), np.tile([1, 0], 100)
+    X[190:, 0] = grades[190:]
+    queries = Queries.from_arrays(X, grades, group=np.full(20, 10))
+    form = ranker("lightgbm", trees=40, queries=0.05).fit(queries).form_
+    assert 0 < len(form.roots) < 20
+
+
+@every_backend
+def test_draws_depend_on_the_seed_alone(backend):
+    def scores(seed, order=slice(None)):
+        queries = judged()
+        trained = ranker(backend, features=0.5, queries=0.5, random_state=seed).fit(queries[order])
+        return trained.predict(queries)
+
+    np.testing.assert_array_equal(scores(1), scores(1, slice(None, None, -1)))
+    assert not np.array_equal(scores(1), scores(2))
 
 
 @every_backend

@@ -20,7 +20,7 @@ from marginrank.scorers.monotone import Monotone, monotone_signs
 from marginrank.scorers.staged import GrownStage, Setting, Stage, StagedScorer, Towards
 from marginrank.scorers.trees import Tree, Trees
 from marginrank.threads import thread_count
-from marginrank.typing import Features, FloatArray, IntArray
+from marginrank.typing import BoolArray, Features, FloatArray, IntArray
 
 Backend: TypeAlias = Literal["lightgbm", "xgboost"]
 _INSTALL: Final = {"lightgbm": "'marginrank[boosted]'", "xgboost": "xgboost"}
@@ -43,6 +43,8 @@ class Boosted(StagedScorer):
         min_documents: Fewest documents of a leaf; for LightGBM only.
         l2: Added to the curvature of each leaf, which with ``curvature="gradient"`` is the sum of the absolute
             gradients; each query counts 1 on average.
+        features: Share of the features that a tree may split, drawn anew for each tree.
+        queries: Share of the queries that a tree is grown on, drawn anew for each tree.
         curvature: See `marginrank.boosting.objective`.
         monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
             of them.
@@ -60,6 +62,8 @@ class Boosted(StagedScorer):
     learning_rate: float = 0.1
     min_documents: int = 20
     l2: float = 0.0
+    features: float = 1.0
+    queries: float = 1.0
     curvature: Curvature = "gradient"
     monotone: Monotone | None = None
     start: str | Scorer | None = None
@@ -76,16 +80,22 @@ class Boosted(StagedScorer):
             value = getattr(self, name)
             if not (value is None and name == "depth") and not (isinstance(value, int) and value >= bound):
                 raise ValueError(f"{name} is {value!r}; give a whole number, at least {bound}")
-        if not (self.learning_rate > 0 and np.isfinite(self.learning_rate)):
-            raise ValueError(f"learning_rate is {self.learning_rate}; give a number above 0")
-        if not (self.l2 >= 0 and np.isfinite(self.l2)):
-            raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
+        self._check_numbers()
         if self.backend == "xgboost" and self.min_documents != type(self).min_documents:
             raise ValueError("XGBoost does not count the documents of a leaf; leave out min_documents")
         if self.refit not in (None, *get_args(Towards)):
             raise ValueError(f"refit is {self.refit!r}; choose 'grown' or 'zero'")
         if self.refit is not None and self.monotone is not None:
             raise ValueError("refitted leaves need not be monotone; leave out refit or monotone")
+
+    def _check_numbers(self) -> None:
+        if not (self.learning_rate > 0 and np.isfinite(self.learning_rate)):
+            raise ValueError(f"learning_rate is {self.learning_rate}; give a number above 0")
+        if not (self.l2 >= 0 and np.isfinite(self.l2)):
+            raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
+        for name in ("features", "queries"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a share above 0, at most 1")
 
     @property
     def start_scorer(self) -> Scorer | None:
@@ -110,7 +120,7 @@ class Boosted(StagedScorer):
     @property
     def draws(self) -> bool:  # type: ignore[override]
         """Whether the seed matters: LightGBM places the bins of large data by a sample of the documents."""
-        return self.backend == "lightgbm"
+        return self.backend == "lightgbm" or min(self.features, self.queries) < 1
 
     @property
     def takes_nan(self) -> bool:  # type: ignore[override]
@@ -140,12 +150,14 @@ class Boosted(StagedScorer):
         grown: list[Tree] = []
         leaves: list[FloatArray] = []
         _, gradient, curvature = derivatives(prepared, scores, self.curvature, setting.n_jobs)
+        rng = np.random.default_rng(setting.random_state or 0)
         for _ in range(self.trees):
-            tree = grower.grow(weight * gradient, weight * curvature)
+            drawn = weight * np.repeat(self._draw(risk.active, len(queries), rng), queries.lengths)
+            tree = grower.grow(drawn * gradient, drawn * curvature)
             if tree is None:
-                if not grown and self.start is None:
-                    raise DataError(grower.nothing)
-                return
+                if self.queries < 1:
+                    continue
+                break
             form, theta = _form([tree], queries.n_features, grower.single)
             scores = scores + form.score(theta, queries.X, setting.n_jobs)
             xi, gradient, curvature = derivatives(prepared, scores, self.curvature, setting.n_jobs)
@@ -158,6 +170,16 @@ class Boosted(StagedScorer):
                 float(risk.weights @ xi),
                 (form, theta),
             )
+        if not grown and self.start is None:
+            raise DataError(grower.nothing)
+
+    def _draw(self, active: IntArray, n_queries: int, rng: np.random.Generator) -> BoolArray:
+        """Which queries the next tree is grown on."""
+        if self.queries == 1:
+            return np.ones(n_queries, dtype=np.bool_)
+        drawn = np.zeros(n_queries, dtype=np.bool_)
+        drawn[rng.choice(active, max(1, round(self.queries * len(active))), replace=False)] = True
+        return drawn
 
     def constraints(self, queries: Queries) -> IntArray | None:
         """Return 1 for features that raise the score, −1 for those that lower it, 0 where free; None where all are."""
@@ -196,6 +218,7 @@ class _LightGBM(_Grower):
             "min_data_in_leaf": options.min_documents,
             "min_sum_hessian_in_leaf": _LEAST_CURVATURE,
             "lambda_l2": options.l2,
+            "feature_fraction": options.features,
             "num_threads": thread_count(setting.n_jobs),
             "seed": setting.random_state or 0,
             "deterministic": True,
@@ -214,13 +237,11 @@ class _LightGBM(_Grower):
                 f"{options.min_documents}; lower min_documents, or look at the features with `marginrank inspect`"
             )
         self._booster = lightgbm.Booster(settings, data) if splits else None
-        self._round = 0
 
     def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
         if self._booster is None or self._booster.update(fobj=lambda *_: (gradient, curvature)):
             return None
-        dumped = self._booster.dump_model(num_iteration=1, start_iteration=self._round)
-        self._round += 1
+        dumped = self._booster.dump_model(num_iteration=1, start_iteration=self._booster.num_trees() - 1)
         return lightgbm_tree(dumped["tree_info"][0]["tree_structure"])
 
 
@@ -237,6 +258,7 @@ class _XGBoost(_Grower):
             "max_depth": options.depth or 0,
             "min_child_weight": _LEAST_CURVATURE,
             "lambda": options.l2,
+            "colsample_bytree": options.features,
             "nthread": thread_count(setting.n_jobs),
             "seed": setting.random_state or 0,
             "base_score": 0.0,
