@@ -122,6 +122,8 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/reading.py
 	$(BENCH_BIN)/python benchmarks/evaluation.py
 	$(BENCH_BIN)/python benchmarks/losses.py
+	$(BENCH_BIN)/python benchmarks/roofline.py
+	$(BENCH_BIN)/python benchmarks/growth.py
 	$(BENCH_BIN)/python benchmarks/fusion.py
 	$(BENCH_BIN)/python benchmarks/passes.py
 	$(BENCH_BIN)/python benchmarks/additive.py
