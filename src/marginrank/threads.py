@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from threadpoolctl import threadpool_limits
 
 _T = TypeVar("_T")
+_Item = TypeVar("_Item")
 # Fixed, so that nothing computed per chunk can depend on the number of threads.
 CHUNKS = 64
 
@@ -78,6 +80,31 @@ def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jo
         raise
     for future in running:
         future.result()
+
+
+def in_order(work: Callable[[_Item], _T], items: Iterable[_Item], n_threads: int) -> Iterator[_T]:
+    """Yield what ``work`` makes of each item, in order; it works on a few items ahead, on threads.
+
+    Items are asked for in the thread of the caller. What they raise is raised after the results of the items before.
+
+    >>> list(in_order(abs, iter([-3, 2, -1]), 2))
+    [3, 2, 1]
+    """
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="marginrank-read") as pool:
+        ahead: deque[Future[_T]] = deque()
+        source, broken, ended = iter(items), None, False
+        while ahead or not ended:
+            try:
+                if not ended:
+                    ahead.append(pool.submit(work, next(source)))
+            except StopIteration:
+                ended = True
+            except Exception as error:
+                ended, broken = True, error
+            if ahead and (ended or len(ahead) > n_threads):
+                yield ahead.popleft().result()
+        if broken is not None:
+            raise broken
 
 
 class PerThread(Generic[_T]):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +16,7 @@ from marginrank.data.grouping import check_sizes, group_by_id, offsets_from_size
 from marginrank.data.letor_block import EXTRA_QID, MISSING_QID, Block, Options, parse_block
 from marginrank.data.letor_writer import write_letor
 from marginrank.data.missing import Missing, fill_missing
-from marginrank.data.places import TextBlock
+from marginrank.data.places import text_blocks
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
 from marginrank.data.text import id_array, join_text
@@ -28,7 +26,7 @@ from marginrank.mapped import Appended, room, settle, take_rows
 from marginrank.memory import check_memory
 from marginrank.memory import max_memory as memory_budget
 from marginrank.sparse import sp
-from marginrank.threads import thread_count
+from marginrank.threads import in_order, thread_count
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 from marginrank.words import query_named
 
@@ -231,26 +229,10 @@ def _note_qid(text: _Text, block: Block, file: _File) -> None:
 
 
 def _parsed_blocks(path: Path, options: Options, n_threads: int, budget: int) -> Iterator[Block]:
-    """Parse blocks on threads, a few ahead, and hand them out in order."""
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="marginrank-read") as pool:
-        ahead: deque[Future[Block]] = deque()
-        line = 0
-        broken: DataError | None = None
-        blocks = line_blocks(path, budget=budget)
-        while True:
-            try:
-                block = next(blocks, None)
-            except DataError as error:
-                block, broken = None, error
-            if block is not None:
-                ahead.append(pool.submit(parse_block, TextBlock(block, path, line), options))
-                line += block.count(b"\n")
-            if block is None and not ahead:
-                break
-            if block is None or len(ahead) > n_threads:
-                yield ahead.popleft().result()
-        if broken is not None:
-            raise broken
+    """Parse blocks on threads."""
+    return in_order(
+        lambda block: parse_block(block, options), text_blocks(line_blocks(path, budget=budget), path), n_threads
+    )
 
 
 def _check_widths(text: _Text) -> None:
@@ -323,5 +305,6 @@ FORMATS = (
         compressed=True,
         write=write_letor,
         writes=(".txt", ".letor", ".svm"),
+        on_disk=True,
     ),
 )

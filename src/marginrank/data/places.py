@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,3 +79,11 @@ class TextBlock:
         if control is not None:
             raise self.error(start + control.start(), f"control character in this {what}; remove it")
         return word.decode(errors="surrogateescape")
+
+
+def text_blocks(blocks: Iterable[bytes], path: Path, lines_before: int = 0) -> Iterator[TextBlock]:
+    """Count the lines before each block of a file."""
+    for data in blocks:
+        block = TextBlock(data, path, lines_before)
+        lines_before += block.n_lines
+        yield block
