@@ -14,6 +14,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import IO, Any, Final, cast
 
 import numpy as np
@@ -124,6 +125,7 @@ class Appended:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self._end = self._synced = 0
 
     def append(self, array: AnyArray) -> tuple[int, int]:
@@ -146,6 +148,8 @@ class Appended:
     def array(self) -> AnyArray:
         """Return all bytes that were written, and end the writing."""
         with self._file as file:
+            if self._end == 0:
+                return np.empty(0, dtype=np.uint8)
             file.flush()
             return map_file(cast("IO[bytes]", file), np.uint8, "r+", (self._end,))
 
@@ -186,14 +190,51 @@ def blocks(array: AnyArray, n_rows: int | None = None) -> Iterator[tuple[slice, 
 
 
 def take_rows(array: AnyArray, rows: AnyArray) -> AnyArray:
-    """Return a copy of some rows, on disk where memory has no room for them."""
+    """Return a copy of some rows, on disk where memory has no room for them.
+
+    Rows of an array on disk that are not in order are sorted there: the array is read once, from beginning to end, and
+    its rows are dealt out to the parts of the copy that they belong to, each of which fits in memory.
+    """
     out = room((len(rows), *array.shape[1:]), array.dtype)
+    if reader_of(array) is not None and np.any(rows[1:] < rows[:-1]):
+        _deal_rows(array, rows, out)
+        return out
     step = max(1, BLOCK_BYTES // max(1, array.strides[0]))
     for start in range(0, len(rows), step):
         part = slice(start, min(start + step, len(rows)))
         out[part] = array[rows[part]]
         settle(out, part)
     return out
+
+
+def _deal_rows(array: AnyArray, rows: AnyArray, out: AnyArray) -> None:
+    """Fill an array with rows of another, which is read in order."""
+    per_part = max(1, max(_WRITE_BYTES, max_memory() // 16) // array.strides[0])
+    order = np.argsort(rows, kind="stable")
+    sorted_rows = rows[order]
+    dealt = Appended()
+    hands: list[list[tuple[tuple[int, int], tuple[int, int]]]] = [[] for _ in range(0, len(rows), per_part)]
+    for part, block in blocks(array):
+        first, end = np.searchsorted(sorted_rows, [part.start, part.stop])
+        places = order[first:end]
+        by_part = np.argsort(places // per_part, kind="stable")
+        places, taken = places[by_part], block[sorted_rows[first:end][by_part] - part.start]
+        cuts = np.searchsorted(places // per_part, np.arange(len(hands) + 1))
+        for hand, (start, stop) in zip(hands, pairwise(cuts.tolist()), strict=True):
+            if start < stop:
+                hand.append((dealt.append(places[start:stop]), dealt.append(taken[start:stop])))
+    content = dealt.array()
+    for number, hand in enumerate(hands):
+        for place, values in hand:
+            at = bytes_between(content, *place).view(order.dtype)
+            out[at] = bytes_between(content, *values).view(array.dtype).reshape(len(at), *array.shape[1:])
+        settle(out, slice(number * per_part, min((number + 1) * per_part, len(rows))))
+
+
+def bytes_between(content: AnyArray, start: int, end: int) -> AnyArray:
+    """Return some of the bytes of a file from `Appended`: read, and not left mapped, where it is large."""
+    reader = reader_of(content)
+    return content[start:end] if reader is None else reader.rows(start, end)
 
 
 class RowReader:
