@@ -1,5 +1,5 @@
 from .delimited import read_delimited as read_delimited
-from .delimited import write_delimited as write_delimited
+from .delimited_writer import write_delimited as write_delimited
 from .formats import convert as convert
 from .formats import read as read
 from .formats import read_queries as read_queries

@@ -45,7 +45,7 @@ def group_rows(
         _refuse_ids_as_sizes(np.asarray(group), n)
         sizes = check_sizes(cast("npt.ArrayLike", group), n)
         return np.arange(len(sizes)), offsets_from_sizes(sizes), None
-    return group_by_id(_check_ids(label_array(qid), n))
+    return group_by_id(check_ids(label_array(qid), n))
 
 
 def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
@@ -108,7 +108,8 @@ def _sum(numbers: AnyArray) -> int:
     return int(numbers.sum()) if largest < 2**32 else sum(numbers.tolist())
 
 
-def _check_ids(ids: AnyArray, n: int) -> AnyArray:
+def check_ids(ids: AnyArray, n: int) -> AnyArray:
+    """Hold query ids to the number of rows: whole numbers, or text, where they are not numbers of another kind."""
     if ids.ndim == 1 and len(ids) != n and np.issubdtype(ids.dtype, np.integer) and int(ids.sum()) == n:
         raise DataError(
             f"qid has {len(ids)} entries that sum to the number of rows: those look like group sizes; "

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.data.text import as_text, join_text
 from marginrank.errors import DataError
+from marginrank.mapped import blocks as blocks_of
+from marginrank.mapped import room, settle
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, IntArray
 
@@ -34,7 +36,26 @@ def stack(blocks: Sequence[Features]) -> Features:
     """Put features one after the other, as CSR where any are."""
     if any(sp.issparse(block) for block in blocks):
         return cast("Features", sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
-    return np.concatenate(cast("list[npt.NDArray[np.floating[Any]]]", blocks))
+    dense = cast("list[npt.NDArray[np.floating[Any]]]", blocks)
+    return put_together(dense, (dense[0].shape[1],), np.result_type(*dense))
+
+
+def put_together(parts: Sequence[AnyArray], row: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+    """Copy arrays into one, on disk where memory has no room for it.
+
+    Args:
+        parts: The arrays.
+        row: Shape of a row of each.
+        dtype: Type of the result.
+    """
+    offsets = offsets_from_sizes([len(part) for part in parts])
+    whole = room((int(offsets[-1]), *row), dtype)
+    for start, part in zip(offsets.tolist(), parts, strict=False):
+        for rows, block in blocks_of(part):
+            target = slice(start + rows.start, start + rows.stop)
+            whole[target] = block
+            settle(whole, target)
+    return whole
 
 
 def stack_rows(sets: Sequence[Queries]) -> IntArray | None:

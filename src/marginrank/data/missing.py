@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.mapped import BLOCK_BYTES
+from marginrank.mapped import BLOCK_BYTES, settle
 from marginrank.sparse import sp
 from marginrank.threads import chunk_bounds
 from marginrank.typing import AnyArray, Features, IntArray
@@ -41,6 +41,7 @@ def fill_missing(X: Features, offsets: IntArray, missing: Missing) -> Features:
     for first, end in pairwise(chunk_bounds(offsets, max(1, X.nbytes // BLOCK_BYTES)).tolist()):
         bounds = offsets[first : end + 1]
         _fill_block(X[bounds[0] : bounds[-1]], bounds - bounds[0], missing)
+        settle(X, slice(int(bounds[0]), int(bounds[-1])))
     return X
 
 

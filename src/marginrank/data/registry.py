@@ -29,6 +29,7 @@ class Format:
         begins: Of files with any other suffix, whether the first 256 bytes are in this format.
         write: Writes `Queries`; None for a format that is only read.
         writes: Suffixes of the files that ``write`` writes.
+        on_disk: Whether ``read`` takes ``on_disk``, and then keeps in temporary files what takes much memory.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Format:
     begins: Callable[[bytes], bool] | None = None
     write: Callable[[Path, Any], None] | None = None
     writes: tuple[str, ...] = ()
+    on_disk: bool = False
 
     def suffix_of(self, path: Path) -> str:
         """Return the suffix that tells the format of a file, in lower case."""

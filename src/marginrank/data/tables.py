@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,100 +12,33 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.arrays import feature_dtype
-from marginrank.data.files import Paths, list_paths
+from marginrank.data.arrow_files import open_table
+from marginrank.data.assembling import Assembly, Labels, Part
+from marginrank.data.files import Paths
+from marginrank.data.joining import join
 from marginrank.data.missing import MISSING_ADVICE, Missing, check_missing, fill_missing
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
+from marginrank.data.table_columns import (
+    DOCUMENT_COLUMNS,
+    GRADE_COLUMNS,
+    TABLE_OPTIONS,
+    Columns,
+    RowError,
+    check_pyarrow,
+    choose_columns,
+    feature_advice,
+)
+from marginrank.data.table_reading import How, Reading, read_files
 from marginrank.data.text import as_text
 from marginrank.errors import DataError
-from marginrank.memory import check_memory
-from marginrank.memory import max_memory as memory_budget
-from marginrank.sources import open_input
 from marginrank.typing import FloatArray
-from marginrank.words import did_you_mean
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-#: Column names that are recognised where none is given, first match first.
-QUERY_COLUMNS = ("qid", "query_id", "query", "topic")
-GRADE_COLUMNS = ("grade", "label", "relevance", "rel", "y")
-DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno", "document", "doc")
 #: Types of columns of text.
 _TEXT: Final = (nw.String, nw.Categorical)
-#: Feature columns that errors name, at most.
-_MOST_NAMED: Final = 12
-#: Options of everything that is read as a table.
-TABLE_OPTIONS: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
-
-
-class RowError(DataError):
-    """Something is wrong in a row of a table.
-
-    Args:
-        row: Number of the row, from 0.
-        column: Name of the column, if it is one.
-        said: What is wrong, after a subject.
-    """
-
-    def __init__(self, row: int, column: str | None, said: str) -> None:
-        super().__init__(f"row {row}{'' if column is None else f' of column {column!r}'} {said}")
-        self.row, self.subject, self.said = row, "this row" if column is None else f"column {column!r}", said
-
-    def on_line(self, line: int) -> DataError:
-        """Say the same of a line of a file."""
-        return DataError(f"{self.subject} {self.said}", line=line)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table by what they are for."""
-
-    query: str
-    grade: str | None
-    document: str | None
-    group: str | None
-    features: tuple[str, ...]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Columns of ids, which are text."""
-        return tuple(dict.fromkeys(name for name in (self.query, self.document, self.group) if name is not None))
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """Columns of numbers."""
-        return tuple(dict.fromkeys([*([] if self.grade is None else [self.grade]), *self.features]))
-
-
-def choose_columns(
-    columns: Sequence[str],
-    *,
-    qid: str | None = None,
-    grade: str | None = None,
-    document_id: str | None = None,
-    document_group: str | None = None,
-    features: str | Iterable[str] | None = None,
-) -> Columns:
-    """Choose the columns to use, by the names that are given or usual.
-
-    >>> choose_columns(["qid", "label", "bm25"])
-    Columns(query='qid', grade='label', document=None, group=None, features=('bm25',))
-    """
-    query = _query_column(columns, qid)
-    grade = grade or next((name for name in GRADE_COLUMNS if name in columns), None)
-    document = document_id or next((name for name in DOCUMENT_COLUMNS if name in columns), None)
-    taken = (query, grade, document, document_group)
-    if isinstance(features, str):
-        features = [features]
-    names = tuple(features) if features is not None else tuple(name for name in columns if name not in taken)
-    absent = [name for name in (*names, *taken) if name is not None and name not in columns]
-    if absent:
-        near = did_you_mean(absent[0], columns)
-        raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
-    if not names and features is None:
-        raise DataError("no feature columns are left; name them with features=")
-    return Columns(query, grade, document, document_group, names)
 
 
 def from_frame(
@@ -137,21 +69,9 @@ def from_frame(
     """
     check_missing(missing)
     asked = None if dtype is None else feature_dtype(dtype)
-    try:
-        table = nw.from_native(frame)
-        rows = table.collect() if isinstance(table, nw.LazyFrame) else table
-        names = rows.columns
-    except TypeError:
-        raise TypeError(
-            f"from_frame takes a pandas, polars or Arrow table, not a {type(frame).__name__}; for arrays use "
-            "Queries.from_arrays"
-        ) from None
-    except nw.exceptions.DuplicateError:
-        raise DataError("two columns have the same name; rename one") from None
-    if not all(isinstance(name, str) for name in names):
-        raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
+    rows = _frame(frame)
     chosen = choose_columns(
-        names, qid=qid, grade=grade, document_id=document_id, document_group=document_group, features=features
+        rows.columns, qid=qid, grade=grade, document_id=document_id, document_group=document_group, features=features
     )
     _check_numbers(rows, chosen)
     queries = Queries.from_arrays(
@@ -167,34 +87,22 @@ def from_frame(
     return queries
 
 
-def feature_advice(numbers: Sequence[str]) -> str:
-    """Say how to name the feature columns, given those that hold numbers.
-
-    >>> feature_advice(["bm25", "age"])
-    "name the feature columns with features=['bm25', 'age']"
-    """
-    few = 0 < len(numbers) <= _MOST_NAMED
-    return f"name the feature columns with features={list(numbers) if few else ''}"
-
-
-def choose_read_columns(columns: Sequence[str], options: Mapping[str, Any]) -> Columns:
-    """Choose the columns of a text file by the options of its reader; a column is read as text or as numbers."""
-    named = {name: value for name, value in options.items() if name not in ("dtype", "missing")}
-    chosen = choose_columns(columns, **named)
-    both = sorted(set(chosen.labels) & set(chosen.numbers))
-    if both:
-        raise DataError(f"column {both[0]!r} is asked for as an id and as numbers; choose one")
-    return chosen
-
-
-def _query_column(columns: Sequence[str], given: str | None) -> str:
-    name = given or next((name for name in QUERY_COLUMNS if name in columns), None)
-    if name is None:
-        raise DataError(
-            f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with qid= "
-            f"(recognised: {', '.join(QUERY_COLUMNS)})"
-        )
-    return name
+def _frame(frame: Any) -> nw.DataFrame[Any]:
+    """Look at a frame of any library; refuse names that are no text or stand twice."""
+    try:
+        table = nw.from_native(frame)
+        rows = table.collect() if isinstance(table, nw.LazyFrame) else table
+        names = rows.columns
+    except TypeError:
+        raise TypeError(
+            f"from_frame takes a pandas, polars or Arrow table, not a {type(frame).__name__}; for arrays use "
+            "Queries.from_arrays"
+        ) from None
+    except nw.exceptions.DuplicateError:
+        raise DataError("two columns have the same name; rename one") from None
+    if not all(isinstance(name, str) for name in names):
+        raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
+    return rows
 
 
 def _check_numbers(rows: nw.DataFrame[Any], chosen: Columns) -> None:
@@ -226,12 +134,12 @@ def _matrix(rows: nw.DataFrame[Any], names: Sequence[str], dtype: np.dtype[Any],
         values = column.cast(nw.Float64).to_numpy() if column.null_count() else column.to_numpy()
         with np.errstate(over="ignore"):
             kept = values.astype(dtype, copy=False)
-        _check_column(name, values, kept, missing)
+        check_column(name, values, kept, missing)
         X[:, k] = kept
     return X
 
 
-def _check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], missing: Missing) -> None:
+def check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], missing: Missing) -> None:
     """Refuse what is infinite, has become so, or is missing where that is an error."""
     bad = ~np.isfinite(kept) if missing == "error" else np.isinf(kept)
     if not bad.any():
@@ -250,15 +158,20 @@ def _grades(column: nw.Series[Any]) -> FloatArray:
         grades = np.asarray(column.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(f"column {column.name!r} holds {column.dtype}; grades are numbers such as 0, 1 and 2") from None
+    return check_grades(column.name, grades)
+
+
+def check_grades(name: str, grades: FloatArray) -> FloatArray:
+    """Refuse grades that are missing, infinite or negative."""
     if np.isnan(grades).any():
-        raise RowError(int(np.argmax(np.isnan(grades))), column.name, "has no value; drop the rows without a judgement")
+        raise RowError(int(np.argmax(np.isnan(grades))), name, "has no value; drop the rows without a judgement")
     for bad, rule in (
         (~np.isfinite(grades), "grades must be finite"),
         (grades < 0, "grades must not be negative; shift them"),
     ):
         if bad.any():
             at = int(np.argmax(bad))
-            raise RowError(at, column.name, f"is {grades[at]:g}; {rule}")
+            raise RowError(at, name, f"is {grades[at]:g}; {rule}")
     return grades
 
 
@@ -269,102 +182,52 @@ def _labels(column: nw.Series[Any], what: str) -> npt.NDArray[Any]:
     return column.to_numpy()
 
 
-def read_table(paths: Paths, *, max_memory: int | str | None = None, **options: Any) -> Queries:
+def part_of(table: Any, chosen: Columns, how: How) -> Part:
+    """Check the chosen columns of some rows, an Arrow table, and make arrays of them."""
+    rows = nw.from_native(table, eager_only=True)
+    documents, groups = chosen.document, chosen.group
+    return Part(
+        chosen.features,
+        _matrix(rows, chosen.features, how.dtype or _common_dtype(rows, chosen.features), how.missing),
+        None if chosen.grade is None else _grades(rows[chosen.grade]),
+        Labels.of(_labels(rows[chosen.query], "query id")),
+        None if groups is None else Labels.of(_labels(rows[groups], "document group")),
+        None if documents is None else as_text(_labels(rows[documents], "document id")),
+    )
+
+
+def read_table(
+    paths: Paths,
+    *,
+    n_jobs: int | None = None,
+    max_memory: int | str | None = None,
+    on_disk: bool = False,
+    **options: Any,
+) -> Queries:
     """Read Parquet, Arrow IPC or Feather files; options are those of `from_frame`.
 
     Args:
         paths: One file or several, which are put one after the other.
+        n_jobs: Threads that decode Parquet; all cores by default, and one for 1.
         max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.memory.max_memory`.
+        on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
         options: Those of `from_frame`.
     """
-    return read_files(
-        paths, lambda path, budget, chosen: from_frame(_arrow_table(path, budget), **chosen), max_memory, options
-    )
+    return read_files(paths, _read_file, join, Reading(n_jobs, max_memory, on_disk), options)
 
 
-def read_files(
-    paths: Paths,
-    read_one: Callable[[Path, int, dict[str, Any]], Queries],
-    max_memory: int | str | None,
-    options: dict[str, Any],
-) -> Queries:
-    """Read tables and put them one after the other; errors name the file."""
-    files, budget = list_paths(paths), memory_budget(max_memory)
-    parts: list[Queries] = []
-    for path in files:
-        try:
-            parts.append(read_one(path, budget, options))
-        except DataError as error:
-            raise DataError(error.problem, path=path, line=error.line, column=error.column) from None
-        if parts[-1].n_features != parts[0].n_features:
-            raise DataError(
-                f"{parts[-1].n_features} features, but {files[0].name} has {parts[0].n_features}; "
-                "name the columns to use with features=",
-                path=path,
-            )
-    return Queries.concatenate(parts)
-
-
-def check_pyarrow(path: str | Path) -> None:
-    """Say what to install where there is no pyarrow."""
-    try:
-        import pyarrow as pa  # noqa: F401, PLC0415
-    except ImportError:
-        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[tables]'") from None
-
-
-def _arrow_table(path: Path, budget: int) -> Any:
-    check_pyarrow(path)
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import feather, ipc, parquet  # noqa: PLC0415
-
-    with open_input(path) as file:
-        start = file.read(6)
-        file.seek(0)
-        try:
-            if start.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):
-                table = _read_parquet(parquet.ParquetFile(file), budget)
-            elif start == b"ARROW1":
-                table = _read_batches(ipc.open_file(file), budget)
-            elif start.startswith(b"FEA1"):
-                table = feather.read_table(file)
-            else:
-                table = _read_batches(ipc.open_stream(file), budget)
-            # Without this, a damaged file is read from foreign memory.
-            table.validate(full=True)
-        except DataError:
-            raise
-        except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
-            first = next(iter(str(error).splitlines()), type(error).__name__)
-            raise DataError(f"not a readable {path.suffix} file: {first}", path=path) from None
-    return table
-
-
-def _read_parquet(file: Any, budget: int) -> Any:
-    """Read a row group at a time, as many as the budget allows; the matrix of features takes as much again."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    n_bytes = 2 * file.metadata.num_rows * 8 * file.metadata.num_columns
-    check_memory(n_bytes, f"{file.metadata.num_rows:,} rows of {file.metadata.num_columns:,} columns", budget)
-    groups = [file.schema_arrow.empty_table()]
-    for number in range(file.num_row_groups):
-        groups.append(file.read_row_group(number))
-        groups[-1].validate(full=True)
-        check_memory(2 * sum(group.nbytes for group in groups), "the columns of this table", budget)
-    return pa.concat_tables(groups)
-
-
-def _read_batches(reader: Any, budget: int) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
-    random_access = hasattr(reader, "get_batch")
-    batches = []
-    for batch in map(reader.get_batch, range(reader.num_record_batches)) if random_access else reader:
-        # Even the size of a damaged batch is read from foreign memory.
-        batch.validate(full=True)
-        batches.append(batch)
-        check_memory(2 * sum(one.nbytes for one in batches), "the columns of this table", budget)
-    return pa.Table.from_batches(batches, schema=reader.schema)
+def _read_file(path: Path, how: How, assembly: Assembly) -> None:
+    with open_table(path, how) as file:
+        rows = _frame(file.empty)
+        chosen = choose_columns(rows.columns, **how.named)
+        _check_numbers(rows, chosen)
+        for table in file.tables([*chosen.labels, *chosen.numbers]):
+            try:
+                assembly.add(part_of(table, chosen, how))
+            except RowError as error:
+                raise error.after(assembly.n_rows) from None
+        if not assembly.n_rows:
+            assembly.add(part_of(file.empty, chosen, how))
 
 
 def write_parquet(path: str | Path, queries: Queries) -> None:
@@ -427,5 +290,6 @@ FORMATS = (
         begins=lambda start: start.startswith((b"PAR1", b"ARROW1", b"FEA1")),
         write=write_parquet,
         writes=(".parquet",),
+        on_disk=True,
     ),
 )

@@ -26,7 +26,16 @@ def fits_fixed_width(lengths: IntArray) -> bool:
     >>> fits_fixed_width(np.array([9, 40])), fits_fixed_width(np.array([9] * 1000 + [2000]))
     (True, False)
     """
-    return len(lengths) == 0 or bool(lengths.max() <= lengths.mean() + _SPREAD)
+    return len(lengths) == 0 or even_lengths(int(lengths.max()), float(lengths.mean()))
+
+
+def even_lengths(longest: int, mean: float) -> bool:
+    """Whether the longest word of an array exceeds the mean by little.
+
+    >>> even_lengths(40, 9.5), even_lengths(2000, 9.5)
+    (True, False)
+    """
+    return longest <= mean + _SPREAD
 
 
 def text_array(words: Sequence[str]) -> AnyArray:
@@ -85,7 +94,7 @@ def join_text(parts: Sequence[AnyArray]) -> AnyArray:
 
 
 def text_bytes(array: AnyArray) -> int:
-    """Count the bytes that an array takes, with the strings it refers to."""
+    """Count the bytes that an array takes, with the strings or numbers it refers to."""
     if array.dtype != object:
         return array.nbytes
-    return sum(map(len, array.tolist())) + _PER_OBJECT * len(array)
+    return sum(len(label) for label in array.tolist() if isinstance(label, str)) + _PER_OBJECT * len(array)

@@ -12,7 +12,7 @@ import numpy as np
 
 from marginrank.data.delimited_records import csv_records
 from marginrank.data.files import COMPRESSIONS, NOT_UTF8, line_blocks
-from marginrank.data.tables import check_pyarrow
+from marginrank.data.table_columns import check_pyarrow
 from marginrank.data.text import id_array
 from marginrank.errors import DataError
 from marginrank.recommend.ratings import Ratings, find_column

@@ -1,0 +1,276 @@
+"""Tables of any size become the binary form: the same queries as from the whole table, in little memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, parquet
+
+import marginrank.data.arrow_files
+import marginrank.data.delimited
+import marginrank.data.json_lines
+import marginrank.data.pieces
+import marginrank.mapped
+from marginrank.data import Queries, convert, from_frame, read, read_queries
+from marginrank.data.fingerprint import fingerprint
+from marginrank.errors import DataError
+from marginrank.memory import VARIABLE
+from marginrank.threads import in_order
+
+#: Lines, quotes, separators and a word much longer than the others.
+WORDS = ['2" pipe, steel', "é\nü", "q;\t7", "x" * 40]
+
+
+def frame(n: int = 2000, *, text: bool = True, spread: bool = True) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    queries = np.repeat(np.arange(n // 8), 8)
+    if spread:
+        queries = rng.permutation(queries)
+    ids = [WORDS[q] if q < len(WORDS) else f"q{q}" for q in queries] if text else queries
+    columns: dict[str, Any] = {"query": ids, "label": rng.integers(0, 3, n).astype(float)}
+    columns |= {"docid": [f"d{row % 7}\n{row}" for row in range(n)], "host": [f"h{row % 3}" for row in range(n)]}
+    X = rng.standard_normal((n, 5))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return pd.DataFrame(columns | {f"f{k}": X[:, k] for k in range(5)})
+
+
+def to_jsonl(table: pd.DataFrame, path: Path) -> None:
+    """Leave out what is missing."""
+    records = [{name: value for name, value in row.items() if not pd.isna(value)} for row in table.to_dict("records")]
+    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+
+
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], Any]] = {
+    "t.csv": lambda table, path: table.to_csv(path, index=False),
+    "t.csv.gz": lambda table, path: table.to_csv(path, index=False),
+    "windows.csv": lambda table, path: table.to_csv(path, index=False, lineterminator="\r\n", encoding="utf-8-sig"),
+    "quoted.csv": lambda table, path: table.to_csv(path, index=False, quoting=1, sep=";"),
+    "t.tsv": lambda table, path: table.to_csv(path, index=False, sep="\t"),
+    "t.jsonl": to_jsonl,
+    "t.jsonl.gz": to_jsonl,
+    "t.parquet": lambda table, path: parquet.write_table(pa.Table.from_pandas(table), path, row_group_size=300),
+    "one.parquet": lambda table, path: parquet.write_table(pa.Table.from_pandas(table), path),
+    "t.feather": lambda table, path: feather.write_feather(table, path, chunksize=300),
+}
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Read small blocks with a small budget; return a list that gets an entry for each file that features move to."""
+    moved: list[int] = []
+    monkeypatch.setenv(VARIABLE, "150KB")
+    monkeypatch.setattr(marginrank.mapped, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.delimited, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.json_lines, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.arrow_files, "_TABLE_BYTES", 1 << 12)
+    appended = marginrank.mapped.Appended
+    monkeypatch.setattr(marginrank.data.pieces, "Appended", lambda: moved.append(1) or appended())
+    return moved
+
+
+def assert_equal(found: Queries, expected: Queries, *, rows: bool = True) -> None:
+    assert fingerprint(found) == fingerprint(expected)
+    assert found.feature_names == expected.feature_names
+    names = ("judgements", "offsets", "query_ids", "document_ids", "document_groups", *(["rows"] if rows else []))
+    for name in names:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+@pytest.mark.parametrize("spread", [True, False], ids=["spread", "grouped"])
+@pytest.mark.parametrize("text", [True, False], ids=["words", "numbers"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_converted_file_is_the_whole_table(
+    tmp_path: Path, name: str, text: bool, spread: bool, little_memory: list[int]
+) -> None:
+    table = frame(text=text, spread=spread)
+    WRITERS[name](table, tmp_path / name)
+    for missing in ("nan", "zero", "min"):
+        options: dict[str, Any] = {"missing": missing, "document_group": "host"}
+        expected = from_frame(pa.Table.from_pandas(table), **options)
+        returned = convert(tmp_path / name, tmp_path / "t.queries", **options)
+        assert_equal(returned, expected)
+        assert_equal(read(tmp_path / "t.queries"), expected, rows=False)
+        assert_equal(read_queries(tmp_path / name, max_memory="1GB", **options), expected)
+    assert len(little_memory) >= 3
+    assert (expected.rows is None) == (not spread)
+    assert expected.query_ids.dtype.kind == ("U" if text else "i")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_several_files_are_put_one_after_the_other(tmp_path: Path, name: str, little_memory: list[int]) -> None:
+    table = frame(text=False)
+    cuts = [table[table["query"] < 100], table[table["query"] >= 100]]
+    paths = [tmp_path / f"{number}-{name}" for number in range(2)]
+    for cut, path in zip(cuts, paths, strict=True):
+        WRITERS[name](cut, path)
+    expected = Queries.concatenate(
+        [from_frame(pa.Table.from_pandas(cut), missing="nan", features=["f0", "f3"]) for cut in cuts]
+    )
+    assert_equal(convert(paths, tmp_path / "t.queries", missing="nan", features=["f0", "f3"]), expected)
+    assert_equal(read(tmp_path / "t.queries"), expected, rows=False)
+    with pytest.raises(DataError, match="is in more than one part"):
+        convert([paths[0], paths[0]], tmp_path / "t.queries", missing="nan", features=["f0"])
+
+
+def test_float32_stays_float32(tmp_path: Path, little_memory: list[int]) -> None:
+    table = frame(n=4000)
+    names = [name for name in table if name.startswith("f")]
+    narrow = table.astype(dict.fromkeys(names, np.float32))
+    WRITERS["t.parquet"](narrow, tmp_path / "t.parquet")
+    found = convert(tmp_path / "t.parquet", tmp_path / "t.queries", missing="nan", features=names)
+    assert found.X.dtype == np.float32
+    assert little_memory
+    assert_equal(found, from_frame(pa.Table.from_pandas(narrow), missing="nan", features=names))
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [('"007"', [*map(str, range(700)), "007"]), ("7.5", [*map(float, range(700)), 7.5]), ("7.0", [*range(700)])],
+)
+def test_ids_are_numbers_where_those_of_all_blocks_are(tmp_path: Path, last: str, expected: list[Any]) -> None:
+    lines = [f'{{"qid": {q}, "docid": {q}, "x": 1}}\n' for q in range(700)]
+    (tmp_path / "a.jsonl").write_text("".join(lines) + f'{{"qid": {last}, "docid": {last}, "x": 2}}\n')
+    found = convert(tmp_path / "a.jsonl", tmp_path / "a.queries")
+    assert found.query_ids.tolist() == expected
+    names = [str(q) if last == '"007"' else f"{q}.0" for q in range(700)]
+    assert sorted(found.document_ids.tolist()) == sorted([*names, last.strip('"')])
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_whole_numbers_in_csv_are_ids_unless_one_is_not(tmp_path: Path) -> None:
+    rows = "".join(f"{q},1\n" for q in range(3000))
+    (tmp_path / "a.csv").write_text("qid,x\n" + rows)
+    assert convert(tmp_path / "a.csv", tmp_path / "a.queries").query_ids.dtype.kind == "i"
+    (tmp_path / "a.csv").write_text("qid,x\n" + rows + "007,1\n")
+    assert convert(tmp_path / "a.csv", tmp_path / "a.queries").query_ids.tolist() == [*map(str, range(3000)), "007"]
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_names_that_come_up_late(tmp_path: Path) -> None:
+    early = "".join(f'{{"query": {q}, "x": {q}}}\n' for q in range(500))
+    (tmp_path / "a.jsonl").write_text(early + '{"y": 2, "query": 7, "z": 1.5}\n')
+    with pytest.raises(DataError, match=r"a.jsonl:1: column 'y' has no value; drop the rows without a judgement"):
+        convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="nan")
+    (tmp_path / "a.jsonl").write_text(early + '{"query": 7, "x": 0, "z": 1.5}\n')
+    with pytest.raises(DataError, match=r"a.jsonl:1: column 'z' has no value; choose what it becomes"):
+        convert(tmp_path / "a.jsonl", tmp_path / "a.queries")
+    (tmp_path / "a.jsonl").write_text(early + '{"query": 7, "z": 1.5}\n')
+    found = convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="nan")
+    assert found.feature_names == ("x", "z")
+    np.testing.assert_array_equal(found.X[7:9], [[7, np.nan], [np.nan, 1.5]])
+    only = convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="zero", features=["z"])
+    assert (only.n_features, only.X.sum(), only.n_documents) == (1, 1.5, 501)
+    # "qid" takes the place of "query", which is a feature then.
+    (tmp_path / "a.jsonl").write_text(early + '{"qid": 7, "z": 1.5}\n')
+    with pytest.raises(DataError, match=r"a.jsonl:1: this row has no query id"):
+        convert(tmp_path / "a.jsonl", tmp_path / "a.queries", missing="nan")
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("7,,d,1", "column 'label' has no value; drop"),
+        ("7,1,d,", "column 'x' has no value; choose"),
+        ("7,1,d,+1.5", None),
+        ("7,1,d,1e999", "column 'x' is inf; replace it"),
+        ("7,1,d,red", "column 'x' holds 'red', not a number"),
+        (",1,d,2", "this row has no query id"),
+        ("7,1,d", "3 fields instead of 4"),
+        ('7,1,"d,2', "a quote is never closed"),
+    ],
+)
+def test_errors_name_the_line_in_any_block(tmp_path: Path, bad: str, said: str | None) -> None:
+    good = "".join(f'{row},1,"a\nb {row}",{row}\n' for row in range(1000))
+    (tmp_path / "a.csv").write_text(f"qid,label,docid,x\n{good}{bad}\n1001,1,d,1\n")
+    if said is None:
+        assert convert(tmp_path / "a.csv", tmp_path / "a.queries").X[7].tolist() == [7.0]
+        return
+    for reader in (read, lambda path: convert(path, tmp_path / "a.queries")):
+        with pytest.raises(DataError) as refused:
+            reader(tmp_path / "a.csv")
+        assert f"a.csv:2002: {said}" in str(refused.value)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_rows_of_a_parquet_file_are_counted_through(tmp_path: Path) -> None:
+    table = frame().fillna(0.0)
+    table.loc[1234, "f2"] = np.inf
+    WRITERS["t.parquet"](table.drop(columns="host"), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"row 1234 of column 'f2' is inf; replace it"):
+        convert(tmp_path / "t.parquet", tmp_path / "t.queries")
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_rows_on_disk_are_taken_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marginrank.mapped, "_WRITE_BYTES", 1 << 16)
+    rng = np.random.default_rng(0)
+    for shape, dtype in (((5000, 30), "float32"), ((20_000,), "U12")):
+        array = marginrank.mapped.room(shape, dtype)
+        array[:] = rng.integers(0, 10**9, shape)
+        assert marginrank.mapped.reader_of(array) is not None
+        for rows in (rng.permutation(len(array)), rng.integers(0, len(array), 7000)):
+            assert np.array_equal(marginrank.mapped.take_rows(array, rows), array[rows])
+
+
+def test_results_come_in_order_and_before_the_error_of_their_source() -> None:
+    def numbers():
+        yield from range(20)
+        raise ValueError("no more")
+
+    results = in_order(lambda k: -k, numbers(), 3)
+    assert [next(results) for _ in range(20)] == [-k for k in range(20)]
+    with pytest.raises(ValueError, match="no more"):
+        next(results)
+
+
+CONVERT = """
+import resource, sys
+from marginrank.data import convert
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+convert(sys.argv[1], sys.argv[2] + ".small.queries")  # what is imported and compiled is not counted
+before = peak()
+convert(sys.argv[2], sys.argv[2] + ".queries")
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_converting_takes_little_memory_whatever_the_size(tmp_path: Path, suffix: str) -> None:
+    """Features of 13 and 51 MB, with a budget of 16 MB."""
+    rng = np.random.default_rng(0)
+
+    def write(name: str, n: int) -> Path:
+        X = rng.integers(0, 1 << 40, (n, 40)) / 1024.0
+        columns = {"qid": rng.permutation(np.arange(n) // 20)} | {f"f{k}": X[:, k] for k in range(40)}
+        table, path = pa.table(columns), tmp_path / f"{name}.{suffix}"
+        if suffix == "parquet":
+            parquet.write_table(table, path)
+        elif suffix == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+        else:
+            csv.write_csv(table, path, csv.WriteOptions(delimiter="," if suffix == "csv" else "\t"))
+        return path
+
+    def grown(n: int) -> int:
+        command = [sys.executable, "-c", CONVERT, str(write("small", 100)), str(write("large", n))]
+        environment = {**os.environ, VARIABLE: "16MB"}
+        return int(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+    few, many = grown(40_000), grown(160_000)
+    assert many - few < 20  # the features take 38 MB more
