@@ -26,6 +26,9 @@ class ArrowFile:
         path: The file.
         file: The same, open.
         how: How to read it.
+
+    Attributes:
+        empty: A table with its columns and no rows.
     """
 
     def __init__(self, path: Path, file: IO[bytes], how: How) -> None:
@@ -44,6 +47,8 @@ class ArrowFile:
             else:
                 self._source = ipc.open_file(file) if start == b"ARROW1" else ipc.open_stream(file)
                 self.empty = self._source.schema.empty_table()
+            # Names are decoded when they are asked for.
+            _ = self.empty.column_names
 
     def tables(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield the rows in order, some at a time, with the named columns or more."""
