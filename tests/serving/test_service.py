@@ -324,6 +324,9 @@ def test_status_pages(models, clients):
     assert (health["live"], health["ready"], health["reload_problem"]) == (True, True, None)
     assert client.get("/health/live").json() == {"live": True}
     assert client.get("/health/ready").json() == {"ready": True}
+    for place in ("/health", "/health/live", "/health/ready"):
+        assert client.send("HEAD", place).status == 200
+        assert set(client.get("/openapi.json").json()["paths"][place]) == {"get"}
     described = client.get("/model").json()
     assert described["inputs"] == list(NAMES)
     assert (described["kind"], described["measure"], described["form"]) == ("ranker", "ap", "linear")

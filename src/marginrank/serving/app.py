@@ -164,6 +164,8 @@ def _ranked(query: Query, place: str, asked: Asked, model: Function) -> list[dic
 
 
 def _add_status(app: FastAPI, served: ServedModel) -> None:
+    # Load balancers ask without wanting the answer; GET alone is described.
+    @app.head("/health", include_in_schema=False)
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Say whether the service is live and ready, which model is in use, and why its file cannot be read."""
@@ -175,11 +177,13 @@ def _add_status(app: FastAPI, served: ServedModel) -> None:
             "reload_problem": served.problem,
         }
 
+    @app.head("/health/live", include_in_schema=False)
     @app.get("/health/live")
     async def live() -> dict[str, bool]:
         """Answer as long as the service runs."""
         return {"live": True}
 
+    @app.head("/health/ready", include_in_schema=False)
     @app.get("/health/ready")
     async def ready() -> dict[str, bool]:
         """Answer once there is a model, which is before the first request."""
