@@ -438,14 +438,16 @@ class BaseRanker(FittedAttributes, Estimator):
         if isinstance(X, AnyQueries):
             (learn_columns if reset else check_columns)(self, X)
             return as_queries(X, y, qid, group, query_weights, **self._nan)
-        refuse_rows(type(self).__name__, X, y, least=2, expected=None if reset else self.n_features_in_)
+        # One document teaches nothing, but in a stream of batches it is no mistake.
+        least = 2 if reset else 1
+        refuse_rows(type(self).__name__, X, y, least=least, expected=None if reset else self.n_features_in_)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None; give one grade per row")
         if qid is None and group is None:
             raise DataError(
                 f"training needs the queries: give qid, the query of each row, or group, the rows of each; {ROUTING}"
             )
-        features, grades = check_rows(self, X, y, reset=reset, finite=False, order="C", sparse=True, least=2)
+        features, grades = check_rows(self, X, y, reset=reset, finite=False, order="C", sparse=True, least=least)
         check_finite(features, self._takes_nan, self._nan_advice, getattr(self, "feature_names_in_", None))
         return Queries.from_arrays(
             features,

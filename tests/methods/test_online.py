@@ -306,3 +306,14 @@ def test_another_bound_than_that_of_the_model_is_refused():
     with pytest.raises(ValueError, match=r"^the model was trained with the tight bound and bound='hinge'"):
         tight.set_params(bound="hinge").partial_fit(queries)
     assert Ranker("ndcg@3", bound="tight").fit(queries, start=hinge).model_.method.bound == "tight"
+
+
+@every_scorer
+def test_a_batch_of_one_document_changes_nothing(scorer):
+    ranker = Ranker("svmmap", scorer=SCORERS[scorer]).partial_fit(judged())
+    before = ranker.coef_.copy()
+    for X, y, qid in (([[1.0, 2.0, 3.0, 4.0]], [1], [7]), (np.eye(4)[:2], [1, 0], [7, 8])):
+        ranker.partial_fit(X, y, qid=qid)
+        assert np.array_equal(ranker.coef_, before)
+    with pytest.raises(DataError, match="X has 1 sample; a ranking needs at least two documents to compare"):
+        Ranker("svmmap").partial_fit([[1.0, 2.0]], [1], qid=[7])
