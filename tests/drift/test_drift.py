@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, Ranker, load, tune
+from marginrank.distributed import DistributedQueries
 from marginrank.drift import feature_quantiles
 from marginrank.errors import DataError
 from marginrank.model_file import read_model, write_model
@@ -191,6 +192,22 @@ def test_every_way_to_train_keeps_quantiles_and_files_hold_them(train, tmp_path)
     np.testing.assert_array_equal(kept.values, expected.values)
     np.testing.assert_array_equal(kept.below, expected.below)
     assert kept.n_queries == 60
+
+
+@pytest.mark.parametrize("n_documents", [600, 11_000])
+def test_partitions_have_the_quantiles_of_one_memory(n_documents):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_documents, 300)).round(1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    queries = Queries.from_arrays(X, qid=np.arange(n_documents) // 10, allow_nan=True)
+    expected = feature_quantiles(queries)
+    for n_partitions in (1, 7):
+        found = feature_quantiles(DistributedQueries.from_queries(queries, n_partitions))
+        for name, array in expected.arrays().items():
+            np.testing.assert_array_equal(found.arrays()[name], array, err_msg=name)
+    model = Ranker("svmmap").fit(DistributedQueries.from_queries(judged(0), 3)).model_
+    np.testing.assert_array_equal(model.quantiles.values, feature_quantiles(judged(0)).values)
+    assert model.drift(judged(0)).moved == ()
 
 
 def test_models_without_quantiles_say_why(tmp_path):

@@ -171,8 +171,8 @@ def compare_features(
     check_seed(random_state)
     if quantiles is None:
         raise DataError(
-            "this model has no quantiles of its features, as it was trained on sparse features, on more than 5,000, or "
-            "on a cluster; train on dense features in memory"
+            "this model has no quantiles of its features, as it was trained on sparse features or on more than 5,000; "
+            "train on dense features"
         )
     if not queries.n_documents:
         raise DataError("there are no documents to compare; give some")

@@ -8,9 +8,10 @@ from typing import Final, Self
 
 import numpy as np
 
+from marginrank.data.grouping import offsets_from_sizes
 from marginrank.data.partitioned import AnyQueries
 from marginrank.data.queries import Queries
-from marginrank.typing import AnyArray, FloatArray
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Quantiles of each feature: the 0/32, 1/32, ..., 32/32 quantiles.
 N_QUANTILES: Final = 33
@@ -18,8 +19,8 @@ N_QUANTILES: Final = 33
 _MOST_DOCUMENTS: Final = 10_000
 #: Features that quantiles are kept of, so that they stay small beside the model.
 _MOST_FEATURES: Final = 5_000
-#: Features that are sorted together.
-_BLOCK: Final = 64
+#: Features that are sent and sorted together.
+_BLOCK: Final = 256
 #: How arrays are named in model files.
 PREFIX: Final = "quantiles."
 
@@ -78,25 +79,23 @@ class FeatureQuantiles:
 
 
 def feature_quantiles(queries: AnyQueries) -> FeatureQuantiles | None:
-    """Compute the quantiles of dense features; None for sparse ones, more than 5,000, and those in partitions.
+    """Compute the quantiles of dense features; None for sparse ones and more than 5,000.
+
+    Of queries in partitions the same documents are drawn as in one memory, and sent here.
 
     >>> queries = Queries.from_arrays([[1.0], [np.nan], [3.0], [1.0]], group=[4], allow_nan=True)
     >>> quantiles = feature_quantiles(queries)
     >>> [part[0, [0, 22, 32]].tolist() for part in (quantiles.values, quantiles.below, quantiles.at_most)]
     [[1.0, 3.0, 3.0], [0.0, 0.5, 0.5], [0.5, 0.75, 0.75]]
     """
-    if not isinstance(queries, Queries) or queries.is_sparse:
+    if queries.is_sparse or queries.n_features > _MOST_FEATURES or not queries.n_documents:
         return None
-    if queries.n_features > _MOST_FEATURES or not queries.n_documents:
-        return None
-    X = np.asarray(queries.X)
-    if len(X) > _MOST_DOCUMENTS:
-        drawn = np.random.default_rng(0).choice(len(X), _MOST_DOCUMENTS, replace=False)
-        X = X[np.sort(drawn)]
     shape = queries.n_features, N_QUANTILES
     values, at_most, below = np.zeros(shape), np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32)
+    drawn = _drawn(queries.n_documents)
     for start in range(0, queries.n_features, _BLOCK):
-        for feature, column in enumerate(np.sort(X[:, start : start + _BLOCK].T, axis=1), start):
+        rows = _rows(queries, drawn, start, start + _BLOCK)
+        for feature, column in enumerate(np.sort(rows.T, axis=1), start):
             n_present = int(np.searchsorted(column, np.nan))
             if n_present:
                 places = np.ceil(np.linspace(0.0, n_present, N_QUANTILES)).astype(np.int64) - 1
@@ -105,3 +104,24 @@ def feature_quantiles(queries: AnyQueries) -> FeatureQuantiles | None:
                 at_most[feature] = np.searchsorted(column, cuts, side="right") / len(column)
                 below[feature] = np.searchsorted(column, cuts, side="left") / len(column)
     return FeatureQuantiles(values, at_most, below, len(queries))
+
+
+def _drawn(n_documents: int) -> IntArray:
+    """Return the documents that quantiles are computed from, in order."""
+    if n_documents <= _MOST_DOCUMENTS:
+        return np.arange(n_documents)
+    return np.sort(np.random.default_rng(0).choice(n_documents, _MOST_DOCUMENTS, replace=False))
+
+
+def _rows(queries: AnyQueries, drawn: IntArray, first: int, end: int) -> AnyArray:
+    """Return some features of documents."""
+    if isinstance(queries, Queries):
+        return _columns(queries, first, end, drawn)
+    starts = offsets_from_sizes([part.documents for part in queries.facts])
+    cuts = np.searchsorted(drawn, starts)
+    each = [drawn[cuts[k] : cuts[k + 1]] - start for k, start in enumerate(starts[:-1].tolist())]
+    return np.concatenate(queries.partitions.map(_columns, first, end, each=each))
+
+
+def _columns(queries: Queries, first: int, end: int, rows: IntArray) -> AnyArray:
+    return np.asarray(queries.X[rows, first:end])
