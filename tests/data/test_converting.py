@@ -21,6 +21,8 @@ import marginrank.data.arrow_files
 import marginrank.data.delimited
 import marginrank.data.json_lines
 import marginrank.data.pieces
+import marginrank.data.row_text
+import marginrank.data.tables
 import marginrank.mapped
 from marginrank.data import Queries, convert, from_frame, read, read_queries
 from marginrank.data.fingerprint import fingerprint
@@ -122,6 +124,24 @@ def test_several_files_are_put_one_after_the_other(tmp_path: Path, name: str, li
     assert_equal(read(tmp_path / "t.queries"), expected, rows=False)
     with pytest.raises(DataError, match="is in more than one part"):
         convert([paths[0], paths[0]], tmp_path / "t.queries", missing="nan", features=["f0"])
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv", "tsv.gz", "jsonl", "parquet"])
+def test_tables_become_other_text_and_tables(
+    tmp_path: Path, suffix: str, little_memory: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marginrank.data.row_text, "_ROWS_AT_ONCE", 300)
+    monkeypatch.setattr(marginrank.data.tables, "_LEAST_GROUP", 300)
+    monkeypatch.setattr(marginrank.data.tables, "_GROUP_BYTES", 1)
+    table = frame(text=False).drop(columns=["docid", "host"]).fillna(0.5)
+    WRITERS["t.csv"](table, tmp_path / "t.csv")
+    convert(tmp_path / "t.csv", tmp_path / f"copy.{suffix}")
+    assert little_memory
+    found, expected = read_queries(tmp_path / f"copy.{suffix}", max_memory="1GB", dtype="float64"), from_frame(table)
+    assert fingerprint(found) == fingerprint(expected)
+    assert found.query_ids.tolist() == expected.query_ids.tolist()
+    if suffix == "parquet":
+        assert parquet.ParquetFile(tmp_path / "copy.parquet").num_row_groups == 7
 
 
 def test_float32_stays_float32(tmp_path: Path, little_memory: list[int]) -> None:

@@ -40,8 +40,8 @@ def command(
     .queries is one binary file that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .csv, .tsv,
     .jsonl and .parquet have a column for each feature. Text may be compressed, as in .csv.gz.
 
-    Files larger than memory become .queries in little memory; set MARGINRANK_MAX_MEMORY to limit it, and TMPDIR to a
-    folder with room for a copy of the features.
+    Files may be larger than memory; set MARGINRANK_MAX_MEMORY to limit it, and TMPDIR to a folder with room for a copy
+    of the features.
 
     If DST is a folder, each file becomes a binary file in it, for partitions of a cluster.
     """

@@ -89,8 +89,8 @@ def convert(source: Paths, target: str | Path, **options: Any) -> Queries:
     ``.csv.gz``. Options are those of `read`; from LETOR text to text or to a table, numbers are read as float64 unless
     told otherwise, so that none is rounded.
 
-    Text, tables and JSON Lines become the binary form in little memory, whatever their size: features that take more
-    than a quarter of the budget (see `marginrank.memory.max_memory`) go through a temporary file.
+    Text, tables and JSON Lines are converted in little memory, whatever their size: features that take more than a
+    quarter of the budget (see `marginrank.memory.max_memory`) go through a temporary file.
     """
     path = Path(target)
     writers = {suffix: one for one in all_formats().values() if one.write is not None for suffix in one.writes}
@@ -109,8 +109,8 @@ def _read_for(written: Format, files: list[Path], target: Path, options: dict[st
     if any(file.exists() and target.exists() and file.samefile(target) for file in files):
         raise DataError("this is both source and target; choose another target", path=target)
     source = all_formats()[recognize(files[0])]
-    if source.on_disk and written.name == "binary":
+    if source.on_disk:
         options.setdefault("on_disk", True)
-    elif source.name == "letor":
+    if source.name == "letor" and written.name != "binary":
         options.setdefault("dtype", "float64")
     return read_queries(files, **options)

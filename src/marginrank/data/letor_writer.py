@@ -10,10 +10,11 @@ import numpy as np
 
 from marginrank.data.files import create_text
 from marginrank.data.queries import Queries
-from marginrank.data.row_text import number_words, row_slices, short_number
+from marginrank.data.row_text import feature_rows, number_words, row_slices, short_number
 from marginrank.data.text import as_text
 from marginrank.errors import DataError
 from marginrank.sparse import sp
+from marginrank.typing import Features
 
 _BLANK_OR_CONTROL = re.compile(r"[\x00-\x20\ud800-\udc7f\udd00-\udfff]")
 
@@ -29,16 +30,17 @@ def write_letor(path: str | Path, queries: Queries) -> None:
         raise DataError(
             "text has a grade on every line, and these queries have none; write .queries, .parquet, .csv or .jsonl"
         )
-    query_of_row = np.repeat(as_text(queries.query_ids), queries.lengths)
+    names = as_text(queries.query_ids).tolist()
+    query_of_row = np.repeat(np.arange(len(queries)), queries.lengths)
     with create_text(path) as file:
-        for rows in row_slices(queries.n_documents):
+        for rows, X in feature_rows(queries):
             heads = (
-                f"{short_number(g)} qid:{q}"
-                for g, q in zip(queries.grades[rows].tolist(), query_of_row[rows], strict=True)
+                f"{short_number(g)} qid:{names[q]}"
+                for g, q in zip(queries.grades[rows].tolist(), query_of_row[rows].tolist(), strict=True)
             )
             lines = (
                 f"{head}{body}{tail}\n"
-                for head, body, tail in zip(heads, _bodies(queries, rows), _tails(queries, rows), strict=True)
+                for head, body, tail in zip(heads, _bodies(X), _tails(queries, rows), strict=True)
             )
             file.writelines(lines)
 
@@ -60,14 +62,12 @@ def _check_names(queries: Queries) -> None:
                 )
 
 
-def _bodies(queries: Queries, rows: slice) -> list[str]:
-    X = queries.X[rows]
+def _bodies(X: Features) -> list[str]:
     if sp.issparse(X):
         pairs = [f" {index + 1}:{word}" for index, word in zip(X.indices.tolist(), number_words(X.data), strict=True)]
         return ["".join(pairs[start:end]) for start, end in pairwise(X.indptr.tolist())]
-    labels = [f" {k + 1}:" for k in range(queries.n_features)]
-    words = number_words(X.ravel())
-    width = queries.n_features
+    words, width = number_words(X.ravel()), X.shape[1]
+    labels = [f" {k + 1}:" for k in range(width)]
     return [
         "".join([part for pair in zip(labels, words[r * width : (r + 1) * width], strict=True) for part in pair])
         for r in range(X.shape[0])

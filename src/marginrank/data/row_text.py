@@ -10,8 +10,9 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.data.text import as_text
 from marginrank.errors import DataError
+from marginrank.mapped import blocks
 from marginrank.sparse import sp
-from marginrank.typing import AnyArray
+from marginrank.typing import AnyArray, Features
 
 _ROWS_AT_ONCE: Final = 4096
 
@@ -28,9 +29,8 @@ class WrittenRow(NamedTuple):
 def written_rows(queries: Queries) -> Iterator[WrittenRow]:
     """Put document after document into words; the query is its number."""
     query_of_row = np.repeat(np.arange(len(queries)), queries.lengths)
-    for rows in row_slices(queries.n_documents):
+    for rows, X in feature_rows(queries):
         n, width = rows.stop - rows.start, queries.n_features
-        X = queries.X[rows]
         words = ["" if word == "NaN" else word for word in number_words((X.toarray() if sp.issparse(X) else X).ravel())]
         grades: list[str | None] = [None] * n
         if queries.judgements is not None:
@@ -46,14 +46,22 @@ def check_unicode(queries: Queries, form: str) -> None:
     """Refuse ids that are not text in UTF-8."""
     for ids in (queries.query_ids, queries.document_ids):
         try:
-            "".join([] if ids is None else as_text(ids).tolist()).encode()
+            for rows in row_slices(0 if ids is None else len(ids)):
+                "".join([] if ids is None else as_text(ids[rows]).tolist()).encode()
         except UnicodeEncodeError:
             raise DataError(f"an id is not UTF-8, and {form} holds nothing else; re-encode the source") from None
 
 
-def row_slices(n: int) -> Iterator[slice]:
+def feature_rows(queries: Queries, n_rows: int = _ROWS_AT_ONCE) -> Iterator[tuple[slice, Features]]:
+    """Yield the features of some documents at a time, which need not be in memory."""
+    if not sp.issparse(queries.X):
+        return blocks(queries.X, n_rows)
+    return ((rows, queries.X[rows]) for rows in row_slices(queries.n_documents, n_rows))
+
+
+def row_slices(n: int, step: int = _ROWS_AT_ONCE) -> Iterator[slice]:
     """Cut n rows into blocks."""
-    return (slice(start, min(start + _ROWS_AT_ONCE, n)) for start in range(0, n, _ROWS_AT_ONCE))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def short_number(number: float) -> str:

@@ -19,6 +19,7 @@ from marginrank.data.joining import join
 from marginrank.data.missing import MISSING_ADVICE, Missing, check_missing, fill_missing
 from marginrank.data.queries import Queries
 from marginrank.data.registry import Format
+from marginrank.data.row_text import check_unicode, feature_rows
 from marginrank.data.table_columns import (
     DOCUMENT_COLUMNS,
     GRADE_COLUMNS,
@@ -32,13 +33,17 @@ from marginrank.data.table_columns import (
 from marginrank.data.table_reading import How, Reading, read_files
 from marginrank.data.text import as_text
 from marginrank.errors import DataError
-from marginrank.typing import FloatArray
+from marginrank.sparse import sp
+from marginrank.typing import Features, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 #: Types of columns of text.
 _TEXT: Final = (nw.String, nw.Categorical)
+#: Size of the groups of rows that are written: at eight bytes for each feature, and in rows.
+_GROUP_BYTES: Final = 1 << 26
+_LEAST_GROUP: Final = 1 << 14
 
 
 def from_frame(
@@ -236,26 +241,32 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
     Weights and document groups are left out.
     """
     check_pyarrow(path)
-    import pyarrow as pa  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
 
-    X = queries.dense()
     names = feature_columns(queries)
-    columns: dict[str, Any] = {"qid": np.repeat(queries.query_ids, queries.lengths)}
-    if queries.judgements is not None:
-        columns["grade"] = queries.judgements
-    if queries.document_ids is not None:
-        columns["document_id"] = as_text(queries.document_ids)
-    columns |= {name: np.ascontiguousarray(X[:, k]) for k, name in enumerate(names)}
-    try:
-        # Arrow takes fixed-width text of NumPy to end at a NUL.
-        listed = {name: column.tolist() if column.dtype.kind == "U" else column for name, column in columns.items()}
-        table = pa.table({name: pa.array(column) for name, column in listed.items()})
-    except UnicodeError:
-        raise DataError("an id is not UTF-8, and a Parquet table holds nothing else; re-encode the source") from None
+    check_unicode(queries, "a Parquet table")
+    query_of_row = np.repeat(np.arange(len(queries)), queries.lengths)
+    schema = _written_rows(queries, names, query_of_row, slice(0, 1), queries.X[:1]).schema
     # Given a path, Arrow refuses those that are not UTF-8.
-    with Path(path).open("wb") as file:
-        parquet.write_table(table, file)
+    with Path(path).open("wb") as file, parquet.ParquetWriter(file, schema) as writer:
+        for rows, X in feature_rows(queries, max(_LEAST_GROUP, _GROUP_BYTES // (8 * max(1, queries.n_features)))):
+            writer.write_table(_written_rows(queries, names, query_of_row, rows, X))
+
+
+def _written_rows(queries: Queries, names: Sequence[str], query_of_row: IntArray, rows: slice, X: Features) -> Any:
+    """Return some rows of a written table."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    dense = X.toarray() if sp.issparse(X) else X
+    columns: dict[str, Any] = {"qid": queries.query_ids[query_of_row[rows]]}
+    if queries.judgements is not None:
+        columns["grade"] = queries.judgements[rows]
+    if queries.document_ids is not None:
+        columns["document_id"] = as_text(queries.document_ids[rows])
+    columns |= {name: np.ascontiguousarray(dense[:, k]) for k, name in enumerate(names)}
+    # Arrow takes fixed-width text of NumPy to end at a NUL.
+    listed = {name: column.tolist() if column.dtype.kind == "U" else column for name, column in columns.items()}
+    return pa.table({name: pa.array(column) for name, column in listed.items()})
 
 
 def label_columns(queries: Queries) -> list[str]:
