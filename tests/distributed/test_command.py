@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from marginrank import Ranker, load
 from marginrank.cli.app import app
 from marginrank.data import write_parquet
 from marginrank.distributed import DistributedQueries
-from tests.distributed.data import judged
+from tests.distributed import processes
+from tests.distributed.data import judged, ranker
 
 
 @pytest.fixture
@@ -67,3 +69,75 @@ def test_convert_writes_a_binary_file_for_each(folder):
     again = run("convert", *files, "binary")
     assert again.exit_code == 1
     assert "already exists" in again.stderr
+
+
+@pytest.fixture
+def many(tmp_path):
+    queries = judged(200)
+    for number, first in enumerate(range(0, 200, 50)):
+        write_parquet(tmp_path / f"part-{number}.parquet", queries[first : first + 50])
+    return tmp_path / "part-*.parquet"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["client", "command"])
+def test_a_client_that_is_killed_goes_on_from_its_checkpoint(many, tmp_path, kind):
+    """The scheduler and the workers live on, with what they had for the client that is gone."""
+    distributed = pytest.importorskip("distributed", reason="needs marginrank[dask]")
+    expected = ranker("svmmap").fit(DistributedQueries.from_files(many))
+    address = processes.free_address()
+    run = processes.Run(address, many, "svmmap", tmp_path)
+    with processes.scheduler(address) as living:
+        trainer = getattr(run, kind)()
+        assert run.kill(trainer, trainer, passes=3)
+        assert processes.outcome(trainer)[0] == -signal.SIGKILL
+        kept = run.checkpoint.stat().st_size
+        assert kept > 0
+        assert not run.model.exists()
+        assert living.poll() is None
+        code, said = processes.outcome(getattr(run, kind)())
+        assert code == 0, said
+        # Workers keep nothing for the client that was killed.
+        with distributed.Client(address) as client:
+            assert set(client.run(_count_owners).values()) == {1}
+    np.testing.assert_array_equal(load(run.model).coef_, expected.coef_)
+
+
+def _count_owners():
+    from marginrank.distributed.worker import _kept
+
+    return len({owner for owner, *_ in _kept})
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_is_named_and_training_goes_on_with_another(many, tmp_path):
+    pytest.importorskip("distributed", reason="needs marginrank[dask]")
+    expected = ranker("svmmap").fit(DistributedQueries.from_files(many))
+    address = processes.free_address()
+    run = processes.Run(address, many, "svmmap", tmp_path)
+    with processes.scheduler(address) as living:
+        trainer = run.client()
+        assert run.kill(trainer, living, passes=3)
+        code, said = processes.outcome(trainer)
+    assert code == 1
+    assert "the scheduler no longer answers" in said
+    assert "start it again, and resume from a checkpoint" in said
+    with processes.scheduler(address):
+        code, said = processes.outcome(run.client())
+        assert code == 0, said
+    np.testing.assert_array_equal(load(run.model).coef_, expected.coef_)
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_restarted_at_once_ends_nothing(many, tmp_path):
+    pytest.importorskip("distributed", reason="needs marginrank[dask]")
+    expected = ranker("svmmap").fit(DistributedQueries.from_files(many))
+    address = processes.free_address()
+    run = processes.Run(address, many, "svmmap", tmp_path)
+    with processes.scheduler(address) as living:
+        trainer = run.client()
+        assert run.kill(trainer, living, passes=3)
+    with processes.scheduler(address):
+        code, said = processes.outcome(trainer)
+        assert code == 0, said
+    np.testing.assert_array_equal(load(run.model).coef_, expected.coef_)

@@ -8,10 +8,12 @@ import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 from distributed import Client, Future, KilledWorker, wait
+from distributed.comm import CommClosedError
 
 from marginrank.data.partitions import Partitions, group_bounds
 from marginrank.distributed.sources import Source
@@ -45,8 +47,6 @@ _MOST_LOSSES: Final = 6
 _MOST_MERGED: Final = 16
 #: Most results that the client fetches and merges itself.
 _MOST_FETCHED: Final = 4
-#: Identifies this process to the workers.
-_OWNER: Final = uuid.uuid4().hex
 _alive: weakref.WeakSet[ClusterPartitions[Any]] = weakref.WeakSet()
 
 
@@ -74,18 +74,28 @@ class Placement:
 
     def _workers(self) -> dict[str, int]:
         """Return the workers that there are, with the number of their threads."""
-        try:
-            found: dict[str, int] = dict(self.client.nthreads())
-            if not found:
+        found = self._ask(self.client.nthreads)
+        if not found:
+            try:
                 self.client.wait_for_workers(1, timeout=_REPLACED)
-                found = dict(self.client.nthreads())
-        except TimeoutError:
-            raise DataError("the cluster has no workers; start some, for example with `dask worker ADDRESS`") from None
+            except TimeoutError:
+                raise DataError(
+                    "the cluster has no workers; start some, for example with `dask worker ADDRESS`"
+                ) from None
+            found = self._ask(self.client.nthreads)
+        return dict(found)
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Ask the scheduler, which may have been started again: the connection is then opened once more."""
+        try:
+            try:
+                return question()
+            except CommClosedError:
+                return question()
         except OSError as error:
             raise DataError(
                 f"the scheduler no longer answers ({error}); start it again, and resume from a checkpoint"
             ) from error
-        return found
 
     def deal(self) -> None:
         """Give partitions that have no worker to those that have room, in proportion to their threads."""
@@ -121,6 +131,12 @@ class Placement:
                     f"worker {home} has used up its memory ({limit}) and is paused; use more workers, smaller "
                     "partitions, or files in the binary form (marginrank convert), which are mapped and not loaded"
                 )
+
+    def clients(self) -> frozenset[str]:
+        """Return the clients that the scheduler has; what workers keep for others is of no use any more."""
+        # A function without a name is sent as it is, so that the scheduler need not have marginrank.
+        ask = partial(self.client.run_on_scheduler, lambda dask_scheduler: list(dask_scheduler.clients))
+        return frozenset(self._ask(ask))
 
     def numbers(self, home: str) -> frozenset[int]:
         """Return the partitions of a worker."""
@@ -264,15 +280,15 @@ class ClusterPartitions(Partitions[T]):
 
     @property
     def _lease(self) -> Lease:
-        return Lease(_OWNER, frozenset(one._token for one in _alive))
+        return Lease(self.client.id, frozenset(one._token for one in _alive))
 
     def _make(self) -> bool:
         """Make the partitions that are not where they belong; return False if a worker was lost meanwhile."""
         place, lease = self._placement, self._lease
-        opened = place.opened == place.version
+        opened, clients = place.opened == place.version, place.clients()
         tasks = []
         for home, numbers in place.batches():
-            order = Order(lease, versions(), place.numbers(home))
+            order = Order(lease, versions(), place.numbers(home), clients)
             sources = [None if opened else place.sources[number].on(self.client, home) for number in numbers]
             stages = [self._stages[number] for number in numbers]
             tasks.append(place.submit(home, make, order, numbers, sources, stages))

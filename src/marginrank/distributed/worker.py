@@ -42,18 +42,19 @@ class Lease(NamedTuple):
 
     def drop_others(self) -> None:
         """Free what the owner no longer has."""
-        self._drop(lambda token, number: token not in self.tokens)  # noqa: ARG005
+        _drop(lambda owner, token, _: owner == self.owner and token not in self.tokens)
 
     def drop_strangers(self, stages: Sequence[Stage], numbers: frozenset[int]) -> None:
         """Free partitions that belong to another worker by now."""
         tokens = {stage.token for stage in stages}
-        self._drop(lambda token, number: token in tokens and number not in numbers)
+        _drop(lambda owner, token, number: owner == self.owner and token in tokens and number not in numbers)
 
-    def _drop(self, unwanted: Callable[[str, int], bool]) -> None:
-        with _lock:
-            for owner, token, number in list(_kept):
-                if owner == self.owner and unwanted(token, number):
-                    del _kept[owner, token, number]
+
+def _drop(unwanted: Callable[[str, str, int], bool]) -> None:
+    """Free what is kept for some owners, of some collections, or with some numbers."""
+    with _lock:
+        for key in [key for key in _kept if unwanted(*key)]:
+            del _kept[key]
 
 
 @cache
@@ -86,17 +87,22 @@ def check_versions(of_client: Mapping[str, str]) -> None:
 
 
 class Order(NamedTuple):
-    """What a client wants of a worker: which partitions belong to it, and the versions it has to have."""
+    """What a client wants of a worker: which partitions belong to it, and the versions it has to have.
+
+    With it come the clients that there are, as one that was killed cannot say that it needs nothing any more.
+    """
 
     lease: Lease
     versions: Mapping[str, str]
     numbers: frozenset[int]
+    clients: frozenset[str]
 
 
 def make(order: Order, numbers: Sequence[int], sources: Sequence[Any], stages: Sequence[Sequence[Stage]]) -> Nodes:
     """Make partitions and what is derived from them, as far as they are not there; the first stage opens a source."""
     check_versions(order.versions)
     order.lease.drop_others()
+    _drop(lambda owner, *_: owner not in order.clients)
     for number, source, own in zip(numbers, sources, stages, strict=True):
         order.lease.drop_strangers(own, order.numbers)
         _make_one(order.lease, number, source, own)
