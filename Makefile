@@ -87,6 +87,7 @@ fuzz: $(TESTS)
 kills: $(TESTS)
 	$(BIN)/python -m tests.fuzz.kills 1000
 	$(BIN)/python -m tests.fuzz.resumes 100
+	for what in clients commands schedulers restarts; do $(BIN)/python -m tests.worker_kills $$what 10 || exit 1; done
 
 properties: $(TESTS)
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests
