@@ -17,6 +17,7 @@ from tests.export.trained import TRAINERS, hard_documents, trained
 
 TREES = {"steps", "steps-standard", "trees", "trees-on-steps", "trees-single"}
 LINEAR = {"linear", "linear-standard", "linear-zero", "linear-flags"}
+VESPA = TREES | LINEAR | {"linear-minmax", "lines", "trees-on-linear"}
 GROUP = [SIZE] * (10_000 // SIZE)
 
 
@@ -64,7 +65,7 @@ def test_plugins_take_linear_and_tree_models(spec: str) -> None:
     assert {name for name in TRAINERS if takes(name, spec)} == TREES | LINEAR
 
 
-@pytest.mark.parametrize("name", [name for name in TRAINERS if takes(name, "vespa")])
+@pytest.mark.parametrize("name", sorted(VESPA))
 def test_vespa(name: str, tmp_path: Path) -> None:
     model = trained(name)
     model.export("vespa", tmp_path / "m.profile")
@@ -79,8 +80,7 @@ def test_vespa(name: str, tmp_path: Path) -> None:
 
 
 def test_vespa_takes_expressions_and_linear_models_with_minmax() -> None:
-    taken = {name for name in TRAINERS if takes(name, "vespa")}
-    assert taken == TREES | LINEAR | {"linear-minmax", "lines", "trees-on-linear"}
+    assert {name for name in TRAINERS if takes(name, "vespa")} == VESPA
 
 
 def fused(features: str, **options: object) -> Fusion:
