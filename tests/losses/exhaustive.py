@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cache
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -23,9 +24,21 @@ def worth(measure, grades):
 
 
 def delta(measure, grades, order):
-    value = REFERENCE[measure.name]
-    best = sorted(grades, reverse=True)
-    return value(best, **asdict(measure)) - value([grades[d] for d in order], **asdict(measure))
+    return _loss_of(measure, tuple(grades[d] for d in order))
+
+
+@cache
+def _loss_of(measure, sequence):
+    """Return the loss of grades from first to last; many rankings have the same."""
+    value, options = REFERENCE[measure.name], asdict(measure)
+    return value(sorted(sequence, reverse=True), **options) - value(list(sequence), **options)
+
+
+@cache
+def _every_order(n):
+    """Return all rankings of documents, from first to last, and the rank of each document in them."""
+    orders = np.array(list(permutations(range(n))))
+    return orders, np.argsort(orders, axis=1)
 
 
 def coefficients(feature_map, measure, levels, order):
@@ -75,11 +88,9 @@ class EveryRanking:
 
     def __init__(self, measure, feature_map, grades):
         levels, n = worth(measure, grades), len(grades)
-        orders = np.array(list(permutations(range(n))))
-        ranks = np.argsort(orders, axis=1)
+        orders, ranks = _every_order(n)
         ideal = np.argsort(np.argsort(-levels, kind="stable"))
         self.one_level = len(set(levels.tolist())) < 2
-        # Many rankings have the same grades in the same order.
         sequences, which = np.unique(np.asarray(grades)[orders], axis=0, return_inverse=True)
         losses = [delta(measure, sequence.tolist(), range(n)) for sequence in sequences]
         self.losses = np.array(losses)[which.ravel()]
