@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,15 @@ def test_help_that_is_no_longer_read_ends_quietly(shell, words):
     assert shell(f"marginrank {words} | true").stderr == b""
 
 
-@pytest.mark.slow
+#: A line in the log for every hundredth of a second, instead of every five seconds.
+TALKATIVE = "from marginrank.cli import watching; watching._IN_A_LOG = 0.01; from marginrank.__main__ import main; main()"
+
+
 def test_progress_that_nobody_reads_does_not_stop_training(shell, folder):
-    endless = "--solver subgradient --tol 0 --max-iter 1000000000 --time-limit 6"
-    done = shell(f"marginrank train train.txt -C 1 {endless} -o new.safetensors 2> >(true)")
+    endless = "--solver subgradient --tol 0 --max-iter 1000000000 --time-limit 0.5 -o new.safetensors"
+    words = f"'{PYTHON}' -c '{TALKATIVE}' train train.txt -C 1 {endless} --force"
+    assert shell(words).stderr.count(b"objective") > 1
+    done = shell(f"{words} 2> >(true)")
     assert done.returncode == 0
     assert load(folder / "new.safetensors").coef_.any()
 
@@ -90,21 +96,33 @@ SAVES = {
 }
 
 
-@pytest.mark.slow
+@contextmanager
+def small_disk():
+    """Limit the size of files to 1 KB, which fails as a full disk does, with another reason."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 @pytest.mark.parametrize("save", SAVES)
-def test_a_disk_that_fills_up_leaves_the_old_file(shell, folder, save):
-    """A limit on the size of files fails as a full disk does, with another reason."""
-    words = SAVES[save].format("new")
-    target = folder / words.rpartition(" ")[2]
+def test_a_disk_that_fills_up_leaves_the_old_file(run, folder, save):
+    words = SAVES[save].format("new").split()
+    target = folder / words[-1]
     target.write_bytes(b"old")
     before = sorted(folder.iterdir())
-    done = shell(f"ulimit -f 1; marginrank {words} --force", env={**os.environ, "MPLCONFIGDIR": str(folder)})
-    assert done.returncode == 1
-    lines = done.stderr.decode().splitlines()
-    assert lines[-1].startswith("error: ")
-    assert "File too large" in lines[-1]
-    assert target.name in lines[-1]
-    assert "unfinished" not in lines[-1]
+    with small_disk():
+        done = run(*words, "--force")
+    assert done.code == 1
+    last = done.err.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert "File too large" in last
+    assert target.name in last
+    assert "unfinished" not in last
     assert target.read_bytes() == b"old"
     assert sorted(folder.iterdir()) == before
 
@@ -123,20 +141,19 @@ def odd(folder):
     return Path(place)
 
 
-def test_paths_that_are_not_utf8_are_read_written_and_shown(shell, odd, folder):
-    where = r"$'caf\xe9/"
-    done = shell(f"marginrank train {where}tr\\xe9.txt' -C 1 -o {where}m\\xe9.safetensors'")
+def test_paths_that_are_not_utf8_are_read_written_and_shown(shell, run, odd):
+    done = shell(r"marginrank train $'caf\xe9/tr\xe9.txt' -C 1 -o $'caf\xe9/m\xe9.safetensors'")
     assert (done.returncode, b"error" in done.stderr) == (0, False)
     assert rb"tr\xe9.txt: 30 queries" in done.stdout
     assert rb"caf\xe9/m\xe9.safetensors" in done.stdout
-    model = f"{where}m\\xe9.safetensors'"
-    report = shell(f"marginrank report test.txt {model} -o {where}r\\xe9.html'")
-    assert (report.returncode, report.stderr) == (0, b"")
+    model = odd / "m\udce9.safetensors"
+    report = run("report", "test.txt", model, "-o", odd / "r\udce9.html")
+    assert (report.code, report.err) == (0, "")
     assert r"m\xe9" in (odd / "r\udce9.html").read_text("utf-8")
-    ranked = shell(f"marginrank rank {model} test.txt -o {where}r\\xe9.parquet'")
-    assert (ranked.returncode, ranked.stderr) == (0, b"")
-    table = shell(f"marginrank evaluate test.txt {model} model.safetensors -m ap --per-query -o {where}r\\xe9.tsv'")
-    assert (table.returncode, table.stderr) == (0, b"")
+    ranked = run("rank", model, "test.txt", "-o", odd / "r\udce9.parquet")
+    assert (ranked.code, ranked.err) == (0, "")
+    table = run("evaluate", "test.txt", model, "model.safetensors", "-m", "ap", "--per-query", "-o", odd / "r\udce9.tsv")
+    assert (table.code, table.err) == (0, "")
     assert "\tm\\xe9\t" in (odd / "r\udce9.tsv").read_text("utf-8")
 
 
