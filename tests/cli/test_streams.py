@@ -64,7 +64,9 @@ def test_help_that_is_no_longer_read_ends_quietly(shell, words):
 
 
 #: A line in the log for every hundredth of a second, instead of every five seconds.
-TALKATIVE = "from marginrank.cli import watching; watching._IN_A_LOG = 0.01; from marginrank.__main__ import main; main()"
+TALKATIVE = (
+    "from marginrank.cli import watching; watching._IN_A_LOG = 0.01; from marginrank.__main__ import main; main()"
+)
 
 
 def test_progress_that_nobody_reads_does_not_stop_training(shell, folder):
@@ -152,7 +154,9 @@ def test_paths_that_are_not_utf8_are_read_written_and_shown(shell, run, odd):
     assert r"m\xe9" in (odd / "r\udce9.html").read_text("utf-8")
     ranked = run("rank", model, "test.txt", "-o", odd / "r\udce9.parquet")
     assert (ranked.code, ranked.err) == (0, "")
-    table = run("evaluate", "test.txt", model, "model.safetensors", "-m", "ap", "--per-query", "-o", odd / "r\udce9.tsv")
+    table = run(
+        "evaluate", "test.txt", model, "model.safetensors", "-m", "ap", "--per-query", "-o", odd / "r\udce9.tsv"
+    )
     assert (table.code, table.err) == (0, "")
     assert "\tm\\xe9\t" in (odd / "r\udce9.tsv").read_text("utf-8")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,38 +23,53 @@ from marginrank.data.text import as_text, join_text, text_array, text_bytes
 from marginrank.errors import DataError
 from marginrank.memory import max_memory
 
-#: Reads a file in a process of its own that may not have more than 6 GB of addresses, and reports its peak of memory.
+#: Reads files, each in a process of its own of at most 6 GB of addresses, and reports the peak of its memory by VmHWM:
+#: that of getrusage is never below the peak of the process that started this one.
 READ = """
-import json, resource, sys
+import json, os, resource, sys
+from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 from marginrank import DataError, read
+
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM:"))
+
 read(sys.argv[1])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    found = read(sys.argv[2])
-    said = [len(found.document_ids)]
-except DataError as error:
-    said = str(error)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"said": said, "megabytes": (peak - before) // 1024}))
+for line in sys.stdin:
+    path, environment = json.loads(line)
+    if os.fork():
+        status = os.wait()[1]
+        if status:
+            print(json.dumps({"said": f"ended with status {status}", "megabytes": -1}), flush=True)
+        continue
+    os.environ.update(environment)
+    before = peak()
+    try:
+        said = [len(read(path).document_ids)]
+    except DataError as error:
+        said = str(error)
+    print(json.dumps({"said": said, "megabytes": peak() - before}), flush=True)
+    os._exit(0)
 """
 
 
-@pytest.fixture
-def peak(tmp_path: Path) -> Any:
-    """Read a file, and return what was said and the megabytes that it took."""
-    small = tmp_path / "small.txt"
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
+    small = tmp_path_factory.mktemp("small") / "small.txt"
     small.write_text("1 qid:1 1:1 #docid = a\n")
+    words = [sys.executable, "-c", READ, str(small)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
+@pytest.fixture
+def peak(reader: subprocess.Popen[str]) -> Any:
+    """Read a file, and return what was said and the megabytes that it took."""
 
     def measure(path: Path, **environment: str) -> tuple[Any, int]:
-        done = subprocess.run(
-            [sys.executable, "-c", READ, str(small), str(path)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, **environment},
-        )
-        found = json.loads(done.stdout)
+        print(json.dumps([str(path), environment]), file=reader.stdin, flush=True)
+        found = json.loads(reader.stdout.readline())
         return found["said"], found["megabytes"]
 
     return measure
@@ -134,6 +149,12 @@ def test_a_high_index_in_an_archive_is_refused(tmp_path: Path) -> None:
 # --- compressed data
 
 
+def bomb(text: str) -> bytes:
+    """Return a gigabyte of text in some megabytes."""
+    rows = range((1 << 20) // len(text))
+    return gzip.compress("".join(map(text.format, rows)).encode(), 6) * 1024
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
@@ -141,10 +162,8 @@ def test_a_high_index_in_an_archive_is_refused(tmp_path: Path) -> None:
     ids=["rows", "queries", "ids", "one line", "qrels", "run"],
 )
 def test_a_bomb_is_stopped(tmp_path: Path, peak: Any, text: str) -> None:
-    """Six gigabytes of text in some megabytes."""
     path = tmp_path / "bomb.txt.gz"
-    member = gzip.compress("".join(text.format(row) for row in range((2 << 20) // len(text))).encode(), 6)
-    path.write_bytes(member * 3072)
+    path.write_bytes(bomb(text))
     said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="30MB")
     assert f"{path}: " in said
     assert "of memory, and max_memory is 30.0 MB; " in said
@@ -167,8 +186,7 @@ def test_a_bomb_is_stopped(tmp_path: Path, peak: Any, text: str) -> None:
 )
 def test_a_bomb_with_columns_is_stopped(tmp_path: Path, peak: Any, name: str, head: str, text: str) -> None:
     path = tmp_path / name
-    member = gzip.compress("".join(text.format(row) for row in range((2 << 20) // len(text))).encode(), 6)
-    path.write_bytes(gzip.compress(head.encode()) + member * 3072)
+    path.write_bytes(gzip.compress(head.encode()) + bomb(text))
     said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="30MB")
     assert f"{path}:" in said
     assert ": a quote is never closed" in said or "of memory, and max_memory is 30.0 MB; " in said
