@@ -10,9 +10,12 @@ import errno
 import os
 import platform
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from pathlib import Path
 
 import pytest
 
@@ -23,16 +26,20 @@ _RDX, _RAX, _ORIG_RAX = 12 * 8, 10 * 8, 15 * 8
 _OPENAT = 257
 #: Calls that need room on the disk: write, pwrite64, fsync, ftruncate, rename, mkdir, link, fallocate, and their kin.
 _WRITING = {1, 18, 20, 74, 75, 77, 82, 83, 86, 258, 264, 265, 285, 316}
+_ROOT = Path(__file__).parents[1]
 #: How a child ends: the work was done, or raised an OSError.
 DONE, REFUSED = 0, 7
 
 
 def kills(work: Callable[[], None]) -> Iterator[int]:
-    """Yield the number of each stop at which a child that does the work was killed, until one comes to its end."""
-    stop = 0
-    while not _stepped(work, kill_at=stop):
-        yield stop
-        stop += 1
+    """Yield the number of each call that a child which does the work was killed before, until one comes to its end.
+
+    There are two stops for each call, and what the disk holds at the end of one it holds at the beginning of the next.
+    """
+    call = 0
+    while not _stepped(work, kill_at=2 * call):
+        yield call
+        call += 1
 
 
 def failures(work: Callable[[], None]) -> Iterator[bool]:
@@ -124,6 +131,7 @@ def _ptrace(request: int, child: int, address: int, data: int = 0) -> int:
     return value
 
 
+@cache
 def _works() -> bool:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
@@ -133,4 +141,15 @@ def _works() -> bool:
         return False  # containers may forbid it
 
 
-supported = pytest.mark.skipif(not _works(), reason="needs ptrace on Linux, x86-64")
+def supported(test: Callable[..., None]) -> Callable[..., None]:
+    """Run a test in an interpreter of its own: a process with all that tests import takes ten times as long to fork."""
+
+    @pytest.mark.skipif(not _works(), reason="needs ptrace on Linux, x86-64")
+    @wraps(test)
+    def in_small_process(**arguments: object) -> None:
+        name, module = test.__name__, test.__module__
+        code = f"from pathlib import *; from {module} import {name}; {name}.__wrapped__(**{arguments})"
+        done = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    return in_small_process
