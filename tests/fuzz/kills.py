@@ -28,10 +28,11 @@ from pathlib import Path
 
 import numpy as np
 
-from marginrank import Queries, load, read
+from marginrank import Queries, Ranker, load, read, read_qrels
 from marginrank.cli.app import app, main
 from marginrank.data import write_letor, write_parquet
 from marginrank.data.fingerprint import fingerprint
+from marginrank.fusion import Fusion, gather, read_runs
 
 #: One command in so many is a process of its own.
 FRESH = 20
@@ -114,11 +115,11 @@ def prepare(folder: Path) -> None:
     for number, tag in enumerate(("bm25", "dense")):
         lines = [f"{topic} Q0 doc{row} 0 {sides[row, number]:.4f} {tag}\n" for row, topic in enumerate(topics)]
         (folder / f"{tag}.run").write_text("".join(lines))
-    finish(folder, "train train.txt -C 0.01 -o weak.safetensors", fresh=True)
-    finish(folder, "train train.txt -C 10 -o strong.safetensors", fresh=True)
-    learn = "fuse bm25.run dense.run --qrels judged.qrels --kinds minmax"
-    finish(folder, f"{learn} --measure ap --model ap.safetensors", fresh=True)
-    finish(folder, f"{learn} --measure p@1 --model p.safetensors", fresh=True)
+    for name, C in (("weak", 0.01), ("strong", 10.0)):
+        Ranker("svmmap", C=C).fit(read(folder / "train.txt")).save(folder / f"{name}.safetensors")
+    runs = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
+    for name, measure in (("ap", "ap"), ("p", "p@1")):
+        Fusion("minmax", measure=measure, Cs=[1.0]).fit(runs).save(folder / f"{name}.safetensors")
 
 
 class Running:
@@ -180,10 +181,10 @@ def warm_up(folder: Path, words: str) -> None:
         os.chdir(before)
 
 
-def finish(folder: Path, words: str, *, fresh: bool = False) -> float:
+def finish(folder: Path, words: str) -> float:
     """Run a command to its end, and return the seconds it took."""
     began = time.monotonic()
-    running = Running(folder, f"{words} --force", fresh=fresh)
+    running = Running(folder, f"{words} --force", fresh=False)
     code = running.status()
     if code != 0:
         raise RuntimeError(f"marginrank {words}: exit code {code}: {running.errors()}")
