@@ -134,6 +134,9 @@ def test_kernels_that_make_no_arrays_are_held_to_it():
         longer(3)
 
 
+#: Code that runs once need not be fast, and compiling it takes two thirds of the time.
+UNOPTIMISED = {"NUMBA_OPT": "0"}
+
 COMPILED = """
 import sys
 import numpy as np
@@ -160,7 +163,7 @@ print(*sorted({one[0] for one in compiled if not one[0].startswith("marginrank")
 def test_a_first_fit_compiles_each_kernel_for_one_type_and_nothing_of_numba(preset, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", COMPILED, preset],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **UNOPTIMISED},
         capture_output=True,
         text=True,
         check=True,
