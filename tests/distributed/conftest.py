@@ -1,4 +1,4 @@
-"""A cluster of two worker processes, started once for all tests that need it."""
+"""A cluster of two worker processes, which stops after the tests of this folder: idle ones keep a core busy too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed", reason="needs marginrank[dask]")
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
