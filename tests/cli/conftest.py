@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, read
 from marginrank.cli.app import app
+from marginrank.cli.fuse import Learning
 from marginrank.data import write_letor
 
 
@@ -100,6 +101,13 @@ def run(folder):
         return Finished(CliRunner().invoke(app, [str(word) for word in words], env=env, catch_exceptions=False))
 
     return call
+
+
+@pytest.fixture
+def few_Cs(monkeypatch):
+    """Let ``fuse`` choose from two values of C, and not from ten, where it does not matter which is chosen."""
+    fusion = Learning.fusion
+    monkeypatch.setattr(Learning, "fusion", lambda self: fusion(self).set_params(Cs=[1.0, 10.0]))
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ def examples_of(help_text):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_Cs")
 def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch):
     pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which ends at a signal

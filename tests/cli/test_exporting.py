@@ -25,6 +25,7 @@ def test_what_cannot_run_here_is_said(run):
     assert "check  not run: solr does not run here" in done.out
 
 
+@pytest.mark.usefixtures("few_Cs")
 def test_a_fusion_is_exported(run, folder):
     words = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels", "--model", "fusion.safetensors")
     assert run(*words, "--kinds", "minmax").code == 0

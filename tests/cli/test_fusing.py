@@ -6,6 +6,7 @@ import pytest
 
 from marginrank import evaluate, read_qrels, read_run
 from marginrank.fusion import Fusion, gather, read_runs
+from marginrank.tuning import DEFAULT_CS
 
 RUNS = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels")
 
@@ -20,6 +21,7 @@ def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, 
     assert value > max(evaluate(qrels, read_run(folder / name), "ap").mean["ap"] for name in ("bm25.run", "dense.run"))
     queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), qrels)
     again = Fusion.load(folder / "fused.safetensors")
+    assert tuple(again.Cs) == DEFAULT_CS
     weights = again.weights()
     assert sum(done.json["weights"].values()) == pytest.approx(1.0)
     assert {name: weight / sum(weights.values()) for name, weight in weights.items()} == pytest.approx(
@@ -31,7 +33,7 @@ def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, 
     assert evaluate(qrels, again.run(queries), "ap").mean["ap"] == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_Cs")
 def test_the_text_has_the_table_the_tests_and_the_weights(run):
     done = run(*RUNS, "--kinds", "rrf", "--measure", "auc")
     assert done.code == 0
@@ -42,6 +44,7 @@ def test_the_text_has_the_table_the_tests_and_the_weights(run):
     assert "unjudged" not in done.out
 
 
+@pytest.mark.usefixtures("few_Cs")
 def test_quiet_is_silent_where_files_are_written(run, folder):
     words = [*RUNS, "--kinds", "rrf", "--quiet"]
     done = run(*words, "-o", "quiet.run")
@@ -51,18 +54,19 @@ def test_quiet_is_silent_where_files_are_written(run, folder):
     assert "combmnz" in run(*words, "--trials", "1", "--sizes", "10,5,10").out
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_Cs")
 def test_the_scorer_is_chosen_and_said(run, folder):
     words = ["--kinds", "rrf", "--scorer", "auto", "--model", "blend.safetensors"]
     done = run(*RUNS, *words)
     queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
-    chosen = Fusion(["rrf"], scorer="auto").fit(queries)
+    chosen = Fusion(["rrf"], scorer="auto", Cs=[1.0, 10.0]).fit(queries)
     kind, C = chosen.ranker_.form_.kind, chosen.ranker_.C
     assert f"trained on all 30 queries: {kind}, rrf, C = {C:g}; ap by scorer: " in done.out
     assert run(*RUNS, *words, "--force", "--json").json["scorer"] == kind
     assert Fusion.load(folder / "blend.safetensors").ranker_.form_.kind == kind
 
 
+@pytest.mark.usefixtures("few_Cs")
 def test_unjudged_documents_of_runs_are_counted(run, folder):
     lines = (folder / "judged.qrels").read_text().splitlines()
     (folder / "some.qrels").write_text("\n".join(line for line in lines if not line.endswith("7 0")) + "\n")
@@ -91,7 +95,7 @@ def test_trials_only_compare(run, fails, folder):
     assert "give three numbers" in fails(*RUNS, "--trials", "3", "--sizes", "10", code=2)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_Cs")
 def test_a_table_of_scores_needs_no_judgements_of_its_own(run):
     assert run("fuse", "train.txt", "--negative", "--kinds", "score", "--json").json["queries"] == 30
 
@@ -107,7 +111,7 @@ def test_bad_input_is_one_line(fails, folder):
 PAIR = ("fuse", "bm25.run", "dense.run")
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_Cs")
 def test_a_model_combines_runs_without_judgements(run, folder):
     run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "-o", "fused.run", "--model", "blend.safetensors")
     done = run(*PAIR, "--apply", "blend.safetensors", "-o", "again.run")
@@ -125,7 +129,7 @@ def test_a_model_combines_runs_without_judgements(run, folder):
     assert "this model combines the runs bm25, dense, and these are bm25, sparse; give the same runs" in refused.err
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("few_Cs")
 def test_a_model_of_runs_is_no_ranker(run, fails, folder):
     run(*PAIR, "--qrels", "judged.qrels", "--kinds", "rrf", "--model", "blend.safetensors")
     for words in (("rank", "blend.safetensors", "test.txt"), ("evaluate", "test.txt", "blend.safetensors")):

@@ -91,6 +91,7 @@ def test_ids_are_refused_in_tsv_and_runs(fails, odd):
     assert f"query 'q{' '.join(printable(odd).split())}0' cannot stand in TSV" in error
 
 
+@pytest.mark.usefixtures("few_Cs")
 @pytest.mark.parametrize("name", [ODD["line"], ODD["osc"], ODD["bidi"]], ids=["line", "osc", "bidi"])
 def test_paths_are_escaped_on_the_terminal(run, fails, folder, name):
     (folder / f"{name}.txt").write_bytes((folder / "train.txt").read_bytes())

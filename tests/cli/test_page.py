@@ -20,6 +20,7 @@ def commands_of(page):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_Cs")
 def test_examples_of_the_page_run(run, folder, monkeypatch):
     pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which ends at a signal

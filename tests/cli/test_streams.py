@@ -111,6 +111,7 @@ def small_disk():
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.usefixtures("few_Cs")
 @pytest.mark.parametrize("save", SAVES)
 def test_a_disk_that_fills_up_leaves_the_old_file(run, folder, save):
     words = SAVES[save].format("new").split()
