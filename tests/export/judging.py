@@ -9,12 +9,12 @@ import pytest
 
 from marginrank.export import CannotRunError, Check, Target, parse_target
 from marginrank.export.exporting import verify
-from tests.export.trained import hard_documents, trained
+from tests.export.trained import N_DOCUMENTS, hard_documents, trained
 
 SIZE = 20
 
 
-def judge(name: str, spec: str, folder: Path, n: int = 10_000) -> float:
+def judge(name: str, spec: str, folder: Path, n: int = N_DOCUMENTS) -> float:
     """Export a model and score documents with it; return the largest difference, as a share of the largest score."""
     target = parse_target(spec)
     model, path = trained(name), folder / f"model{target.suffix}"

@@ -13,12 +13,12 @@ from marginrank.export.base import identifier
 from marginrank.export.solr import threshold_without_slack
 from tests.export import engines
 from tests.export.judging import SIZE, takes
-from tests.export.trained import TRAINERS, hard_documents, trained
+from tests.export.trained import N_DOCUMENTS, TRAINERS, hard_documents, trained
 
 TREES = {"steps", "steps-standard", "trees", "trees-on-steps", "trees-single"}
 LINEAR = {"linear", "linear-standard", "linear-zero", "linear-flags"}
 VESPA = TREES | LINEAR | {"linear-minmax", "lines", "trees-on-linear"}
-GROUP = [SIZE] * (10_000 // SIZE)
+GROUP = [SIZE] * (N_DOCUMENTS // SIZE)
 
 
 def documents_without_gaps(name: str) -> tuple[np.ndarray, Check]:
@@ -95,9 +95,9 @@ def fused(features: str, **options: object) -> Fusion:
 def retrieved(seed: int, *, missing: bool) -> np.ndarray:
     """Draw scores of two runs without ties."""
     rng = np.random.default_rng(seed)
-    X = rng.permutation(10_000 * 2).reshape(10_000, 2).astype(np.float64) / 7
+    X = rng.permutation(N_DOCUMENTS * 2).reshape(N_DOCUMENTS, 2).astype(np.float64) / 7
     if missing:
-        X[rng.random(10_000) < 0.3, 0] = np.nan
+        X[rng.random(N_DOCUMENTS) < 0.3, 0] = np.nan
     return X
 
 
@@ -141,9 +141,9 @@ def test_sql_makes_the_features_of_fusions(features: str, dialect: str, tmp_path
     target = parse_target(f"sql(dialect={dialect})")
     fusion = fused(features)
     fusion.export(target, tmp_path / "m.sql")
-    X = np.round(retrieved(2, missing=True)[:2000], -2)  # ties
-    queries = Queries.from_arrays(X, group=GROUP[:100], feature_names=["bm25", "dense"], allow_nan=True)
-    check = Check(("bm25", "dense"), X, tuple(GROUP[:100]), fusion.predict(queries))
+    X = np.round(retrieved(2, missing=True), -1)  # ties
+    queries = Queries.from_arrays(X, group=GROUP, feature_names=["bm25", "dense"], allow_nan=True)
+    check = Check(("bm25", "dense"), X, tuple(GROUP), fusion.predict(queries))
     assert check.compare(target.run(tmp_path / "m.sql", check)) is None
 
 

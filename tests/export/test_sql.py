@@ -103,9 +103,9 @@ def test_postgresql_makes_the_features_of_fusions(features: str, postgres: Postg
 
     fusion = fused(features)
     fusion.export("sql(dialect=postgresql)", tmp_path / "m.sql")
-    X = np.round(retrieved(2, missing=True)[:2000], -2)
-    queries = Queries.from_arrays(X, group=GROUP[:100], feature_names=["bm25", "dense"], allow_nan=True)
-    check = Check(("bm25", "dense"), X, tuple(GROUP[:100]), fusion.predict(queries))
+    X = np.round(retrieved(2, missing=True), -1)
+    queries = Queries.from_arrays(X, group=GROUP, feature_names=["bm25", "dense"], allow_nan=True)
+    check = Check(("bm25", "dense"), X, tuple(GROUP), fusion.predict(queries))
     assert check.compare(postgres_scores(postgres, (tmp_path / "m.sql").read_text(), check)) is None
 
 

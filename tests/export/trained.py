@@ -16,6 +16,8 @@ from marginrank.scorers.layers import ACTIVATIONS, Layers
 from marginrank.solvers.auto import Auto
 
 NAMES = ("bm25", "clicks", "price in €", "age", "constant")
+#: Documents to score: a fifth of the values of each feature are on thresholds, so this is many for each.
+N_DOCUMENTS = 2000
 _QUICK = Auto(tol=1e-2)
 
 #: How to train each model: an estimator, and whether its features may be missing.
@@ -113,7 +115,7 @@ def takes_missing(name: str) -> bool:
     return TRAINERS[name][1]
 
 
-def hard_documents(name: str, n: int = 10_000) -> np.ndarray:
+def hard_documents(name: str, n: int = N_DOCUMENTS) -> np.ndarray:
     """Draw new documents, and put many values exactly on thresholds of the model."""
     X = documents(n, 3, missing=takes_missing(name))
     rng = np.random.default_rng(4)
