@@ -70,8 +70,9 @@ demo: $(RUNS)
 
 # A page of the documentation is one file, whose examples build on each other: files stay in one process.
 # A process for each core: threads of linear algebra would only wait for each other. LightGBM makes as many as there are
-# cores unless they are limited, and where another process has the core, they take twenty times as long.
-PYTEST = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# cores unless they are limited, and where another process has the core, they take twenty times as long. Tests start many
+# interpreters, so bytecode is kept, even where the environment says otherwise.
+PYTEST = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 quick: $(TESTS)
 	$(PYTEST) -m "not slow"
