@@ -49,11 +49,23 @@ SLOW_PLACES = (
 )
 
 
+def pytest_configure() -> None:
+    """Give each process of pytest-xdist its share of the cores: threads of two processes on one hold up each other."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if count > 1 and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        own = int(worker.removeprefix("gw")) % count
+        os.sched_setaffinity(0, cores[own::count] or cores)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all tests of slow places, and run these first, so that no core waits for a long file at the end."""
     places = [Path(__file__).parent / place for place in SLOW_PLACES]
+    in_slow_place = {
+        path: any(path.is_relative_to(place) for place in places) for path in {item.path for item in items}
+    }
     for item in items:
-        if any(item.path.is_relative_to(place) for place in places):
+        if in_slow_place[item.path]:
             item.add_marker(pytest.mark.slow)
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow_files)
