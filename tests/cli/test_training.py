@@ -408,7 +408,7 @@ def test_document_groups_of_a_table_are_trained_with_unless_ignored(run, folder)
 
 
 def test_a_time_limit_ends_the_choice_and_is_named(run):
-    words = ["--solver", "subgradient", "--tol", "0", "--max-iter", "1000000000", "--time-limit", "2"]
+    words = ["--solver", "subgradient", "--tol", "0", "--max-iter", "1000000000", "--time-limit", "0.5"]
     done = run("train", "train.txt", "--folds", "2", *words, "-o", "new.safetensors")
     assert done.code == 0
     assert "by the time limit; this is the best model so far, trained on 15 of 30 queries" in done.out
