@@ -71,8 +71,9 @@ demo: $(RUNS)
 # A page of the documentation is one file, whose examples build on each other: files stay in one process.
 # A process for each core: threads of linear algebra would only wait for each other. LightGBM makes as many as there are
 # cores unless they are limited, and where another process has the core, they take twenty times as long. Tests start many
-# interpreters, so bytecode is kept, even where the environment says otherwise.
-PYTEST = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# interpreters, so bytecode is kept, even where the environment says otherwise. A process that ends at a time limit would
+# meet the same test again if it were started anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 quick: $(TESTS)
 	$(PYTEST) -m "not slow"
@@ -91,7 +92,7 @@ kills: $(TESTS)
 	for what in clients commands schedulers restarts; do $(BIN)/python -m tests.worker_kills $$what 10 || exit 1; done
 
 properties: $(TESTS)
-	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -m hypothesis tests
+	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -o time_limit=3600 -o faulthandler_timeout=3660 -m hypothesis tests
 
 # Limits are measured by the clock, so nothing else should run meanwhile.
 pathological: $(TESTS)

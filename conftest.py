@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from doctest import ELLIPSIS
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,6 +50,45 @@ SLOW_PLACES = (
     "tests/solvers/test_contract.py",
     "tests/solvers/test_registry.py",
 )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the setting of how long a test may take."""
+    parser.addini("time_limit", "seconds after which a test fails", default="0")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Fail where a fixture hangs."""
+    with _time_limit(item):
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail where a test or a block of a page hangs."""
+    with _time_limit(item):
+        yield
+
+
+@contextmanager
+def _time_limit(item: pytest.Item) -> Iterator[None]:
+    """Raise in the main thread when the time is over; where there is no such signal, faulthandler ends the process."""
+    seconds = float(item.config.getini("time_limit"))
+    if not seconds or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def fail(*_: object) -> None:
+        pytest.fail(f"no end after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def pytest_configure() -> None:
