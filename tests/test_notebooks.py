@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -29,6 +30,7 @@ def queries(seed=0, n_queries=8, names=("bm25", EVIL)):
 QUERIES = queries()
 
 
+@cache
 def results():
     selection = tune(Ranker("svmmap"), QUERIES, folds=2, Cs=[0.1, 1.0])
     both = {EVIL: QUERIES.feature(0), "b": QUERIES.feature(1)}
@@ -46,8 +48,8 @@ def results():
     }
 
 
-RESULTS = results()
-every_result = pytest.mark.parametrize("name", RESULTS)
+NAMES = ("evaluation", "comparison", "comparisons", "selection", "linear", "additive", "trees", "process", "trials")
+every_result = pytest.mark.parametrize("name", NAMES)
 
 
 class Tags(HTMLParser):
@@ -64,9 +66,13 @@ class Tags(HTMLParser):
         self.words.append(data)
 
 
+def test_every_result_has_a_name():
+    assert tuple(results()) == NAMES
+
+
 @every_result
 def test_markup_is_small_plain_and_escaped(name):
-    markup = RESULTS[name]._repr_html_()
+    markup = results()[name]._repr_html_()
     page = Tags()
     page.feed(markup)
     assert {tag for tag, _ in page.tags} <= {"div", "table", "thead", "tbody", "tr", "th", "td", "p"}
@@ -81,7 +87,7 @@ def test_markup_is_small_plain_and_escaped(name):
 
 @every_result
 def test_a_repr_is_a_line(name):
-    text = repr(RESULTS[name])
+    text = repr(results()[name])
     assert "\n" not in text
     assert len(text) < 250
     assert "array" not in text
@@ -89,21 +95,22 @@ def test_a_repr_is_a_line(name):
 
 
 def test_reprs_say_what_matters():
-    assert repr(RESULTS["selection"]) == (
-        f"Selection(C={RESULTS['selection'].best.parameters['C']:g}: ap {RESULTS['selection'].best.mean:.4f} ± "
-        f"{RESULTS['selection'].best.standard_error:.4f}, of 2 settings on 8 queries in 2 folds)"
+    assert repr(results()["selection"]) == (
+        f"Selection(C={results()['selection'].best.parameters['C']:g}: ap {results()['selection'].best.mean:.4f} ± "
+        f"{results()['selection'].best.standard_error:.4f}, of 2 settings on 8 queries in 2 folds)"
     )
     assert re.fullmatch(
-        r"Model\(svmmap, linear, 2 features, C=[0-9.]+, gap [0-9.e-]+, trained on 8 queries\)", repr(RESULTS["linear"])
+        r"Model\(svmmap, linear, 2 features, C=[0-9.]+, gap [0-9.e-]+, trained on 8 queries\)",
+        repr(results()["linear"]),
     )
-    assert repr(RESULTS["trees"]) == "Model(mcrank, trees, 2 features, trained on 8 queries)"
-    assert repr(RESULTS["comparisons"]) == "Comparison(3 pairs of systems on 8 queries)"
+    assert repr(results()["trees"]) == "Model(mcrank, trees, 2 features, trained on 8 queries)"
+    assert repr(results()["comparisons"]) == "Comparison(3 pairs of systems on 8 queries)"
     assert repr(compare({"a": [0.5, 1.0, 0.25, 0.5], "b": [0.25, 0.75, 0.0, 0.25]}, resamples=99)) == (
         "Comparison(a minus b: +0.2500 [+0.2500, +0.2500], p = 0.1250, 4 queries)"
     )
     assert repr(QUERIES) == "Queries(8 queries, 48 documents, 2 features, grades 0..1)"
-    assert repr(RESULTS["selection"].ranker).startswith("Ranker(")
-    assert repr(RESULTS["selection"].ranker.solution_).startswith("Solution(C=")
+    assert repr(results()["selection"].ranker).startswith("Ranker(")
+    assert repr(results()["selection"].ranker.solution_).startswith("Solution(C=")
 
 
 def test_an_evaluation_is_a_row_per_query():
@@ -124,7 +131,7 @@ def test_a_comparison_is_a_row_per_pair():
 
 
 def test_a_selection_is_a_row_per_setting():
-    selection = RESULTS["selection"]
+    selection = results()["selection"]
     frame = selection.to_frame()
     assert frame["C"].tolist() == [0.1, 1.0]
     assert frame["mean"].tolist() == [one.mean for one in selection.candidates]
@@ -132,28 +139,29 @@ def test_a_selection_is_a_row_per_setting():
 
 
 def test_a_model_is_a_row_per_feature():
-    model = RESULTS["linear"]
+    model = results()["linear"]
     frame = model.to_frame()
     assert frame["feature"].tolist() == ["bm25", EVIL]
     np.testing.assert_array_equal(frame["weight"], model.theta)
-    assert RESULTS["additive"].to_frame().columns.tolist() == ["feature", "spread"]
-    assert RESULTS["trees"].to_frame()["splits"].sum() > 0
+    assert results()["additive"].to_frame().columns.tolist() == ["feature", "spread"]
+    assert results()["trees"].to_frame()["splits"].sum() > 0
     with pytest.raises(TypeError, match="are not made of features"):
-        RESULTS["process"].to_frame()
+        results()["process"].to_frame()
 
 
 def test_trials_are_a_row_per_method():
-    frame = RESULTS["trials"].to_frame()
+    frame = results()["trials"].to_frame()
     assert frame.columns.tolist() == ["method", "mean_ap", "sd"]
-    np.testing.assert_allclose(frame["mean_ap"], list(RESULTS["trials"].mean.values()))
+    np.testing.assert_allclose(frame["mean_ap"], list(results()["trials"].mean.values()))
 
 
 def test_only_to_frame_needs_pandas(monkeypatch):
+    shown = results()
     monkeypatch.setitem(sys.modules, "pandas", None)
-    for result in RESULTS.values():
+    for result in shown.values():
         assert result._repr_html_()
     with pytest.raises(ImportError, match="to_frame needs pandas: pip install pandas"):
-        RESULTS["evaluation"].to_frame()
+        shown["evaluation"].to_frame()
 
 
 def test_long_tables_are_cut():
