@@ -54,6 +54,7 @@ def test_quiet_is_silent_where_files_are_written(run, folder):
     assert "combmnz" in run(*words, "--trials", "1", "--sizes", "10,5,10").out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_Cs")
 def test_the_scorer_is_chosen_and_said(run, folder):
     words = ["--kinds", "rrf", "--scorer", "auto", "--model", "blend.safetensors"]

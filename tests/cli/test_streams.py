@@ -69,6 +69,7 @@ TALKATIVE = (
 )
 
 
+@pytest.mark.slow
 def test_progress_that_nobody_reads_does_not_stop_training(shell, folder):
     endless = "--solver subgradient --tol 0 --max-iter 1000000000 --time-limit 0.5 -o new.safetensors"
     words = f"'{PYTHON}' -c '{TALKATIVE}' train train.txt -C 1 {endless} --force"
