@@ -99,22 +99,28 @@ SAVES = {
 }
 
 
-@contextmanager
-def small_disk():
+@pytest.fixture
+def small_disk(monkeypatch):
     """Limit the size of files to 1 KB, which fails as a full disk does, with another reason."""
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    @contextmanager
+    def limited():
+        # Python does not notice that only the beginning of its bytecode was written, and fails when it is read.
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
 
 
 @pytest.mark.usefixtures("few_Cs")
 @pytest.mark.parametrize("save", SAVES)
-def test_a_disk_that_fills_up_leaves_the_old_file(run, folder, save):
+def test_a_disk_that_fills_up_leaves_the_old_file(run, folder, small_disk, save):
     words = SAVES[save].format("new").split()
     target = folder / words[-1]
     target.write_bytes(b"old")
