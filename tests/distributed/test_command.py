@@ -31,6 +31,7 @@ def run(*words):
 
 
 def test_train_on_a_running_cluster(client, folder):
+    client.wait_for_workers(2)  # one that another test killed takes a while to come back
     address = client.scheduler.address
     files = sorted(folder.glob("part-*.parquet"))
     words = ("train", *files, "--scheduler", address, "-C", 1, "-o", "model.safetensors", "--json")
