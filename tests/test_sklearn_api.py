@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -64,20 +65,29 @@ def loaded(modules, code):
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "assert '<div' in Ranker()._repr_html_()",
-        "assert 'qid' in str(Ranker().set_fit_request.__signature__)",
-        "assert Standardize().set_output(transform='pandas').fit_transform([[1.0], [3.0]]).columns.tolist() == ['x0']",
-    ],
-)
-def test_what_people_ask_for_loads_scikit_learn(code):
-    code = (
-        "import sys\nfrom marginrank import Ranker\nfrom marginrank.preparation import Standardize\n"
-        f"assert 'sklearn' not in sys.modules\n{code}"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+ASKED = [
+    "assert '<div' in Ranker()._repr_html_()",
+    "assert 'qid' in str(Ranker().set_fit_request.__signature__)",
+    "assert Standardize().set_output(transform='pandas').fit_transform([[1.0], [3.0]]).columns.tolist() == ['x0']",
+]
+#: Runs each line in a fork of a process that has imported no scikit-learn.
+FORKS = """
+import os, sys
+from marginrank import Ranker
+from marginrank.preparation import Standardize
+for line in sys.argv[1:]:
+    assert 'sklearn' not in sys.modules
+    if os.fork() == 0:
+        exec(line)
+        assert 'sklearn' in sys.modules
+        os._exit(0)
+    assert os.wait()[1] == 0, line
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_people_ask_for_loads_scikit_learn():
+    subprocess.run([sys.executable, "-c", FORKS, *ASKED], check=True)
 
 
 @every
