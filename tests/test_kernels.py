@@ -339,7 +339,7 @@ def run(package, *words, **environment):
 
 @posix
 def test_kernels_run_where_nothing_can_be_written(read_only_package):
-    done = run(read_only_package, "-c", NO_TEMPORARY + SCORE)
+    done = run(read_only_package, "-c", NO_TEMPORARY + SCORE, **UNOPTIMISED)
     assert (done.returncode, done.stdout) == (0, "[1. 1.]\n"), done.stderr
     lines = [line for line in done.stderr.splitlines() if "KernelCacheWarning" in line]
     assert len(lines) == 1
@@ -367,7 +367,8 @@ def test_a_command_runs_where_nothing_can_be_written(read_only_package, tmp_path
     judgements.write_text("1 0 a 1\n1 0 b 0\n")
     ranked.write_text("1 Q0 a 1 2.0 x\n1 Q0 b 2 1.0 x\n")
     command = f"import sys; sys.argv = ['marginrank', 'evaluate', {str(judgements)!r}, {str(ranked)!r}]; "
-    done = run(read_only_package, "-c", f"{NO_TEMPORARY}{command}from marginrank.cli.app import main; main()")
+    program = f"{NO_TEMPORARY}{command}from marginrank.cli.app import main; main()"
+    done = run(read_only_package, "-c", program, **UNOPTIMISED)
     assert done.returncode == 0, done.stderr
     assert "1.0000" in done.stdout
     assert done.stderr.startswith("warning: no folder for compiled kernels")
