@@ -98,7 +98,11 @@ def test_trials_only_compare(run, fails, folder):
 
 @pytest.mark.usefixtures("few_Cs")
 def test_a_table_of_scores_needs_no_judgements_of_its_own(run):
-    assert run("fuse", "train.txt", "--negative", "--kinds", "score", "--json").json["queries"] == 30
+    done = run("fuse", "train.txt", "--negative", "--kinds", "score", "--json").json
+    assert done["queries"] == 30
+    # The second feature of five counts against a document, unless that is ruled out.
+    assert min(done["weights"].values()) < 0
+    assert min(run("fuse", "train.txt", "--kinds", "score", "--json").json["weights"].values()) == 0
 
 
 def test_bad_input_is_one_line(fails, folder):
