@@ -301,9 +301,9 @@ class PreparedPairs(PreparedLoss):
     """Hinges over the pairs of documents of given queries."""
 
     def __init__(self, levels: Levels, hinges: Hinges) -> None:
-        from marginrank.losses.pairwise_kernel import pairwise_hinges  # noqa: PLC0415
+        from marginrank.losses.short_pairs_kernel import short_lists  # noqa: PLC0415
 
-        self._add_hinges = pairwise_hinges
+        self._kernels = [short_lists]
         self.offsets = levels.queries
         self.active = levels.ordered
         self.levels = levels
@@ -313,6 +313,10 @@ class PreparedPairs(PreparedLoss):
         n, longest = len(levels.documents), levels.longest
         short, kind = levels.pairs <= PAIRS_PER_DOCUMENT * levels.lengths, numbers(n)
         by_place = 0 if short.all() else n
+        if by_place:
+            from marginrank.losses.pairwise_kernel import long_lists  # noqa: PLC0415
+
+            self._kernels.append(long_lists)
         self._lists = (
             short, levels.documents.astype(kind), levels.of_document.astype(kind), np.empty(by_place),
             np.empty(by_place), np.empty(by_place, kind),
@@ -357,7 +361,8 @@ class PreparedPairs(PreparedLoss):
         self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
     ) -> None:
         work = (*self._lists, *self._room())
-        self._add_hinges(scores, self._layout, self._hinges, work, direction, (xi, out), first, end)
+        for write in self._kernels:
+            write(scores, self._layout, self._hinges, work, direction, (xi, out), first, end)
 
 
 @dataclass(frozen=True, repr=False)

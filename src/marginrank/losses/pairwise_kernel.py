@@ -1,112 +1,12 @@
-"""Hinges over all pairs of documents of different level: each by itself in short lists, by sweeps in long ones."""
+"""Hinges over all pairs of documents of different level, by sweeps over sorted scores."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from marginrank.kernels import njit
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Slacks, Sorted
 from marginrank.losses.oracles.sorting_kernel import _sort_level
 from marginrank.losses.pairwise import Hinges, Runs, Work
-from marginrank.typing import FloatArray
-
-# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
-_ANY_ORDER = {"reassoc", "contract", "nsz"}
-
-
-class Part(NamedTuple):
-    """Some documents of a query: their scores, a direction, and the derivatives by their scores."""
-
-    scores: FloatArray
-    moves: FloatArray
-    slopes: FloatArray
-
-
-@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
-def _each_pair(part, longer, side, margin, squared, weight):  # type: ignore[no-untyped-def]
-    """Add the derivatives of all pairs of documents of two parts; return their loss.
-
-    ``side`` is 1 where the first part is the better one, else −1. The longer part is the one whose documents are gone
-    through several at a time.
-    """
-    others, other_slopes, total = longer.scores, longer.slopes, 0.0
-    for place in range(len(part.scores)):
-        score, slope = part.scores[place], 0.0
-        if squared:
-            for other in range(len(others)):
-                gap = margin - side * (score - others[other])
-                gap = gap if gap > 0.0 else 0.0
-                total += gap * gap
-                slope += 2.0 * gap
-                other_slopes[other] += side * weight * 2.0 * gap
-        else:
-            for other in range(len(others)):
-                gap = margin - side * (score - others[other])
-                violates = 1.0 if gap > 0.0 else 0.0
-                total += gap if gap > 0.0 else 0.0
-                slope += violates
-                other_slopes[other] += side * weight * violates
-        part.slopes[place] -= side * weight * slope
-    return weight * total
-
-
-@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
-def _curve_each_pair(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
-    """Add the second derivatives of squared hinges times a direction v: 2·(v_i − v_j) of a pair inside its margin."""
-    others, other_moves, other_slopes = longer.scores, longer.moves, longer.slopes
-    for place in range(len(part.scores)):
-        score, move, total = part.scores[place], part.moves[place], 0.0
-        for other in range(len(others)):
-            gap = margin - side * (score - others[other])
-            apart = 2.0 * weight * (move - other_moves[other]) if gap > 0.0 else 0.0
-            total += apart
-            other_slopes[other] -= apart
-        part.slopes[place] += total
-
-
-@njit(nogil=True, cache=True, allocates=False)
-def _pairs_of(work, better, worse, margin, squared, weight, direction):  # type: ignore[no-untyped-def]
-    """Add up the pairs of two parts of a list, given by where they begin and end; return their loss."""
-    own, others = slice(better[0], better[1]), slice(worse[0], worse[1])
-    first = Part(work.scores[own], work.moves[own], work.slopes[own])
-    second = Part(work.scores[others], work.moves[others], work.slopes[others])
-    side = 1.0
-    if len(first.scores) > len(second.scores):
-        first, second, side = second, first, -1.0
-    if direction is None:
-        return _each_pair(first, second, side, margin, squared, weight)
-    _curve_each_pair(first, second, side, margin, weight)
-    return 0.0
-
-
-@njit(nogil=True, cache=True, allocates=False)
-def _short_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
-    """Go through the pairs of a list one by one: for some hundred documents that is quicker than to sort them."""
-    begin, stop = layout.queries[query], layout.queries[query + 1]
-    low, high = layout.of_query[query], layout.of_query[query + 1]
-    margin, documents = hinge.margins[query], work.documents
-    # Only differences of scores matter, and numbers that all of them share would drown these.
-    origin, total = scores[documents[begin]], 0.0
-    for level in range(low, high):
-        for place in range(layout.offsets[level], layout.offsets[level + 1]):
-            work.scores[place - begin] = scores[documents[place]] - origin - hinge.heights[level]
-            work.slopes[place - begin] = 0.0
-            if direction is not None:
-                work.moves[place - begin] = direction[documents[place]]
-    for level in range(low, high - 1):
-        better = layout.offsets[level] - begin, layout.offsets[level + 1] - begin
-        if len(hinge.weights) == 0:
-            total += _pairs_of(work, better, (better[1], stop - begin), margin, hinge.squared, 1.0, direction)
-            continue
-        for other in range(level + 1, high):
-            weight = hinge.weights[hinge.kinds[level], hinge.kinds[other]]
-            worse = layout.offsets[other] - begin, layout.offsets[other + 1] - begin
-            if weight > 0.0:
-                total += _pairs_of(work, better, worse, margin, hinge.squared, weight, direction)
-    for place in range(begin, stop):
-        out[documents[place]] = hinge.scales[query] * work.slopes[place - begin]
-    return hinge.scales[query] * total
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -285,19 +185,9 @@ def _long_list(query, scores, layout, hinge, work, direction, out):  # type: ign
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def pairwise_hinges(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
-    """Write the slacks and derivatives of queries ``first`` to ``end``; or, with a direction, the second derivatives.
-
-    Without a ``direction`` the derivatives go to ``slacks.gradient``. With one, that is the generalised Hessian of the
-    squared hinges times the direction, which is by document, and the slacks are 0.
-    """
+def long_lists(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Write the slacks and derivatives of the long lists among queries ``first`` to ``end``, as `short_lists` does."""
     layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), Work(*work), Slacks(*slacks)
     for query in range(first, end):
-        if not layout.active[query]:
-            slacks.xi[query] = 0.0
-            for document in range(layout.queries[query], layout.queries[query + 1]):
-                slacks.gradient[document] = 0.0
-        elif work.short[query]:
-            slacks.xi[query] = _short_list(query, scores, layout, hinge, work, direction, slacks.gradient)
-        else:
+        if layout.active[query] and not work.short[query]:
             slacks.xi[query] = _long_list(query, scores, layout, hinge, work, direction, slacks.gradient)
