@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
+from marginrank.curvature import SampledCurvature, draw, sampled_curvature
 from marginrank.data.partitions import Arrays, Partitions, group_bounds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -76,6 +77,9 @@ class RankingRisk(Problem):
         self._tasks = _join(self._chunks, queries.offsets, scorer)
         self._scores, self._slopes = (scorer.empty(queries.n_documents) for _ in range(2))
         self._xi, self._moves = np.zeros(len(queries)), scorer.empty(queries.n_documents)
+        #: Where all scores were computed last, so that products with the Hessian there need not do so again.
+        self._at: FloatArray | None = None
+        self._curvature: SampledCurvature | None = None
 
     @staticmethod
     def of(queries: Queries, loss: Loss, scorer: Scorer | None = None, n_jobs: int | None = None) -> RankingRisk:
@@ -120,15 +124,36 @@ class RankingRisk(Problem):
     def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the share of one query in the risk and in its gradient."""
         table = self.scorer.table(self._check(theta))
-        cells = np.zeros_like(table)
+        cells, self._at = np.zeros_like(table), None
         self._work(table, cells[None], [(number, number + 1)])
         return float(self.weights[number] * self._xi[number]), self.scorer.gradient(cells)
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
-        table, moves = self.scorer.table(self._check(theta)), self.scorer.table(self._check(direction))
-        cells = self._add_up(lambda cells, runs: self._curve(table, moves, cells, runs), len(table))
+        moves = self.scorer.table(self._check(direction))
+        if self._at is None or not np.array_equal(self._at, theta):
+            self._evaluate(theta)
+        cells = self._add_up(lambda cells, runs: self._curve(moves, cells, runs), len(moves))
         return self.scorer.gradient(cells.sum(axis=0))
+
+    def preconditioner_passes(self, C: float) -> float:
+        """Return the share of the documents in the sample that a preconditioner is made of."""
+        sample = draw(self.scorer, self.weights, C)
+        return np.inf if sample is None else len(sample.documents) / self.queries.n_documents
+
+    def preconditioner(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
+        """Return products with the inverse of I + C·Hessian, with the Hessian of a sample of the documents."""
+        curvature = self.curvature(C)
+        return super().preconditioner(theta, C) if curvature is None else curvature.inverse(self._check(theta), C)
+
+    def curvature(self, C: float) -> SampledCurvature | None:
+        """Return the Hessian on a sample of the documents that is large enough for C; None where there is no room."""
+        sample = draw(self.scorer, self.weights, C)
+        if sample is None:
+            return None
+        if self._curvature is None or not np.array_equal(self._curvature.sample.documents, sample.documents):
+            self._curvature = sampled_curvature(self.scorer, self.definition, self.weights, sample, self._base)
+        return self._curvature
 
     def take_part(self, total: float) -> RankingRisk:
         """Return this risk as a part of one over more queries, whose total weight is given."""
@@ -145,8 +170,11 @@ class RankingRisk(Problem):
         return scores if self._base is None else scores + self._base
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
-        table = self.scorer.table(self._check(theta))
-        return self._add_up(lambda cells, runs: self._work(table, cells, runs), len(table))
+        point, self._at = self._check(theta), None
+        table = self.scorer.table(point)
+        cells = self._add_up(lambda cells, runs: self._work(table, cells, runs), len(table))
+        self._at = point.copy()
+        return cells
 
     def _add_up(self, work: Callable[[FloatArray, Runs], None], n_cells: int) -> FloatArray:
         """Let each run of queries add to cells of its own, so that the sum does not depend on who comes first."""
@@ -173,9 +201,8 @@ class RankingRisk(Problem):
         self.loss.evaluate(self._scores, self._xi, self._slopes, first, end)
         self._pull_back(cells, runs)
 
-    def _curve(self, table: FloatArray, moves: FloatArray, cells: FloatArray, runs: Runs) -> None:
+    def _curve(self, moves: FloatArray, cells: FloatArray, runs: Runs) -> None:
         first, end = runs[0][0], runs[-1][1]
-        self._score(table, first, end)
         self.scorer.score(moves, self._moves, *self._rows(first, end))
         self.loss.curve(self._scores, self._moves, self._slopes, first, end)
         self._pull_back(cells, runs)

@@ -134,6 +134,14 @@ class PreparedScorer(Prepared):
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Return derivatives by θ, given those by the cells, along the last axis."""
 
+    def cells(self, documents: IntArray) -> FloatArray:
+        """Return what the table is multiplied with to give the scores of some documents, one row for each."""
+        ones = np.ones(self.queries.n_documents)
+        cells = np.zeros((len(documents), len(self.table(np.zeros(self.n_parameters)))))
+        for row, document in zip(cells, documents.tolist(), strict=True):
+            self.pull_back(ones, row, document, document + 1)
+        return cells
+
 
 class PreparedPartitions(Prepared):
     """A scorer prepared for the documents of each partition, where the partition is.

@@ -164,6 +164,11 @@ class PreparedLinear(PreparedScorer):
         """Return the cells themselves."""
         return cells
 
+    def cells(self, documents: IntArray) -> FloatArray:
+        """Return the features of some documents."""
+        rows = self.queries.X[documents]
+        return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+
 
 def _with_gaps(X: Features) -> IntArray:
     """Features that are missing somewhere."""

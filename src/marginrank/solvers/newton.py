@@ -16,6 +16,10 @@ from marginrank.typing import FloatArray
 
 #: Share of the fall that the slope promises which a step has to bring.
 DECREASE: Final = 1e-4
+#: Products with the Hessian in one step from which a preconditioner is worth making, and from which one of an earlier
+#: point is worth making anew.
+_MANY: Final = 6
+_MANY_MORE: Final = 10
 #: Halvings after which a step is lost in rounding.
 _MOST_HALVINGS: Final = 60
 
@@ -26,8 +30,11 @@ class Newton(Solver):
 
     Steps are computed by conjugate gradients, as Lin, Weng and Keerthi (2008) do for linear classifiers and Lee and Lin
     (2014) for RankSVM with squared hinges; they use a trust region, here a step is halved until the objective falls.
-    The problem may bring a preconditioner. F is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the
-    minimum of the regulariser plus the plane that touches the risk at θ. The gap is a certificate.
+    The problem may bring a preconditioner. One that takes passes over the data is made after a step that took more than
+    a few products, at the point where that led, and again where it no longer saves any.
+
+    F is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the minimum of the regulariser plus the
+    plane that touches the risk at θ. The gap is a certificate.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -72,7 +79,8 @@ class Newton(Solver):
                 # On a quadratic the next gradient is what is left over here: less than the gap asks for is in vain.
                 last = 0.5 * np.sqrt(2.0 * progress.target)
                 enough = max(self.residual * float(np.linalg.norm(point.gradient)), float(last))
-                reached = _descend(objective, point, _newton_step(objective, point, enough, progress), progress)
+                step = _newton_step(objective, point, enough, progress)
+                reached = _descend(objective, point, step, progress)
                 point, stalled = reached, reached is point and not progress.late
         return progress.solution()
 
@@ -94,7 +102,11 @@ class _Objective:
 
     def __init__(self, risk: Problem, C: float) -> None:
         self._risk, self._C = risk, C
-        self.passes = 0
+        self.passes = 0.0
+        self._solve: Callable[[FloatArray], FloatArray] | None = None
+        self._made_for: _Point | None = None
+        self._price = risk.preconditioner_passes(C)
+        self._slow = self._price == 0.0
 
     def at(self, theta: FloatArray) -> _Point:
         """F and its gradient θ + C·∇risk(θ)."""
@@ -109,19 +121,32 @@ class _Objective:
         return direction + self._C * self._risk.hessian_product(point.theta, direction)
 
     def preconditioner(self, point: _Point) -> Callable[[FloatArray], FloatArray]:
-        """Multiply with about the inverse of the Hessian of F at a point."""
-        return self._risk.preconditioner(point.theta, self._C)
+        """Multiply with about the inverse of the Hessian of F at a point, or at one before."""
+        if self._slow:
+            self._solve, self._made_for = self._risk.preconditioner(point.theta, self._C), point
+            self.passes += self._price
+            self._slow = self._price == 0.0
+        return self._solve or (lambda vector: vector)
+
+    def better_stop(self, point: _Point, n_products: int) -> bool:
+        """Tell whether to end a step after so many products, for a new preconditioner to save some in the next."""
+        many = _MANY if self._solve is None else _MANY_MORE
+        self._slow = self._slow or (many <= n_products and self._price < np.inf)
+        return self._slow and self._made_for is not point
 
 
 def _newton_step(objective: _Objective, point: _Point, enough: float, progress: Progress) -> FloatArray:
-    """Solve (I + C·H)·step = −∇F by conjugate gradients, until the norm of what is left is at most ``enough``."""
+    """Solve (I + C·H)·step = −∇F by conjugate gradients, until the norm of what is left is at most ``enough``.
+
+    Where a new preconditioner is due, the step ends with what it has, for the next one to go on with it.
+    """
     step, left = np.zeros_like(point.gradient), -point.gradient
     solve = objective.preconditioner(point)
     direction = solve(left)
     square = float(left @ direction)
     # In exact arithmetic one product for each parameter is the most; rounding takes a few times as many.
-    for _ in range(10 * len(step)):
-        if float(left @ left) <= enough**2 or progress.late:
+    for n_products in range(10 * len(step)):
+        if float(left @ left) <= enough**2 or progress.late or objective.better_stop(point, n_products):
             break
         image = objective.curve(point, direction)
         length = square / max(float(direction @ image), 1e-300)

@@ -58,9 +58,14 @@ class Problem(ABC):
     def preconditioner(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:  # noqa: ARG002
         """Return a function that multiplies with about (I + C·Hessian)⁻¹ at θ, symmetric and positive definite.
 
-        The closer, the fewer products with the Hessian a solver takes. By default it changes nothing.
+        The closer, the fewer products with the Hessian a solver takes. One that takes no passes is made for every step
+        of a solver, others where conjugate gradients are slow without. By default it changes nothing.
         """
         return lambda vector: vector
+
+    def preconditioner_passes(self, C: float) -> float:  # noqa: ARG002
+        """Return how many passes over the data it takes to make a preconditioner; infinite where there is none."""
+        return np.inf
 
     @property
     def certifiable(self) -> bool:

@@ -76,6 +76,14 @@ class Recorded(Problem):
         slope: FloatArray = self._answer(ask, b"hessian", _bytes(theta), _bytes(direction))[1][0]
         return slope
 
+    def preconditioner(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
+        """Return that of the problem, which is made anew: it depends on θ alone, and takes less than a pass."""
+        return self._problem.preconditioner(theta, C)
+
+    def preconditioner_passes(self, C: float) -> float:
+        """Return that of the problem."""
+        return self._problem.preconditioner_passes(C)
+
     def _answer(
         self, ask: Callable[[], tuple[FloatArray, FloatArray]], *question: bytes
     ) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,234 @@
+"""The curvature of a risk on a sample of its documents, from which preconditioners are made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from marginrank.data.grouping import offsets_from_sizes
+from marginrank.losses.base import Loss
+from marginrank.scorers.base import PreparedScorer
+from marginrank.sparse import sp
+from marginrank.typing import FloatArray, IntArray
+
+#: Most parameters for whose Hessian there is room as a matrix, and documents of a sample for each of them.
+_SMALL: Final = 256
+_PER_PARAMETER: Final = 50
+#: With more parameters: documents of a sample for each unit of √C, and the fewest and the most.
+_PER_ROOT: Final = 30.0
+_FEWEST, _MOST = 100, 3000
+#: Numbers in the rows of a sample, at the most.
+_ROOM: Final = 1 << 24
+#: Documents of a list that say enough of it, where lists are thinned out.
+_LIST: Final = 8
+#: What stands for the curvature that a sample of fewer documents than parameters does not see.
+_UNSEEN: Final = 8.0
+#: Curvature of a query, as a share of its largest, that makes no difference.
+_NOTHING: Final = 1e-3
+#: Rows that are made at a time.
+_BLOCK: Final = 256
+
+
+class Sample(NamedTuple):
+    """Documents of some queries: the queries, their documents, and where those of each begin and the last end."""
+
+    queries: IntArray
+    documents: IntArray
+    offsets: IntArray
+
+
+def draw(scorer: PreparedScorer, weights: FloatArray, C: float) -> Sample | None:
+    """Choose documents at equal distances in queries at equal distances; None where only a few have room.
+
+    Lists are thinned out rather than left out, since documents of other queries tell more than those of the same.
+
+    Args:
+        scorer: A scorer prepared for the queries.
+        weights: Share of each query in the risk.
+        C: Weight of the risk: the larger, the more directions have more curvature than the regulariser.
+    """
+    lengths = scorer.queries.lengths
+    counted = np.flatnonzero((weights > 0) & (lengths > 0))
+    most = _n_documents(scorer.n_parameters, C * scorer.spread**2)
+    if not len(counted) or not most:
+        return None
+    gaps = np.maximum(-(-lengths // max(_LIST, most // len(counted))), 1)
+    sizes = -(-lengths // gaps)
+    chosen = counted[:: -(-int(sizes[counted].sum()) // most)]
+    sizes, offsets = sizes[chosen], offsets_from_sizes(sizes[chosen])
+    places = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
+    documents = np.repeat(scorer.queries.offsets[chosen], sizes) + places * np.repeat(gaps[chosen], sizes)
+    return Sample(chosen, documents, offsets)
+
+
+def _n_documents(n_parameters: int, C: float) -> int:
+    """Return the documents that a sample should have at most, and 0 where there is no room for enough.
+
+    >>> _n_documents(46, 1.0), _n_documents(5000, 100.0), _n_documents(5000, 1e9), _n_documents(10**6, 1.0)
+    (2300, 300, 3000, 0)
+    """
+    if n_parameters <= _SMALL:
+        return _PER_PARAMETER * n_parameters
+    most = min(_ROOM // n_parameters, _MOST)
+    return 0 if most < _FEWEST else int(np.clip(_PER_ROOT * C**0.5, _FEWEST, most))
+
+
+class SampledCurvature(ABC):
+    """The Hessian ΦᵀLΦ of the risk on a sample of its documents, with L the Hessian of the loss by their scores.
+
+    Byrd, Chin, Neveitt and Nocedal (2011) take Hessians of samples for those of all, and Zhang and Xiao (2015) that of
+    the data of one machine as a preconditioner, which leaves the solution exact. The rows Φ come from the scorer; L,
+    with a block for each query, from the loss.
+
+    Args:
+        scorer: A scorer prepared for all documents.
+        loss: The loss.
+        weights: Share of each query in the risk.
+        sample: The documents of the sample.
+        base: Scores that are added to those of the scorer, for all documents.
+    """
+
+    def __init__(
+        self, scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
+    ) -> None:
+        queries, (chosen, documents, self._offsets) = scorer.queries, sample
+        self.sample, self._scorer = sample, scorer
+        groups = None if queries.document_groups is None else queries.document_groups[documents]
+        self._loss = loss.prepare(queries.grades[documents], self._offsets, groups)
+        self._weights = weights[chosen] * (weights.sum() / weights[chosen].sum())
+        self._base = 0.0 if base is None else base[documents]
+
+    @abstractmethod
+    def inverse(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
+        """Return products with the inverse of I + C·ΦᵀLΦ at θ, or of a matrix with more than I."""
+
+    def _curve(self, scores: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return L times a direction, with the weights of the queries."""
+        image = np.empty(len(scores))
+        self._loss.curve(scores, np.ascontiguousarray(direction), image, 0, len(self._weights))
+        return np.repeat(self._weights, np.diff(self._offsets)) * image
+
+
+class CurvatureByParameters(SampledCurvature):
+    """The Hessian as a matrix, for few parameters.
+
+    Args: see `SampledCurvature`.
+    """
+
+    def __init__(
+        self, scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
+    ) -> None:
+        super().__init__(scorer, loss, weights, sample, base)
+        self._rows = scorer.gradient(scorer.cells(sample.documents))
+
+    def inverse(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
+        """Return products with the inverse of I + C·ΦᵀLΦ at θ."""
+        return inverse(self.hessian(theta), C)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return ΦᵀLΦ at θ."""
+        scores = self._rows @ theta + self._base
+        return np.asarray(self._rows.T @ np.column_stack([self._curve(scores, column) for column in self._rows.T]))
+
+
+class CurvatureByDocuments(SampledCurvature):
+    """The Hessian by the products of the rows ΦΦᵀ, for more parameters than documents.
+
+    Args: see `SampledCurvature`.
+    """
+
+    def __init__(
+        self, scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
+    ) -> None:
+        super().__init__(scorer, loss, weights, sample, base)
+        rows, cells = np.empty((len(sample.documents), scorer.n_parameters), dtype=np.float32), []
+        # What is too large for single precision is infinite, and noticed by `_solver`.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(rows), _BLOCK):
+                block = scorer.cells(sample.documents[start : start + _BLOCK])
+                rows[start : start + _BLOCK] = scorer.gradient(block)
+                cells.append(sp.csr_array(block))
+            self._cells, self._products = sp.csr_array(sp.vstack(cells)), rows @ rows.T
+
+    def inverse(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
+        """Return (μI + C·ΦᵀRRᵀΦ)⁻¹ = (I − ΦᵀR(μ/C·I + RᵀΦΦᵀR)⁻¹RᵀΦ)/μ, with L = RRᵀ: Woodbury's formula.
+
+        μ is above 1, for the curvature in directions that the sample does not have.
+        """
+        root = sp.csr_array(sp.block_diag(self._roots(self._scores(theta) + self._base)))
+        solve = _solver(root.T @ (root.T @ self._products).T, _UNSEEN / C)
+        if solve is None:
+            return lambda vector: vector
+
+        def precondition(vector: FloatArray) -> FloatArray:
+            left = root @ solve(root.T @ self._scores(vector))
+            return np.asarray((vector - self._scorer.gradient(self._cells.T @ left)) / _UNSEEN)
+
+        return precondition
+
+    def _scores(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(self._cells @ self._scorer.table(theta))
+
+    def _roots(self, scores: FloatArray) -> list[FloatArray]:
+        """Return R with L = RRᵀ for each query, without curvature that is next to nothing."""
+        lengths = np.diff(self._offsets)
+        blocks = [np.zeros((n, n)) for n in lengths]
+        # Queries know nothing of each other, so one product has a column of each block.
+        for column in range(int(lengths.max())):
+            longer = np.flatnonzero(lengths > column)
+            unit = np.zeros(len(scores))
+            unit[self._offsets[longer] + column] = 1.0
+            image = self._curve(scores, unit)
+            for query in longer:
+                blocks[query][:, column] = image[self._offsets[query] : self._offsets[query + 1]]
+        return [_root(block) for block in blocks]
+
+
+def sampled_curvature(
+    scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
+) -> SampledCurvature:
+    """Return the curvature on a sample, by parameters or by documents, whichever are fewer."""
+    kind = CurvatureByDocuments if len(sample.documents) < scorer.n_parameters else CurvatureByParameters
+    return kind(scorer, loss, weights, sample, base)
+
+
+def inverse(hessian: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
+    """Return products with the inverse of I + C·H.
+
+    >>> inverse(np.array([[1.0, 0.0], [0.0, 0.0]]), 3.0)(np.array([8.0, 5.0])).tolist()
+    [2.0, 5.0]
+    """
+    return _solver(C * hessian, 1.0) or (lambda vector: vector)
+
+
+def _root(block: FloatArray) -> FloatArray:
+    """Return R with RRᵀ = L, in columns.
+
+    >>> np.abs(_root(np.array([[4.0, 0.0], [0.0, 0.0]]))).tolist()
+    [[2.0], [0.0]]
+    """
+    values, vectors = np.linalg.eigh(0.5 * (block + block.T))
+    large = values > _NOTHING * values[-1]
+    return np.asarray(vectors[:, large] * np.sqrt(values[large]), dtype=np.float32)
+
+
+def _solver(matrix: FloatArray, added: float) -> Callable[[FloatArray], FloatArray] | None:
+    """Return products with the inverse of a matrix, with a number added to its diagonal.
+
+    Where that number would be lost in rounding, more is added. None if features are so large that products overflow:
+    solvers do without, or refuse them.
+    """
+    from scipy.linalg import lapack  # noqa: PLC0415
+
+    total = np.array(matrix, order="F")
+    single = total.dtype == np.float32
+    factorize, solve = (lapack.spotrf, lapack.spotrs) if single else (lapack.dpotrf, lapack.dpotrs)
+    largest = float(np.abs(total.diagonal()).max(initial=0.0))
+    total.flat[:: len(total) + 1] += max(added, 100.0 * float(np.finfo(total.dtype).eps) * largest)
+    factor, failed = factorize(total, lower=True, overwrite_a=True, clean=False)
+    if failed or not np.isfinite(largest):
+        return None
+    return lambda vector: np.asarray(solve(factor, vector, lower=True)[0], dtype=np.float64)
