@@ -8,8 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from marginrank.solvers.plane_ascent import ascend
 from marginrank.solvers.plane_ascent_kernel import climb
-from marginrank.solvers.plane_products import highest_dual
+from marginrank.solvers.plane_products import Products, highest_dual
+from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.planes import PlaneModel
 
@@ -162,3 +164,22 @@ def test_a_single_plane_per_part_needs_no_search():
     assert theta.tolist() == [0.5, 0.0]  # 1 − ½·1 and 1 − ½·2
     assert bound == pytest.approx(0.5 * (0.25 + 1.0) + 0.5 * (3.5 + 4.0))
     assert alpha.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("target", [1e-3, 1e-6])
+def test_multipliers_are_raised_until_the_gap_is_closed_from_anywhere(seed, target):
+    """With more entries of θ than planes, one quadratic is all there is to raise."""
+    rng = np.random.default_rng(seed)
+    n_parts, n, d, C = 8, 200, 300, 1e3
+    slopes = rng.standard_normal((n, 20)) @ rng.standard_normal((20, d)) / 20 + 0.02 * rng.standard_normal((n, d))
+    program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, None, None)
+    products = Products(d)
+    products.append(slopes, np.zeros((0, d)))
+    alpha, sharp = next(ascend(program, products, program.balanced(rng.random(n)), target, np.inf))
+    for multipliers in (alpha, sharp):
+        assert (multipliers >= 0).all()
+        np.testing.assert_allclose(np.bincount(program.owners, multipliers), C, rtol=1e-9)
+    away, bound = program.dual(alpha)
+    assert program.primal(away) - bound <= target
+    assert np.count_nonzero(sharp) <= np.count_nonzero(alpha)

@@ -13,7 +13,7 @@ from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray
 
 #: Moves of multiplier for each plane before the program is solved at once, which is quick with few entries of θ.
-_MOVES: Final = 1000
+_MOVES: Final = 30
 _FEW_MOVES: Final = 4
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
 _WORKED_OUT: Final = 0.3
@@ -27,8 +27,10 @@ _LITTLE: Final = 1e-4
 
 def ascend(
     program: PlaneProgram, products: Products, alpha: FloatArray, target: float, deadline: float
-) -> Iterator[FloatArray]:
+) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield better and better multipliers; the caller ends that where the gap is at most ``target``.
+
+    Each come with those of the planes that hold something up, which may be a little worse.
 
     The dual is quadratic in α as long as the same entries of θ are 0 by their sign. Each quadratic is raised by itself,
     and then the dual along the way that led there.
@@ -39,23 +41,24 @@ def ascend(
         away = program.inside(-pull)
         gram = products.over(program.free | (away == -pull), program.slopes)
         heights = program.heights + program.slopes @ away
-        there = _raised(program, gram, alpha, heights, _WORKED_OUT * target if signed else target)
+        there, sharp = _raised(program, gram, alpha, heights, _WORKED_OUT * target if signed else target)
         length = program.longest_rise(alpha, there) if signed else 1.0
         if length <= 0.0 or np.array_equal(there, alpha):
             break
         alpha = program.balanced(alpha + length * (there - alpha))
-        yield alpha
+        yield alpha, sharp if length == 1.0 else alpha
         if not signed or time.perf_counter() > deadline:
             break
 
 
 def _raised(
     program: PlaneProgram, gram: FloatArray, alpha: FloatArray, heights: FloatArray, target: float
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray]:
     """Raise one quadratic: by moves between two planes (Platt, 1998), and where these are slow, at once.
 
-    Planes far below the highest of their part have no share in the maximum, or would have got one by a move. With fewer
-    entries of θ than planes, the primal is the smaller program, and is left to others.
+    Returns the multipliers, and those without the little that interior points leave on every plane. Planes far below
+    the highest of their part have no share in the maximum; where they turn out to have one, they are taken in. With
+    fewer entries of θ than planes, the primal is the smaller program, and is left to others.
     """
     from marginrank.solvers.plane_ascent_kernel import climb  # noqa: PLC0415
 
@@ -64,19 +67,23 @@ def _raised(
     moves = len(alpha) * (_MOVES if program.slopes.shape[1] > len(alpha) else _FEW_MOVES)
     left = climb(gram, members, bounds, program.C, target, moves, there, reached)
     if left <= target:
-        return there
-    depth = program.tops(reached)[program.owners] - reached
-    near = np.flatnonzero((there > 0) | (depth <= _DEEP * float(np.ptp(reached))))
-    if program.slopes.shape[1] < len(near):
-        return there
-    owners = program.owners[near]
-    higher = highest_dual(gram[np.ix_(near, near)], reached[near], owners, program.C, there[near], 0.5 * target)
-    if higher is None:
-        return there
-    there = np.zeros_like(there)
-    there[near] = higher
+        return there, there
+    for share in (_DEEP, _DEEP, 1.0):
+        depth = program.tops(reached)[program.owners] - reached
+        near = np.flatnonzero((there > 0) | (depth <= share * float(np.ptp(reached))))
+        if program.slopes.shape[1] < len(near):
+            return there, there
+        chosen, owners = gram[np.ix_(near, near)], program.owners[near]
+        higher = highest_dual(chosen, reached[near], owners, program.C, there[near], 0.5 * target)
+        if higher is None:
+            return there, there
+        there = np.zeros_like(there)
+        there[near] = higher
+        reached = heights - gram @ (there - alpha)
+        if program.C * float(program.tops(reached).sum()) - float(there @ reached) <= target:
+            break
     # What interior points leave everywhere is given to the planes that hold something up.
     sharp = program.balanced(np.where(there > _LITTLE * program.C, there, 0.0))
     reached = heights - gram @ (sharp - alpha)
-    climb(gram, members, bounds, program.C, target, moves, sharp, reached)
-    return sharp
+    left = climb(gram, members, bounds, program.C, target, moves, sharp, reached)
+    return (sharp if left <= target else there), sharp

@@ -87,8 +87,10 @@ def least_of_planes(
         best.offer_multipliers(np.full(program.n_parts, C))
         return best.found()
     if planes.products is not None and planes.alpha is not None:
-        for alpha in ascend(program, planes.products, program.balanced(planes.alpha), best.target, deadline):
+        begin = program.balanced(planes.alpha)
+        for alpha, sharp in ascend(program, planes.products, begin, best.target, deadline):
             best.offer_multipliers(alpha)
+            best.sharp = sharp
             if best.closed:
                 return best.found()
         # Interior points are far off at first, and end where they seem to lead nowhere.
