@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,20 +13,12 @@ from marginrank.data.partitions import Arrays, Partitions, group_bounds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
+from marginrank.risk_parts import Runs, count_parts, cut, join
 from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer, RowsOnDevice, Scorer
 from marginrank.scorers.linear import Linear
 from marginrank.solvers.problem import Offer, Problem
-from marginrank.threads import chunk_bounds, for_each, thread_count
-from marginrank.typing import FloatArray, IntArray
-
-#: Queries one after the other: the first of each run, and the one after its last.
-Runs: TypeAlias = Sequence[tuple[int, int]]
-#: Most parts that the risk is given in, for solvers that make use of them, and with very many parameters.
-PARTS: Final = 32
-_MORE_PARTS: Final = 64
-_VERY_MANY: Final = 2048
-#: Bytes that planes may take, whatever the features take.
-_PLANE_BYTES: Final = 3 << 26
+from marginrank.threads import for_each, thread_count
+from marginrank.typing import FloatArray
 
 
 class RankingRisk(Problem):
@@ -77,8 +68,8 @@ class RankingRisk(Problem):
         self._base = base
         self.convex = loss.convex
         self._n_jobs = thread_count(n_jobs)
-        self._chunks, self._part_starts = _cut(scorer)
-        self._tasks = _join(self._chunks, queries.offsets, scorer)
+        self._chunks, self._part_starts = cut(scorer)
+        self._tasks = join(self._chunks, queries.offsets, scorer)
         self._scores, self._slopes = (scorer.empty(queries.n_documents) for _ in range(2))
         self._xi, self._moves = np.zeros(len(queries)), scorer.empty(queries.n_documents)
         #: Where all scores were computed last, so that products with the Hessian there need not do so again.
@@ -315,7 +306,7 @@ class PartitionedRisk(Problem):
         self.weight = float(sum(weight for weight, _ in kinds))
         self.exact = all(exact for _, exact in kinds)
         self._risks: Partitions[RankingRisk] = risks.derive(RankingRisk.take_part, self.weight)
-        n_parts = _count_parts(scorer)
+        n_parts = count_parts(scorer)
         self._groups, self._parts_of_each = min(n_parts, len(risks)), max(1, n_parts // len(risks))
 
     @property
@@ -382,38 +373,3 @@ def ranking_risk(
     if scorer.rows is None:
         return RankingRisk(scorer, loss, n_jobs, center)
     return DeviceRisk(scorer, scorer.rows, loss, n_jobs, center)
-
-
-def _count_parts(scorer: Prepared) -> int:
-    """Parts that the risk is given in: a solver keeps some forty planes of each, in no more room than the features."""
-    d = max(1, scorer.n_parameters)
-    most = PARTS if d <= _VERY_MANY else _MORE_PARTS
-    return max(1, min(most, max(_PLANE_BYTES, scorer.n_bytes // 4) // (40 * 8 * d)))
-
-
-def _cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
-    """Runs of queries that have cells of their own, and the first run of each part."""
-    queries, cell_bytes = scorer.queries, 8 * max(1, scorer.n_parameters)
-    n_parts = _count_parts(scorer)
-    # Each run has cells of its own until the end of an evaluation, when they are added up.
-    most = max(8, scorer.n_bytes // (16 * cell_bytes))
-    n_runs = max(n_parts, min(scorer.n_bytes // scorer.run_bytes, most))
-    bounds, starts = [0], []
-    part_bounds = chunk_bounds(queries.offsets, n_parts)
-    for first, end in pairwise(part_bounds.tolist()):
-        starts.append(len(bounds) - 1)
-        inside = chunk_bounds(queries.offsets[first : end + 1], -(-n_runs // n_parts))
-        bounds.extend((first + inside[1:]).tolist())
-    return list(pairwise(bounds)), np.array(starts, dtype=np.int64)
-
-
-def _join(runs: Runs, offsets: IntArray, scorer: PreparedScorer) -> list[tuple[int, int]]:
-    """Numbers of the runs that are worked on together: as many as a core has room for in its cache."""
-    bytes_per_row = scorer.n_bytes / max(1, int(offsets[-1]))
-    tasks, first = [], 0
-    for number in range(1, len(runs) + 1):
-        together = number < len(runs) and offsets[runs[number][1]] - offsets[runs[first][0]]
-        if number == len(runs) or together * bytes_per_row > scorer.run_bytes:
-            tasks.append((first, number))
-            first = number
-    return tasks
