@@ -171,7 +171,7 @@ def test_a_single_plane_per_part_needs_no_search():
 def test_multipliers_are_raised_until_the_gap_is_closed_from_anywhere(seed, target):
     """With more entries of θ than planes, one quadratic is all there is to raise."""
     rng = np.random.default_rng(seed)
-    n_parts, n, d, C = 8, 200, 300, 1e3
+    n_parts, n, d, C = 8, 400, 500, 1e3
     slopes = rng.standard_normal((n, 20)) @ rng.standard_normal((20, d)) / 20 + 0.02 * rng.standard_normal((n, d))
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, None, None)
     products = Products(d)

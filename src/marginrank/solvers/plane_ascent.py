@@ -12,9 +12,12 @@ from marginrank.solvers.plane_products import Products, highest_dual
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray
 
-#: Moves of multiplier for each plane before the program is solved at once, which is quick with few entries of θ.
+#: Moves of multiplier for each plane before the program is solved at once: many in a small program, where they are
+#: cheap, fewer in a large one, and few where there are few entries of θ, which makes solving at once quick.
+_MOST_MOVES: Final = 1000
 _MOVES: Final = 30
 _FEW_MOVES: Final = 4
+_SMALL: Final = 256
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
 _WORKED_OUT: Final = 0.3
 #: Most quadratics, each good where the same entries of θ are 0.
@@ -46,7 +49,7 @@ def ascend(
         if length <= 0.0 or np.array_equal(there, alpha):
             break
         alpha = program.balanced(alpha + length * (there - alpha))
-        yield alpha, sharp if length == 1.0 else alpha
+        yield alpha, alpha if sharp is there or length < 1.0 else sharp
         if not signed or time.perf_counter() > deadline:
             break
 
@@ -64,11 +67,13 @@ def _raised(
 
     members, starts = program.by_part
     there, reached, bounds = alpha.copy(), heights.copy(), np.append(starts, len(members))
-    moves = len(alpha) * (_MOVES if program.slopes.shape[1] > len(alpha) else _FEW_MOVES)
+    flat = program.slopes.shape[1] <= len(alpha)
+    small = flat or len(alpha) <= _SMALL
+    moves = len(alpha) * (_FEW_MOVES if flat else _MOST_MOVES if small else _MOVES)
     left = climb(gram, members, bounds, program.C, target, moves, there, reached)
     if left <= target:
         return there, there
-    for share in (_DEEP, _DEEP, 1.0):
+    for share in (_DEEP,) if small else (_DEEP, _DEEP, 1.0):
         depth = program.tops(reached)[program.owners] - reached
         near = np.flatnonzero((there > 0) | (depth <= share * float(np.ptp(reached))))
         if program.slopes.shape[1] < len(near):
@@ -86,4 +91,5 @@ def _raised(
     sharp = program.balanced(np.where(there > _LITTLE * program.C, there, 0.0))
     reached = heights - gram @ (sharp - alpha)
     left = climb(gram, members, bounds, program.C, target, moves, sharp, reached)
-    return (sharp if left <= target else there), sharp
+    # A small program is cheap to solve to the end by the caller, at a point that is worth more.
+    return (sharp if small or left <= target else there), sharp
