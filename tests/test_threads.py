@@ -1,9 +1,14 @@
-"""Threads of BLAS while a solver runs."""
+"""Work on several threads, and threads of BLAS while a solver runs."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+
+import pytest
+
+from marginrank.threads import for_each
 
 _FIT = """
 import numpy as np
@@ -26,3 +31,27 @@ print(len(threads) > 0, set(threads))
 def test_solvers_run_with_one_thread_of_every_blas_from_the_first_fit_on():
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", _FIT], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["True", "{1}"]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_every_task_is_done_once(n_jobs):
+    done = []
+    for_each(lambda number, twice: done.append((number, twice)), [(n, 2 * n) for n in range(50)], n_jobs)
+    assert sorted(done) == [(n, 2 * n) for n in range(50)]
+
+
+def test_the_error_of_the_first_task_that_fails_is_raised_and_no_more_are_begun():
+    begun, second_fails = [], threading.Event()
+
+    def work(number):
+        begun.append(number)
+        if number == 1:
+            second_fails.wait(10)
+            raise ValueError("of the first")
+        if number == 2:
+            second_fails.set()
+            raise KeyError("of the second")
+
+    with pytest.raises(ValueError, match="of the first"):
+        for_each(work, [(n,) for n in range(1, 100)], 2)
+    assert sorted(begun) == [1, 2]

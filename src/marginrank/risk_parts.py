@@ -14,19 +14,17 @@ from marginrank.typing import IntArray
 
 #: Queries one after the other: the first of each run, and the one after its last.
 Runs: TypeAlias = Sequence[tuple[int, int]]
-#: Most parts that the risk is given in, for solvers that make use of them, and with very many parameters.
+#: Most parts that the risk is given in, for solvers that make use of them. More would save passes at large C, and cost
+#: more in programs than that saves.
 PARTS: Final = 32
-_MORE_PARTS: Final = 64
-_VERY_MANY: Final = 2048
 #: Bytes that planes may take, whatever the features take.
-_PLANE_BYTES: Final = 3 << 26
+_PLANE_BYTES: Final = 1 << 26
 
 
 def count_parts(scorer: Prepared) -> int:
     """Parts that the risk is given in: a solver keeps some forty planes of each, in no more room than the features."""
-    d = max(1, scorer.n_parameters)
-    most = PARTS if d <= _VERY_MANY else _MORE_PARTS
-    return max(1, min(most, max(_PLANE_BYTES, scorer.n_bytes // 4) // (40 * 8 * d)))
+    room = max(_PLANE_BYTES, scorer.n_bytes // 4)
+    return max(1, min(PARTS, room // (40 * 8 * max(1, scorer.n_parameters))))
 
 
 def cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:

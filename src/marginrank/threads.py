@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -63,23 +64,41 @@ def for_chunks(work: Callable[[int, int], object], offsets: IntArray, n_jobs: in
 
 
 def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None = None) -> None:
-    """Call ``work`` with every tuple of arguments, on as many threads as asked for; all have ended when it returns."""
+    """Call ``work`` with every tuple of arguments, on as many threads as asked for; all have ended when it returns.
+
+    After an error no further task is begun. Of several, that of the first task is raised.
+    """
     n_threads = min(thread_count(n_jobs), len(tasks))
     if n_threads <= 1:
         for task in tasks:
             work(*task)
         return
-    running = [_pool(n_threads).submit(work, *task) for task in tasks]
+    # Threads take what is next: to hand every task to a pool takes as long as a short one.
+    waiting = deque(enumerate(tasks))
+    errors: list[tuple[int, BaseException]] = []
+
+    def take() -> None:
+        while True:
+            try:
+                number, task = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                work(*task)
+            except BaseException as error:
+                errors.append((number, error))
+                waiting.clear()
+
+    running = [_pool(n_threads).submit(take) for _ in range(n_threads)]
     try:
         wait(running)
     except BaseException:
         # Ctrl-C: what has begun writes to the arrays of the caller, so it has to end before the caller goes on.
-        for future in running:
-            future.cancel()
+        waiting.clear()
         wait(running)
         raise
-    for future in running:
-        future.result()
+    if errors:
+        raise min(errors, key=itemgetter(0))[1]
 
 
 def in_order(work: Callable[[_Item], _T], items: Iterable[_Item], n_threads: int) -> Iterator[_T]:
