@@ -395,6 +395,11 @@ class Model:
         """Tell which features of later queries have moved since training; see `marginrank.drift.compare_features`."""
         from marginrank.drift.comparing import compare_features  # noqa: PLC0415
 
+        if not isinstance(queries, Queries):
+            raise TypeError(
+                f"drift compares Queries, not {type(queries).__name__}; make them with read(files), from_frame(frame) "
+                "or Queries.from_arrays(X, qid=qid)"
+            )
         # Features without names have the numbers that they had at training.
         later = replace(queries, first_feature=self.first_feature)
         return compare_features(

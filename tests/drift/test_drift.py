@@ -163,8 +163,16 @@ def test_the_order_of_documents_does_not_matter(model):
     rows = np.random.default_rng(0).permutation(later.n_documents)
     qid = np.repeat(later.query_ids, later.lengths)
     mixed = Queries.from_arrays(later.X[rows], qid=qid[rows], feature_names=NAMES)
-    ours, theirs = ({one.feature: one.distance for one in model.drift(part).features} for part in (later, mixed))
-    assert ours == pytest.approx(theirs, abs=1e-12)
+    ours, theirs = (model.drift(part) for part in (later, mixed))
+    for figure in ("distance", "noise", "score_change"):
+        found, expected = ({one.feature: getattr(one, figure) for one in drift.features} for drift in (ours, theirs))
+        assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("make", [lambda later: later.X, lambda later: DistributedQueries.from_queries(later, 2)])
+def test_what_is_not_queries_is_refused_with_the_way_to_make_them(model, make):
+    with pytest.raises(TypeError, match=r"make them with read\(files\), from_frame"):
+        model.drift(make(judged(3)))
 
 
 def test_numbers_in_another_precision_are_the_same_numbers():

@@ -18,7 +18,7 @@ from marginrank.words import count, feature_named, plain
 
 #: Samples of queries that the noise is estimated from.
 _SAMPLES: Final = 1_000
-#: Chance that any feature is called moved although none has; by simulation it is 1 to 3 %, as samples vary too little.
+#: Chance that any feature is called moved although none has; by simulation it is 1 to 2 %, as samples vary too little.
 _LEVEL: Final = 0.005
 #: Queries below which samples of them say nothing about noise.
 LEAST_QUERIES: Final = 20
@@ -152,7 +152,7 @@ def compare_features(
     The distance of a feature is that of Kolmogorov and Smirnov: the largest difference of the two distribution
     functions over documents, with a missing value as the largest. Documents of a query are not independent, so noise is
     estimated by drawing whole queries with replacement: if nothing has moved, all distances are below their noise in
-    97 to 99 % of the cases. A feature has moved if its distance is above its noise and at least ``least``. What the
+    98 to 99 % of the cases. A feature has moved if its distance is above its noise and at least ``least``. What the
     move does to scores is seen by scoring the documents again, with values mapped back to the quantiles of training.
 
     Args:
@@ -237,9 +237,11 @@ class _Samples(NamedTuple):
     @classmethod
     def draw(cls, queries: Queries, random_state: int | None) -> _Samples:
         rng = np.random.default_rng(random_state)
-        own = rng.permutation(len(queries)) % min(_MOST_CLUSTERS, len(queries))
-        clusters = np.repeat(own, queries.lengths)
-        sizes = np.bincount(clusters, minlength=int(own.max()) + 1).astype(np.float64)
+        cluster_of = np.empty(len(queries), dtype=np.int64)
+        # By id, so that the noise does not depend on the order of rows.
+        cluster_of[np.argsort(queries.query_ids)] = rng.permutation(len(queries)) % min(_MOST_CLUSTERS, len(queries))
+        clusters = np.repeat(cluster_of, queries.lengths)
+        sizes = np.bincount(clusters, minlength=int(cluster_of.max()) + 1).astype(np.float64)
         n = len(sizes)
         weights = rng.multinomial(n, np.full(n, 1 / n), size=_SAMPLES).astype(np.float64)
         # A sample of queries without documents says nothing.
