@@ -145,6 +145,11 @@ def test_bad_json_lines_get_one_line(fails, folder):
         (("recommend", "model.safetensors", "--factors", "3"), "--factors goes with train"),
         (("recommend", "model.safetensors", "-m", "ap"), "--measure goes with train and evaluate"),
         (("evaluate", "model.safetensors", "held_out.csv", "--user", "3"), "--user goes with recommend"),
+        (("train", "ratings.csv", "-o", "x", "--k", "2"), "--k goes with recommend and evaluate"),
+        (("train", "ratings.csv", "-o", "x", "--policy", "trec"), "--policy goes with evaluate"),
+        (("recommend", "model.safetensors", "--among", "rated"), "--among goes with evaluate"),
+        (("recommend", "model.safetensors", "--item-column", "x"), "--item-column goes with train and evaluate"),
+        (("evaluate", "model.safetensors", "held_out.csv", "--seen"), "--seen goes with recommend"),
         (("evaluate", "model.safetensors", "held_out.csv", "-o", "x"), "leave out -o"),
         (("train", "ratings.csv", "-o", "x", "-m", "ap", "-m", "auc"), "give -m once"),
         (("train", "ratings.csv", "-o", "x", "--negatives", "many"), "--negatives is 'many'"),
@@ -158,7 +163,7 @@ def test_wrong_usage_gets_one_line(fails, words, message):
 
 def test_a_model_of_something_else_is_refused(fails):
     message = fails("recommend", "recommend", "model.safetensors", code=1)
-    assert "model.safetensors: this model is not a recommender" in message
+    assert "not a recommender; give the file that `marginrank recommend train` wrote" in message
 
 
 def test_inspect_and_verify_know_recommenders(run, trained):

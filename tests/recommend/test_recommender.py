@@ -231,6 +231,15 @@ def test_implicit_feedback_needs_no_ratings(negatives, measure):
     assert trained.evaluate(held_out, ["auc"], among="rated").counted("auc") == 0
 
 
+def test_ratings_that_implicit_feedback_ignores_are_told():
+    users, items, ratings = tastes(20, 10, seed=5)
+    few = {**SMALL, "max_iter": 1, "negatives": "all"}
+    with pytest.warns(UserWarning, match="every pair counts as relevant") as told:
+        Recommender(**few).fit((users, items, ratings))
+    assert told[0].filename == __file__
+    Recommender(**few).fit((users, items, np.full(len(users), 5)))
+
+
 def test_a_file_holds_the_whole_recommender(fitted, tmp_path):
     named = Recommender(**{**SMALL, "max_iter": 1}, loss="dorm-ndcg").fit(
         frame(), item_features=(TITLES, np.eye(15)[:, :2])

@@ -29,6 +29,8 @@ EXAMPLES: Final = (
 )
 _PANEL: Final = "Training"
 _READING: Final = "Reading"
+_K: Final = 10
+_POLICY: Final = "standard"
 _HEADS: Final = ["user", "rank", "item", "score"]
 
 
@@ -175,7 +177,7 @@ def command(
         list[str] | None,
         typer.Option("--user", metavar="ID", help="Recommend to this user.", show_default="all users"),
     ] = None,
-    k: Annotated[int, typer.Option("--k", min=1, help="Length of the lists.")] = 10,
+    k: Annotated[int, typer.Option("--k", min=1, help="Length of the lists.")] = _K,
     seen: Annotated[bool, typer.Option("--seen", help="Recommend what users have rated too.")] = False,
     among: Annotated[
         Literal["rated", "unseen"] | None,
@@ -184,7 +186,7 @@ def command(
             show_default="rated; unseen with --negatives",
         ),
     ] = None,
-    policy: Annotated[str, policy_option()] = "standard",
+    policy: Annotated[str, policy_option()] = _POLICY,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -203,7 +205,8 @@ def command(
     Ratings are CSV, TSV, JSON Lines or Parquet with columns for user, item and rating; with --negatives, what users
     chose, without ratings. Evaluation shows how much of the catalogue is recommended and how popular it is, too.
     """
-    _check_usage(action, sources, training, users=users, out=out)
+    _check_usage(action, sources, training, out)
+    _check_options(action, training, columns, users=users, k=k != _K, seen=seen, among=among, policy=policy != _POLICY)
     check_inputs(sources)
     check_outputs([out], inputs=sources, force=force)
     if action == "train":
@@ -218,9 +221,7 @@ def command(
         output.result(record, text)
 
 
-def _check_usage(
-    action: str, sources: Sequence[Path], training: Training, *, users: list[str] | None, out: Path | None
-) -> None:
+def _check_usage(action: str, sources: Sequence[Path], training: Training, out: Path | None) -> None:
     wanted = {"train": "RATINGS", "recommend": "MODEL", "evaluate": "MODEL RATINGS"}[action]
     if len(sources) != len(wanted.split()):
         hint = "; name users with --user" if action == "recommend" else ""
@@ -229,12 +230,26 @@ def _check_usage(
         raise Misuse("train writes a model; give -o FILE")
     if action != "train" and training.given:
         raise Misuse(f"{training.given[0]} goes with train; leave it out")
-    if action == "recommend" and training.measure is not None:
-        raise Misuse("--measure goes with train and evaluate; leave it out")
     if action == "evaluate" and out is not None:
         raise Misuse("evaluate writes no file; leave out -o")
-    if action != "recommend" and users:
-        raise Misuse("--user goes with recommend; leave it out")
+
+
+def _check_options(action: str, training: Training, columns: Columns, **given: Any) -> None:
+    """Refuse options that the action does not use."""
+    used = [
+        ("--measure", training.measure, ("train", "evaluate")),
+        ("--user-column", columns.user, ("train", "evaluate")),
+        ("--item-column", columns.item, ("train", "evaluate")),
+        ("--rating-column", columns.rating, ("train", "evaluate")),
+        ("--user", given["users"], ("recommend",)),
+        ("--k", given["k"], ("recommend", "evaluate")),
+        ("--seen", given["seen"], ("recommend",)),
+        ("--among", given["among"], ("evaluate",)),
+        ("--policy", given["policy"], ("evaluate",)),
+    ]
+    for option, value, actions in used:
+        if value and action not in actions:
+            raise Misuse(f"{option} goes with {' and '.join(actions)}; leave it out")
 
 
 def _load(path: Path) -> Recommender:

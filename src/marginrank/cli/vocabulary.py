@@ -30,6 +30,7 @@ _PHRASES: Final = (
     (re.compile(r"\bX (?=has|holds)"), "the data "),
     (re.compile(r"\bX\b(?= was|;|$)"), "the data"),
     (re.compile(r"(?<![\w'])Queries\b"), "judged data"),
+    (re.compile(r"\bRecommender\.save\b"), "`marginrank recommend train`"),
     (re.compile(r"(?<![\w'])feature_names\b"), "feature names"),
     (re.compile(r"(?<![\w'])document_ids\b"), "document ids"),
     (re.compile(r"(?<![\w'])query_weights\b"), "query weights"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Literal
 
@@ -27,6 +28,13 @@ def with_negatives(ratings: Ratings, negatives: int | Literal["all"], seed: int 
     >>> both.item.tolist(), both.values.tolist()
     ([0, 1, 0, 1], [1.0, 0.0, 0.0, 1.0])
     """
+    if np.ptp(ratings.values):
+        warnings.warn(
+            "with negatives, ratings are ignored and every pair counts as relevant; leave out pairs that users did not "
+            "like",
+            UserWarning,
+            stacklevel=4,
+        )
     n_users, n_items = len(ratings.users), len(ratings.items)
     sizes = np.diff(ratings.offsets)
     whole = isinstance(negatives, int | np.integer) and not isinstance(negatives, bool)

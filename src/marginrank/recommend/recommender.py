@@ -413,7 +413,7 @@ class Recommender(FactorAttributes, Estimator):
         kind, header, arrays = read_model(path)
         with reading(path):
             if kind != _KIND:
-                raise DataError("this model is not a recommender; read it with marginrank.load")
+                raise DataError("this model is not a recommender; give the file that Recommender.save wrote")
             check_values(header)
             recommender = cls(**{name: from_spec(spec) for name, spec in header["parameters"].items()})
             recommender._check_parameters()
