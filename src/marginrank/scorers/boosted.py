@@ -94,8 +94,9 @@ class Boosted(StagedScorer):
         if not (self.l2 >= 0 and np.isfinite(self.l2)):
             raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
         for name in ("features", "queries"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a share above 0, at most 1")
+            share = getattr(self, name)
+            if isinstance(share, bool | str) or not 0 < share <= 1:
+                raise ValueError(f"the share of {name} is {share!r}; give a number above 0, at most 1")
 
     @property
     def start_scorer(self) -> Scorer | None:
