@@ -159,6 +159,18 @@ def test_a_number_of_documents_is_at_least_one(k: Any, tmp_path: Path) -> None:
         scoring.load(tmp_path / "m.safetensors").rerank(hard_documents("linear", 5), k=k)
 
 
+def test_sizes_and_rows_that_are_not_there_are_refused_by_every_model(tmp_path: Path) -> None:
+    trained("linear-standard").save(tmp_path / "m.safetensors")
+    light = scoring.load(tmp_path / "m.safetensors")
+    X = hard_documents("linear-standard", 5)
+    for group in ([2, 2], [6, -1]):
+        with pytest.raises(DataError, match="give the number of each query"):
+            light.score(X, group=group)
+    for row in (5, -1):
+        with pytest.raises(DataError, match=f"rows has {row}; 5 documents are numbered from 0 to 4"):
+            light.explain(X, rows=[0, row])
+
+
 def test_bad_features_are_refused_by_name(tmp_path: Path) -> None:
     trained("linear").save(tmp_path / "m.safetensors")
     light = scoring.load(tmp_path / "m.safetensors")

@@ -136,7 +136,11 @@ class Function:
             features: One row per document, or a frame or a mapping with a column of values for each feature, by name.
             group: Number of consecutive rows of each query; by default all rows are of one query.
         """
-        return self._scores(self._features(features), group)
+        X = self._features(features)
+        if group is not None:
+            # Most models score documents one by one, and would not notice sizes that are wrong.
+            _offsets(len(X), group)
+        return self._scores(X, group)
 
     def _scores(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
         if self._straight is not None:
@@ -179,7 +183,11 @@ class Function:
             TypeError: The scores are not sums over features, such as those of a kernel or a network.
         """
         X = self._features(features)
-        return self._contributions(X, group, np.arange(len(X)) if rows is None else np.asarray(rows, dtype=np.int64))
+        chosen = np.arange(len(X)) if rows is None else np.asarray(rows, dtype=np.int64)
+        outside = (chosen < 0) | (chosen >= len(X))
+        if outside.any():
+            raise DataError(f"rows has {chosen[outside][0]}; {len(X)} documents are numbered from 0 to {len(X) - 1}")
+        return self._contributions(X, group, chosen)
 
     def _contributions(self, X: FloatArray, group: Sequence[int] | None, rows: IntArray) -> FloatArray:
         self._check_finite(X)
