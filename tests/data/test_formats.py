@@ -62,6 +62,23 @@ KINDS: dict[str, tuple[str, str, Callable[[Path], Any]]] = {
 ARRAYS_ = {"X": np.array(ARRAYS["X"]), "y": ARRAYS["y"], "qid": ARRAYS["qid"]}
 
 
+@pytest.mark.parametrize(
+    ("kind", "option", "message"),
+    [
+        ("csv", "quid", "no option 'quid' to read a CSV or TSV file; did you mean 'qid'"),
+        ("jsonl", "feature", "did you mean 'features'"),
+        ("parquet", "regroup", "no option 'regroup' to read a table"),
+        ("letor", "qid", "no option 'qid' to read text; known: dtype, missing, first_index"),
+        ("binary", "missing", "no option 'missing' to read a binary query set; leave it out"),
+    ],
+)
+def test_options_that_a_reader_does_not_have_are_refused(tmp_path: Path, kind: str, option: str, message: str) -> None:
+    name, _, write = KINDS[kind]
+    write(tmp_path / name)
+    with pytest.raises(TypeError, match=message):
+        read(tmp_path / name, **{option: "x"})
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_recognised_and_read(tmp_path: Path, kind: str) -> None:
     name, expected, write = KINDS[kind]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -228,3 +229,8 @@ def test_sparse_partitions_train_as_sparse_queries():
     assert abs(cut.objective_ - whole.objective_) <= max(whole.gap_, cut.gap_)
     with pytest.raises(DataError, match="the additive scorer takes no sparse X"):
         Ranker("svmmap", scorer="additive").fit(parts(queries, 4))
+
+
+def test_a_frame_is_refused_with_the_way_to_make_queries_of_it():
+    with pytest.raises(TypeError, match="from_queries takes Queries, not a DataFrame; make them with from_frame"):
+        DistributedQueries.from_queries(pd.DataFrame({"qid": [1]}), 1)

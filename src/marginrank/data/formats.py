@@ -37,7 +37,9 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
         for path, kind in zip(files, kinds, strict=True):
             if kind != kinds[0]:
                 raise DataError(f"this is {kind}, but {files[0].name} is {kinds[0]}; read them separately", path=path)
-        content: Queries | Qrels | Run = all_formats()[kinds[0]].read(files, **options)
+        form = all_formats()[kinds[0]]
+        form.check_options(options)
+        content: Queries | Qrels | Run = form.read(files, **options)
     return check_queries(content, files[0]) if isinstance(content, Queries) else content
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from marginrank.data.files import plain_suffix
+from marginrank.words import suggest
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,16 @@ class Format:
     def suffix_of(self, path: Path) -> str:
         """Return the suffix that tells the format of a file, in lower case."""
         return plain_suffix(path) if self.compressed else path.suffix.lower()
+
+    def check_options(self, given: Iterable[str]) -> None:
+        """Refuse options that ``read`` does not have."""
+        parameters = list(signature(self.read).parameters.values())[1:]
+        known = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        known += [name for name in self.options if name not in known]
+        for name in given:
+            if name not in known:
+                advice = suggest(name, known) if known else "leave it out"
+                raise TypeError(f"there is no option {name!r} to read {self.title}; {advice}")
 
 
 @cache

@@ -60,6 +60,8 @@ class DistributedQueries(PartitionedQueries):
         """
         if n_partitions < 1:
             raise ValueError(f"n_partitions is {n_partitions}; make at least one partition")
+        if not isinstance(queries, Queries):
+            raise TypeError(f"from_queries takes Queries, not a {type(queries).__name__}; make them with from_frame")
         bounds = chunk_bounds(queries.offsets, n_partitions).tolist()
         parts = [queries[first:end] for first, end in pairwise(bounds)]
         sources = [QueriesSource(part, number) for number, part in enumerate(parts)]
