@@ -27,9 +27,7 @@ EXAMPLES: Final = (
 def command(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="SRC... DST", help="Files to read, then the file or the folder to write.", show_default=False
-        ),
+        typer.Argument(metavar="SRC... DST", help="Input files, then the output file or folder.", show_default=False),
     ],
     reading: Reading,
     output: Output,
@@ -40,10 +38,10 @@ def command(
     .queries is one binary file that is memory-mapped when opened; .txt, .letor and .svm are LETOR text; .csv, .tsv,
     .jsonl and .parquet have a column for each feature. Text may be compressed, as in .csv.gz.
 
-    Files may be larger than memory; set MARGINRANK_MAX_MEMORY to limit it, and TMPDIR to a folder with room for a copy
-    of the features.
+    Files may be larger than memory; set MARGINRANK_MAX_MEMORY to limit memory use, and TMPDIR to a folder with room for
+    a copy of the features, or three if the rows of queries are not contiguous.
 
-    If DST is a folder, each file becomes a binary file in it, for partitions of a cluster.
+    If DST is a folder, each file becomes a binary file in it, to be used as partitions on a cluster.
     """
     *sources, target = paths
     if not sources:

@@ -24,21 +24,23 @@ MOVED: Final = 3
 
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `marginrank train` or `tune`.")],
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Later documents, judged or not.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="New data, judged or not.")],
     reading: Reading,
     output: Output,
     least: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Smallest distance that counts as moved, from 0 to 1.")
     ] = 0.1,
-    top: Annotated[int, typer.Option(min=0, help="How many features to show, besides those that have moved.")] = 10,
+    top: Annotated[
+        int, typer.Option(min=0, help="Number of features to show; those that have moved are always shown.")
+    ] = 10,
     fail: Annotated[bool, typer.Option("--fail", help=f"Exit with code {MOVED} if a feature has moved.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the samples of queries.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for resampling queries.")] = 0,
 ) -> None:
-    """Compare the features of later data with those that a model was trained on, and tell which have moved.
+    """Compare the features of new data with those that a model was trained on, and report which have moved.
 
-    The distance is that of Kolmogorov and Smirnov, from 0 to 1; noise is estimated from samples of whole queries. For
-    features that have moved, scores says how much this changes scores, relative to their spread within a query, and
-    first how many queries have another first document because of it.
+    The distance is the Kolmogorov–Smirnov distance, from 0 to 1; noise is estimated by resampling whole queries. For
+    features that have moved, "scores" is the resulting change of the scores, relative to their spread within a query,
+    and "first" is the share of queries whose first document changes.
     """
     check_inputs([model, *data])
     from marginrank.model import Model  # noqa: PLC0415

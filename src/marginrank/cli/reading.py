@@ -31,7 +31,7 @@ class Reading:
         Literal["error", "nan", "zero", "min"] | None,
         typer.Option(
             help="How to treat NULL, NA and NaN; min is the smallest value in the query.",
-            show_default="nan if the model takes missing values, else error",
+            show_default="error; nan for drift and fuse, and for models that take missing values",
             rich_help_panel=_PANEL,
         ),
     ] = None

@@ -102,29 +102,33 @@ class Training:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Train this loss instead of that of the measure.",
+            help="Train with the loss of this preset instead of that of the measure.",
             show_default=False,
             autocompletion=preset_names,
             rich_help_panel=_PANEL,
         ),
     ] = None
-    factors: Annotated[int, typer.Option(min=1, help="Factors of each user and item.", rich_help_panel=_PANEL)] = 16
+    factors: Annotated[
+        int, typer.Option(min=1, help="Number of factors per user and item.", rich_help_panel=_PANEL)
+    ] = 16
     C: Annotated[
         float,
-        typer.Option("-C", help="Weight of the loss, for each rating.", show_default="1/12", rich_help_panel=_PANEL),
+        typer.Option("-C", help="Weight of the loss, per rating.", show_default="1/12", rich_help_panel=_PANEL),
     ] = 1 / 12
-    history: Annotated[int, typer.Option(min=0, help="Columns made of who rated what.", rich_help_panel=_PANEL)] = 8
+    history: Annotated[
+        int, typer.Option(min=0, help="Number of fixed columns computed from who rated what.", rich_help_panel=_PANEL)
+    ] = 8
     negatives: Annotated[
         str | None,
         typer.Option(
             metavar="N|all",
-            help="Implicit feedback: draw N items for each that a user chose, or all others, as irrelevant.",
+            help="For implicit feedback: number of irrelevant items to draw per chosen item, or all others.",
             show_default=False,
             rich_help_panel=_PANEL,
         ),
     ] = None
     shift: Annotated[
-        float, typer.Option(help="Add this to all ratings, for ratings below 0.", rich_help_panel=_PANEL)
+        float, typer.Option(help="Number to add to all ratings, if some are negative.", rich_help_panel=_PANEL)
     ] = 0.0
     max_iter: Annotated[int, typer.Option(min=1, help="Maximum number of rounds.", rich_help_panel=_PANEL)] = 30
     random_state: Annotated[int, typer.Option("--seed", min=0, help="Seed.", rich_help_panel=_PANEL)] = 0
@@ -178,11 +182,11 @@ def command(
         typer.Option("--user", metavar="ID", help="Recommend to this user.", show_default="all users"),
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Length of the lists.")] = _K,
-    seen: Annotated[bool, typer.Option("--seen", help="Recommend what users have rated too.")] = False,
+    seen: Annotated[bool, typer.Option("--seen", help="Also recommend items that users have rated.")] = False,
     among: Annotated[
         Literal["rated", "unseen"] | None,
         typer.Option(
-            help="Evaluate rankings of the held-out items, or of all that users have not rated in training.",
+            help="Rank the held-out items, or all items that the user did not rate in training.",
             show_default="rated; unseen with --negatives",
         ),
     ] = None,
@@ -202,8 +206,8 @@ def command(
 ) -> None:
     """Train a recommender on ratings, recommend items to users, or evaluate it on held-out ratings.
 
-    Ratings are CSV, TSV, JSON Lines or Parquet with columns for user, item and rating; with --negatives, what users
-    chose, without ratings. Evaluation shows how much of the catalogue is recommended and how popular it is, too.
+    Ratings are CSV, TSV, JSON Lines or Parquet with columns for user, item and rating; with --negatives, ratings are
+    not needed. evaluate also reports catalogue coverage and popularity bias.
     """
     _check_usage(action, sources, training, out)
     _check_options(action, training, columns, users=users, k=k != _K, seen=seen, among=among, policy=policy != _POLICY)

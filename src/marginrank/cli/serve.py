@@ -23,11 +23,11 @@ def command(
         typer.Argument(metavar="MODEL", help="A model of `marginrank train`, `tune` or `fuse`.", show_default=False),
     ],
     output: Output,
-    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 is every network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes one that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")] = 8000,
     reload_every: Annotated[
         float,
-        typer.Option(min=0.0, metavar="SECONDS", help="How often to look for a new model file; 0 never looks."),
+        typer.Option(min=0.0, metavar="SECONDS", help="How often to check for a new model file; 0 for never."),
     ] = 2.0,
     max_documents: Annotated[
         int, typer.Option(min=1, help="Maximum number of documents per request.", rich_help_panel=_LIMITS)
@@ -47,9 +47,9 @@ def command(
 ) -> None:
     """Serve a model over HTTP: POST /rank takes features or runs and returns rankings.
 
-    GET /docs describes requests and answers, /health and /metrics are for monitoring. A model file that changes is read
-    again; a damaged one is logged, and the previous model stays in use. SIGTERM and Ctrl-C finish the requests that
-    have begun. Needs the extra serve.
+    GET /docs describes requests and responses; /health and /metrics are for monitoring. The model is reloaded when its
+    file changes; if the new file is damaged, this is logged and the old model stays in use. On SIGTERM or Ctrl-C, the
+    service finishes the requests in progress. Requires the extra serve.
     """
     check_inputs([model])
     from marginrank.serving import Limits, serve  # noqa: PLC0415
