@@ -332,3 +332,21 @@ def test_a_refused_document_id_leaves_the_old_file_as_it_was(tmp_path: Path) -> 
     with pytest.raises(DataError):
         write_letor(tmp_path / "q.txt", Queries.from_arrays([[1.0]], [0], qid=[1], document_ids=["a b"]))
     assert (tmp_path / "q.txt").read_text() == LETOR
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (
+            TABLE.select(["qid", "grade", "f2", "f1"]),
+            r"b.csv: other features than in a.csv, .* features=\['f1', 'f2'\]",
+        ),
+        (TABLE.drop_columns(["grade"]), "b.csv: no grades, but a.csv has; give them to all files or to none"),
+        (TABLE.append_column("document_id", [["x", "y", "z"]]), "b.csv: document ids, but a.csv has none"),
+    ],
+)
+def test_files_that_do_not_go_together_are_named(tmp_path: Path, second: pa.Table, message: str) -> None:
+    for name, table in (("a.csv", TABLE), ("b.csv", second)):
+        table.to_pandas().assign(qid=[name] * 3).to_csv(tmp_path / name, index=False)
+    with pytest.raises(DataError, match=message):
+        read([tmp_path / "a.csv", tmp_path / "b.csv"])

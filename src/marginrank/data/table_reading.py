@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,11 +95,29 @@ def read_files(
                 path=path,
             )
     store.close()
-    parts: list[Queries] = []
+    parts: list[tuple[Path, Queries]] = []
     for path, assembly in zip(files, assemblies, strict=True):
         with _named(path):
-            parts.append(assembly.queries(how.missing))
-    return Queries.concatenate(parts)
+            parts.append((path, assembly.queries(how.missing)))
+    _check_parts(parts)
+    return Queries.concatenate(part for _, part in parts)
+
+
+def _check_parts(parts: Sequence[tuple[Path, Queries]]) -> None:
+    """Refuse files that do not go together, by name."""
+    first_path, first = parts[0]
+    for path, part in parts[1:]:
+        if part.feature_names != first.feature_names:
+            raise DataError(
+                f"other features than in {first_path.name}, or in another order; name them with "
+                f"features={list(first.feature_names or ())}",
+                path=path,
+            )
+        for column, name in (("judgements", "grades"), ("document_ids", "document ids")):
+            has, first_has = (getattr(one, column) is not None for one in (part, first))
+            if has != first_has:
+                problem = f"{name}, but {first_path.name} has none" if has else f"no {name}, but {first_path.name} has"
+                raise DataError(f"{problem}; give them to all files or to none", path=path)
 
 
 @contextmanager
