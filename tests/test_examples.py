@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import sklearn
 
 from marginrank.measures import Measure
 
@@ -28,7 +29,9 @@ def test_an_example_runs(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     known = dict(Measure.registry)
-    runpy.run_path(str(script), run_name="__main__")
+    # Some set options of scikit-learn for the whole process.
+    with sklearn.config_context():
+        runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out
     for name in set(Measure.registry) - set(known):
         del Measure.registry[name]
