@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from marginrank import evaluate, read_qrels, read_run
+from marginrank.cli.fuse import _contest
 from marginrank.fusion import Fusion, gather, read_runs
 from marginrank.tuning import DEFAULT_CS
 
@@ -65,6 +67,20 @@ def test_the_scorer_is_chosen_and_said(run, folder):
     assert f"trained on all 30 queries: {kind}, rrf, C = {C:g}; ap by scorer: " in done.out
     assert run(*RUNS, *words, "--force", "--json").json["scorer"] == kind
     assert Fusion.load(folder / "blend.safetensors").ranker_.form_.kind == kind
+
+
+def test_the_order_of_queries_changes_no_fold(folder, monkeypatch):
+    queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
+    found = []
+
+    def watched(queries, methods, folds, **_):
+        found.append([sorted(queries.query_ids[test].tolist()) for _, _, test in folds])
+
+    monkeypatch.setattr("marginrank.fusion.contest", watched)
+    for own in (queries, queries[np.arange(len(queries))[::-1]]):
+        _contest(own, Fusion(["rrf"]), None, None)
+    assert found[0] == found[1]
+    assert [len(fold) for fold in found[0]] == [6] * 5
 
 
 @pytest.mark.usefixtures("few_Cs")

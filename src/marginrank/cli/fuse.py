@@ -285,7 +285,11 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
     if n_trials is not None:
         return trials(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)
     n_folds = min(5, len(queries))
-    part = np.random.default_rng(0).permutation(np.arange(len(queries)) % n_folds)
+    # By the order of ids, so that the folds are the same however the rows are sorted.
+    part = np.empty(len(queries), dtype=np.int64)
+    part[np.argsort(queries.query_ids, kind="stable")] = np.random.default_rng(0).permutation(
+        np.arange(len(queries)) % n_folds
+    )
     nothing = np.zeros(0, dtype=np.int64)
     folds = [(np.flatnonzero(part != number), nothing, np.flatnonzero(part == number)) for number in range(n_folds)]
     return contest(queries, methods, folds, **options)
