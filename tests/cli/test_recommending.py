@@ -43,7 +43,9 @@ def test_it_trains_what_python_trains(run, trained):
 
 
 def test_lists_are_printed_and_written(run, trained):
-    text = run("recommend", "recommend", "films.safetensors", "--user", "3", "--user", "99", "--k", "2").out
+    done = run("recommend", "recommend", "films.safetensors", "--user", "3", "--user", "99", "--k", "2")
+    assert done.err == "user 99 is not in the training data, and gets the items that are best for everybody\n"
+    text = done.out
     best = [one.item for user in (3, 99) for one in trained.recommend(user, k=2)]
     assert [line.split("  ")[-2].strip() for line in text.splitlines()[1:]] == best
     record = run("recommend", "recommend", "films.safetensors", "--user", "3", "--json").json

@@ -17,6 +17,7 @@ from marginrank.cli.failures import Misuse
 from marginrank.cli.files import Force, check_inputs, check_outputs, whole
 from marginrank.cli.output import Output
 from marginrank.cli.ranked import check_fields
+from marginrank.cli.streams import note
 from marginrank.cli.watching import Watch
 from marginrank.words import count, facts, printable, table
 
@@ -320,6 +321,8 @@ def _recommend(
     output: Output,
 ) -> None:
     ids = recommender.user_ids_.tolist() if users is None else _ids(recommender, users)
+    for user in sorted(set(ids) - set(recommender.user_ids_.tolist())):
+        note(f"user {user} is not in the training data, and gets the items that are best for everybody")
     lists = dict(zip(ids, recommender.recommend_to(ids, k, exclude_seen=not seen), strict=True))
     record = {
         "lists": [
