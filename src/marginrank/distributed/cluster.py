@@ -188,7 +188,7 @@ class Placement:
                 looks += 1
                 if looks % _LOOKS_PAUSED == 0:
                     self.refuse_paused()
-            except (NotKeptError, CancelledError):
+            except (NotKeptError, CancelledError, CommClosedError):
                 return None
 
 
