@@ -16,7 +16,7 @@ from marginrank.losses.base import Loss
 from marginrank.risk_parts import Runs, count_parts, cut, join
 from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer, RowsOnDevice, Scorer
 from marginrank.scorers.linear import Linear
-from marginrank.solvers.problem import Offer, Problem
+from marginrank.solvers.problem import Line, Offer, Problem
 from marginrank.threads import for_each, thread_count
 from marginrank.typing import FloatArray
 
@@ -111,10 +111,16 @@ class RankingRisk(Problem):
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
-        cells = self._evaluate(theta)
+        return self._in_parts(self._evaluate(theta))
+
+    def _in_parts(self, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
         first_queries = np.array([self._chunks[start][0] for start in self._part_starts], dtype=np.int64)
         values = np.add.reduceat(self.weights * self._xi, first_queries)
         return values, self.scorer.gradient(np.add.reduceat(cells, self._part_starts, axis=0))
+
+    def line(self, start: FloatArray, end: FloatArray) -> Line | None:
+        """Return the risk on the way between two points, where scores take longer than the loss."""
+        return ScoreLine(self, start, end) if self.scorer.dear else None
 
     def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the share of one query in the risk and in its gradient."""
@@ -163,6 +169,29 @@ class RankingRisk(Problem):
             lambda first, end: self.scorer.score(table, scores, *self._rows(first, end)), self._chunks, self._n_jobs
         )
         return scores if self._base is None else scores + self._base
+
+    def at_scores(self, scores: FloatArray, moves: FloatArray) -> tuple[float, float]:
+        """Return the risk at given scores, and how fast it rises where these move."""
+        rises = np.zeros(len(self.queries))
+
+        def work(first: int, end: int) -> None:
+            first, end = self._chunks[first][0], self._chunks[end - 1][1]
+            start, stop = self._rows(first, end)
+            self.loss.evaluate(scores, self._xi, self._slopes, first, end)
+            self._weigh(self._slopes, self.weights, self.queries.offsets, first, end)
+            rises[first] = self._slopes[start:stop] @ moves[start:stop]
+
+        for_each(work, self._tasks, self._n_jobs)
+        return float(self.weights @ self._xi), float(rises.sum())
+
+    def parts_at_scores(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return risk and gradient in parts where the scores are given."""
+
+        def work(cells: FloatArray, runs: Runs) -> None:
+            self.loss.evaluate(scores, self._xi, self._slopes, runs[0][0], runs[-1][1])
+            self._pull_back(cells, runs)
+
+        return self._in_parts(self._add_up(work, len(self.scorer.table(self.origin))))
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         point, self._at = self._check(theta), None
@@ -217,6 +246,59 @@ class RankingRisk(Problem):
             self.scorer.pull_back(self._slopes, own, *self._rows(*run))
 
 
+class ScoreLine(Line):
+    """The risk between two points by their scores: scores are linear in θ, so those of all points between are known.
+
+    Args:
+        risk: The risk.
+        start: Where the way begins.
+        end: Where it ends.
+        before: The way on which the start lies, and how far along it; None where its scores are not known.
+    """
+
+    def __init__(
+        self, risk: RankingRisk, start: FloatArray, end: FloatArray, before: tuple[ScoreLine, float] | None = None
+    ) -> None:
+        super().__init__(start, end)
+        self._risk, self._before = risk, before
+        #: Scores at the start, and how they move on the way to the end.
+        self._ends: tuple[FloatArray, FloatArray] | None = None
+
+    def __call__(self, t: float) -> tuple[float, float]:
+        """Return the risk at a share of the way, and its slope by that share."""
+        scores, moves = self._known()
+        return self._risk.at_scores(scores + t * moves, moves)
+
+    def parts(self, t: float) -> tuple[FloatArray, FloatArray]:
+        """Return the parts of the risk there, and a subgradient of each."""
+        scores, moves = self._known()
+        return self._risk.parts_at_scores(scores + t * moves)
+
+    def then(self, t: float, end: FloatArray) -> ScoreLine:
+        """Return the way from there to another point."""
+        return ScoreLine(self._risk, self.point(t), end, (self, t))
+
+    def _known(self) -> tuple[FloatArray, FloatArray]:
+        # A run that goes on from a checkpoint asks for none of the scores before.
+        ways = [self]
+        while (before := ways[-1]._before) is not None:
+            ways.append(before[0])
+        while len(ways) > 1:
+            ways.pop()._find()
+        return self._find()
+
+    def _find(self) -> tuple[FloatArray, FloatArray]:
+        if self._ends is None:
+            if self._before is None:
+                scores = self._risk.scores(self.start)
+            else:
+                way, t = self._before
+                begin, moves = way._find()
+                scores = begin + t * moves
+            self._ends, self._before = (scores, self._risk.scores(self.end) - scores), None
+        return self._ends
+
+
 class DeviceRisk(RankingRisk):
     """The same risk with features on a device: where the loss has kernels for it, all but blocks is computed there.
 
@@ -261,6 +343,10 @@ class DeviceRisk(RankingRisk):
         if not np.isfinite(gradients).all():
             raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
         return values, gradients
+
+    def line(self, start: FloatArray, end: FloatArray) -> Line | None:  # noqa: ARG002
+        """Return None: on a device reading features is quick."""
+        return None
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""

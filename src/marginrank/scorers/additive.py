@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from marginrank.scorers.forms import Form
 from marginrank.scorers.monotone import Monotone
 from marginrank.threads import PerThread
 from marginrank.typing import AnyArray, FloatArray, IntArray
+
+#: Bytes of rows that are read twice in a pass without much ado, whether memory has room for them or not.
+_FEW_BYTES: Final = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ class PreparedAdditive(PreparedScorer):
         self.n_parameters = bins.n_parameters
         self._rows = (_Words if bins.shape == "steps" else _Places)(queries, bins, n_jobs)
         self.n_bytes = self._rows.n_bytes
+        self.dear = self.n_bytes <= _FEW_BYTES
 
     def table(self, theta: FloatArray) -> FloatArray:
         """Return the value of each cell, feature after feature."""

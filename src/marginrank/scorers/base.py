@@ -105,6 +105,8 @@ class PreparedScorer(Prepared):
     queries: Queries
     #: Bytes to read in one go, between scores and slopes: by default few enough to stay in a core's cache.
     run_bytes: int = 1 << 20
+    #: Whether scoring takes much longer than a loss, and a pass may as well read the rows twice.
+    dear: bool = False
     #: The rows on a device, if they are kept there.
     rows: RowsOnDevice | None = None
 

@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from marginrank.solvers.base import Solver
+from marginrank.solvers.line_search import least_along
 from marginrank.solvers.planes import PlaneModel
-from marginrank.solvers.problem import Problem
+from marginrank.solvers.problem import Line, Problem
 from marginrank.solvers.progress import Progress, along, evaluate
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
@@ -29,10 +30,11 @@ class Bundle(Solver):
 
     Joachims, Finley and Yu (2009); Chapelle, Le and Smola (2007) §3.3.2 with the planes of the risk alone, since planes
     of the whole objective would not be a lower bound. Planes are taken a share of the way from the best point to the
-    minimiser of the model, as Franc and Sonnenburg (2009) do, which prevents oscillation; the share is doubled where
-    the objective fell about as far as the model said. Each part of the risk has its own planes, which makes a better
-    model for the same evaluations. The minimum of the model is a lower bound, so the gap is a certificate. Planes are
-    valid for every C, and a path shares them.
+    minimiser of the model, as Franc and Sonnenburg (2009) do, which prevents oscillation. Where scores take much longer
+    than the loss, as with additive scorers, the objective is first minimised along that way; elsewhere the share is
+    doubled where the objective fell about as far as the model said. Each part of the risk has its own planes, which
+    makes a better model for the same evaluations. The minimum of the model is a lower bound, so the gap is a
+    certificate. Planes are valid for every C, and a path shares them.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -77,22 +79,11 @@ class Bundle(Solver):
         A ``start`` that is a solution has its planes among them, and is not evaluated again.
         """
         progress = Progress(self, problem, C)
-        passes = 0
-
-        def visit(theta: FloatArray) -> bool:
-            nonlocal passes
-            values, slopes = evaluate(problem.parts, theta)
-            planes.add(theta, values, slopes)
-            passes += 1
-            return progress.offer(theta, float(values.sum()))
-
+        search = _Search(problem, planes, progress, self.step)
         with progress.interruptible():
-            if isinstance(start, Solution):
-                progress.offer(start.theta, start.risk)
-            else:
-                visit(problem.inside(problem.origin if start is None else start))
+            search.begin(start)
             # From the centre, which ranks nothing, a step is taken before anything can end the search.
-            begun, still, share = start is not None, 0, 1.0
+            begun, still = start is not None, 0
             while True:
                 before, best = progress.bound, progress.primal
                 left = best - before if np.isfinite(before) else self.tol * best
@@ -104,16 +95,71 @@ class Bundle(Solver):
                     max(1e-13, 1e-3 * self.tol),
                     progress.deadline,
                 )
-                if begun and progress.note(bound, passes, stalled=still > 2 * _PATIENCE):
+                if begun and progress.note(bound, search.passes, stalled=still > 2 * _PATIENCE):
                     break
                 begun = True
-                # Both are convex along the way, so the model is at most this.
-                expected = (1.0 - share) * best + share * bound + _SURPRISE * share * (best - bound)
-                at = minimizer if share == 1.0 else progress.theta + share * (minimizer - progress.theta)
-                better = visit(at)
-                share = min(1.0, 2.0 * share) if better and progress.primal <= expected else self.step
+                search.step_towards(minimizer, bound)
                 # Without this a plane could come and go for ever while the bound stands still.
                 if progress.bound > before:
                     planes.prune(self.idle)
                 still = 0 if progress.bound > before or progress.primal < best else still + 1
         return progress.solution()
+
+
+class _Search:
+    """Where planes are taken on the way from the best point to the minimiser of the model.
+
+    Where the risk along the way costs little, the least point of it is the next best point, and planes are taken a
+    share of the rest of the way from there (Franc and Sonnenburg, 2009). Elsewhere planes are taken a share of the way
+    from the best point, and the share is doubled where the objective fell about as far as the model said.
+    """
+
+    def __init__(self, problem: Problem, planes: PlaneModel, progress: Progress, step: float) -> None:
+        self._problem, self._planes, self._progress, self._step = problem, planes, progress, step
+        self._share = 1.0
+        #: The way that led to the best point, and how far it is along it.
+        self._line: Line | None = None
+        self._at = 0.0
+        self.passes = 0
+
+    def begin(self, start: FloatArray | Solution | None) -> None:
+        """Take planes at the start, unless it is a solution whose planes are known."""
+        if isinstance(start, Solution):
+            self._progress.offer(start.theta, start.risk)
+        else:
+            theta = self._problem.inside(self._problem.origin if start is None else start)
+            self._take(theta, evaluate(self._problem.parts, theta))
+
+    def step_towards(self, minimizer: FloatArray, bound: float) -> None:
+        """Take planes on the way to the minimiser of the model, whose minimum is a bound."""
+        best = self._progress.theta
+        line = self._problem.line(best, minimizer) if self._line is None else self._line.then(self._at, minimizer)
+        if line is None:
+            self._step_by_share(minimizer, bound)
+        else:
+            self._step_along(line)
+
+    def _step_by_share(self, minimizer: FloatArray, bound: float) -> None:
+        best, theta, share = self._progress.primal, self._progress.theta, self._share
+        # Both are convex along the way, so the model is at most this.
+        expected = (1.0 - share) * best + share * bound + _SURPRISE * share * (best - bound)
+        at = minimizer if share == 1.0 else theta + share * (minimizer - theta)
+        better = self._take(at, evaluate(self._problem.parts, at))
+        self._share = min(1.0, 2.0 * share) if better and self._progress.primal <= expected else self._step
+
+    def _step_along(self, line: Line) -> None:
+        progress = self._progress
+        enough = _SHARE * (progress.primal - progress.bound)
+        found, risk = least_along(line, progress.C, self._problem.origin, self._share, enough)
+        at = found if progress.offer(line.point(found), risk) else 0.0
+        self._share = min(1.0, max(2.0 * at, 0.3 * self._share))
+        further = at + self._step * (1.0 - at)
+        if self._take(line.point(further), evaluate(lambda _: line.parts(further), line.start)):
+            at = further
+        self._line, self._at = line, at
+
+    def _take(self, theta: FloatArray, found: tuple[FloatArray, FloatArray]) -> bool:
+        values, slopes = found
+        self._planes.add(theta, values, slopes)
+        self.passes += 1
+        return self._progress.offer(theta, float(values.sum()))

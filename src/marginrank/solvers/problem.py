@@ -16,6 +16,37 @@ from marginrank.typing import FloatArray, IntArray
 Offer: TypeAlias = Literal["blocks", "hessian", "majorant"]
 
 
+class Line(ABC):
+    """The risk on the way between two points, as a problem knows it that can tell more of it than of points elsewhere.
+
+    Args:
+        start: Where the way begins, at 0.
+        end: Where it ends, at 1.
+    """
+
+    def __init__(self, start: FloatArray, end: FloatArray) -> None:
+        self.start, self.end = start, end
+
+    def point(self, t: float) -> FloatArray:
+        """Return the point at a share of the way."""
+        return np.asarray(self.start + t * (self.end - self.start))
+
+    @abstractmethod
+    def __call__(self, t: float) -> tuple[float, float]:
+        """Return the risk at a share of the way, and its slope by that share.
+
+        The first takes half a pass over the data for each end that is not known yet, others take none.
+        """
+
+    @abstractmethod
+    def parts(self, t: float) -> tuple[FloatArray, FloatArray]:
+        """Return the parts of the risk there, and a subgradient of each; half a pass."""
+
+    @abstractmethod
+    def then(self, t: float, end: FloatArray) -> Line:
+        """Return the way from there, which is known, to another point."""
+
+
 class Problem(ABC):
     """Minimise ½‖θ − center‖² + C·risk(θ) over θ with given signs, for a risk that is never negative.
 
@@ -66,6 +97,10 @@ class Problem(ABC):
     def preconditioner_passes(self, C: float) -> float:  # noqa: ARG002
         """Return how many passes over the data it takes to make a preconditioner; infinite where there is none."""
         return np.inf
+
+    def line(self, start: FloatArray, end: FloatArray) -> Line | None:  # noqa: ARG002
+        """Return the risk on the way between two points; None where evaluating one point after the other is cheaper."""
+        return None
 
     @property
     def certifiable(self) -> bool:
