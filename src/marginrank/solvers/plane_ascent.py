@@ -38,12 +38,16 @@ def ascend(
     The dual is quadratic in α as long as the same entries of θ are 0 by their sign. Each quadratic is raised by itself,
     and then the dual along the way that led there.
     """
-    signed = not program.free.all()
+    signed = not program.all_free
     for _ in range(_MOST_PIECES):
-        pull = alpha @ program.slopes
-        away = program.inside(-pull)
-        gram = products.over(program.free | (away == -pull), program.slopes)
-        heights = program.heights + program.slopes @ away
+        if signed:
+            pull = alpha @ program.slopes
+            away = program.inside(-pull)
+            gram = products.over(program.free | (away == -pull), program.slopes)
+            heights = program.heights + program.slopes @ away
+        else:
+            gram = products.over(program.free, program.slopes)
+            heights = program.heights - gram @ alpha
         there, sharp = _raised(program, gram, alpha, heights, _WORKED_OUT * target if signed else target)
         length = program.longest_rise(alpha, there) if signed else 1.0
         if length <= 0.0 or np.array_equal(there, alpha):

@@ -47,7 +47,7 @@ class PlaneProgram:
         """Build the program with a middle and signs, whether they are given or not."""
         d = slopes.shape[1]
         middle = np.zeros(d) if center is None else center
-        heights = offsets + slopes @ middle
+        heights = offsets if center is None else offsets + slopes @ middle
         return cls(slopes, heights, owners, C, middle, np.zeros(d, dtype=np.int64) if signs is None else signs)
 
     @cached_property
@@ -67,7 +67,8 @@ class PlaneProgram:
         return np.asarray(self.signs == 0)
 
     @cached_property
-    def _all_free(self) -> bool:
+    def all_free(self) -> bool:
+        """Whether no entry of θ has a sign to keep to."""
         return bool(self.free.all())
 
     def theta(self, away: FloatArray) -> FloatArray:
@@ -77,13 +78,20 @@ class PlaneProgram:
 
     def inside(self, away: FloatArray) -> FloatArray:
         """Bring a point to the signs asked for."""
-        if self._all_free:
+        if self.all_free:
             return away
         return np.where(self.signs * (self.middle + away) < 0, -self.middle, away)
 
-    def primal(self, away: FloatArray) -> float:
-        """Return the value at a point."""
-        return 0.5 * float(away @ away) + self.C * float(self.tops(self.heights + self.slopes @ away).sum())
+    def primal(self, away: FloatArray, heights: FloatArray | None = None) -> float:
+        """Return the value at a point, where the heights of the planes may be known."""
+        there = self.heights + self.slopes @ away if heights is None else heights
+        return 0.5 * float(away @ away) + self.C * float(self.tops(there).sum())
+
+    @property
+    def at_middle(self) -> float:
+        """The value at the middle, or the point next to it that keeps to the signs."""
+        nowhere = np.zeros(len(self.middle))
+        return self.primal(nowhere, self.heights) if self.all_free else self.primal(self.inside(nowhere))
 
     def tops(self, heights: FloatArray) -> FloatArray:
         """Return the largest of the numbers of the planes of each part."""

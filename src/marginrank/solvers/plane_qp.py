@@ -89,7 +89,8 @@ def least_of_planes(
     if planes.products is not None and planes.alpha is not None:
         begin = program.balanced(planes.alpha)
         for alpha, sharp in ascend(program, planes.products, begin, best.target, deadline):
-            best.offer_multipliers(alpha)
+            # Without signs the products say how high the planes are, and save a look at all slopes.
+            best.offer_multipliers(alpha, planes.products.whole if program.all_free else None)
             best.sharp = sharp
             if best.closed:
                 return best.found()
@@ -133,28 +134,24 @@ class _Best:
         self.alpha, self._bound = np.zeros(len(self.program.owners)), -np.inf
         #: Multipliers without those that are next to nothing, where these are known.
         self.sharp: FloatArray | None = None
-        self._home = self.program.primal(self.program.inside(self._away))
-        # Where the minimum is 0, no gap is a small share of it.
-        squares = np.einsum("ij,ij->i", self.program.slopes, self.program.slopes)
-        pull = _NO_SLOPE * self.program.C * float(squares.max(initial=0.0)) ** 0.5
-        self._least = pull * pull
+        self._home = self.program.at_middle
 
-    def offer(self, away: FloatArray) -> bool:
-        """Take a point if it is better."""
+    def offer(self, away: FloatArray, heights: FloatArray | None = None) -> bool:
+        """Take a point if it is better, where the heights of the planes may be known."""
         point = self.program.inside(away)
-        value = self.program.primal(point)
+        value = self.program.primal(point, heights)
         if value < self._value:
             self._away, self._value = point, value
             return True
         return False
 
-    def offer_multipliers(self, alpha: FloatArray) -> bool:
+    def offer_multipliers(self, alpha: FloatArray, gram: FloatArray | None = None) -> bool:
         """Take multipliers and the point that goes with them, if they are better."""
         away, bound = self.program.dual(alpha)
         better = bound > self._bound
         if better:
             self.alpha, self._bound = alpha, bound
-        return self.offer(away) or better
+        return self.offer(away, None if gram is None else self.program.heights - gram @ alpha) or better
 
     @property
     def closed(self) -> bool:
@@ -172,7 +169,10 @@ class _Best:
     @property
     def near(self) -> bool:
         """Whether an active set could add little."""
-        return self.closed or self._value - self._bound <= max(_NEAR * abs(self._value), self._least)
+        # Where the minimum is 0, no gap is a small share of it.
+        squares = np.einsum("ij,ij->i", self.program.slopes, self.program.slopes)
+        pull = _NO_SLOPE * self.program.C * float(squares.max(initial=0.0)) ** 0.5
+        return self.closed or self._value - self._bound <= max(_NEAR * abs(self._value), pull * pull)
 
     def found(self) -> PlaneMinimum:
         return PlaneMinimum(
