@@ -158,6 +158,23 @@ def test_moves_between_two_planes_by_hand():
     assert heights.tolist() == pytest.approx([0.5, 0.5])
 
 
+def test_multipliers_that_are_near_enough_are_kept(monkeypatch):
+    """Planes 1 + θ and −θ, C = 2: multipliers 1.25 and 0.75 are the best, and 1.2 and 0.8 are worth .005 less."""
+
+    def refuse(*_):
+        raise AssertionError("interior points were asked")
+
+    monkeypatch.setattr("marginrank.solvers.plane_qp.InteriorPoint", refuse)
+    slopes, products = np.array([[1.0], [-1.0]]), Products(1)
+    products.append(slopes, np.zeros((0, 1)))
+    planes = Planes(slopes, np.array([1.0, 0.0]), np.array([0, 0]), products)
+    for alpha in ([1.25, 0.75], [1.2, 0.8]):
+        found = least_of_planes(planes._replace(alpha=np.array(alpha)), 2.0, enough=0.4)
+        assert found.alpha.tolist() == pytest.approx(alpha)
+        assert found.theta.tolist() == pytest.approx([alpha[1] - alpha[0]])
+        assert found.bound == pytest.approx(alpha[0] - 0.5 * (alpha[0] - alpha[1]) ** 2)
+
+
 def test_a_single_plane_per_part_needs_no_search():
     planes = Planes(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, 4.0]), np.array([0, 1]))
     theta, bound, alpha = least_of_planes(planes, 0.5, center=np.array([1.0, 1.0]))

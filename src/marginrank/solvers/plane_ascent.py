@@ -18,6 +18,10 @@ _MOST_MOVES: Final = 1000
 _MOVES: Final = 200
 _FEW_MOVES: Final = 4
 _SMALL: Final = 256
+#: Changes of heights that take no longer than solving the smallest program at once; each move changes all heights.
+_CHEAP: Final = 10_000_000
+#: Share of the gap asked for that moves aim at where there are few entries of θ; a better point saves iterations.
+_CLOSER: Final = 0.5
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
 _WORKED_OUT: Final = 0.3
 #: Most quadratics, each good where the same entries of θ are 0.
@@ -51,6 +55,8 @@ def ascend(
         there, sharp = _raised(program, gram, alpha, heights, _WORKED_OUT * target if signed else target)
         length = program.longest_rise(alpha, there) if signed else 1.0
         if length <= 0.0 or np.array_equal(there, alpha):
+            # They may be near enough from the start.
+            yield alpha, alpha
             break
         alpha = program.balanced(alpha + length * (there - alpha))
         yield alpha, alpha if sharp is there or length < 1.0 else sharp
@@ -74,7 +80,8 @@ def _raised(
     flat = program.slopes.shape[1] <= len(alpha)
     small = flat or len(alpha) <= _SMALL
     moves = len(alpha) * (_FEW_MOVES if flat else _MOST_MOVES if small else _MOVES)
-    left = climb(gram, members, bounds, program.C, target, moves, there, reached)
+    moves, aim = max(moves, _CHEAP // len(alpha)), _CLOSER * target if flat else target
+    left = climb(gram, members, bounds, program.C, aim, moves, there, reached)
     if left <= target:
         return there, there
     for share in (_DEEP,) if small else (_DEEP, _DEEP, 1.0):
