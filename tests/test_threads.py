@@ -7,8 +7,9 @@ import sys
 import threading
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from marginrank.threads import for_each
+from marginrank.threads import for_each, one_blas_thread
 
 _FIT = """
 import numpy as np
@@ -31,6 +32,24 @@ print(len(threads) > 0, set(threads))
 def test_solvers_run_with_one_thread_of_every_blas_from_the_first_fit_on():
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", _FIT], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["True", "{1}"]
+
+
+def test_blas_has_one_thread_until_the_last_that_asked_for_it_is_done():
+    import scipy.linalg  # noqa: F401
+
+    def threads():
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(2, "blas"):
+        if threads() != {2}:
+            pytest.skip("this BLAS has no second thread")
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert threads() == {1}
+        second.__exit__(None, None, None)
+        assert threads() == {2}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

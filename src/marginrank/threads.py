@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from operator import itemgetter
@@ -34,12 +35,45 @@ def thread_count(n_jobs: int | None) -> int:
     return n_jobs
 
 
-def one_blas_thread() -> threadpool_limits:
-    """Return a context in which BLAS has one thread, that of SciPy too, which is not limited unless it is loaded."""
-    import scipy.linalg  # noqa: F401, PLC0415
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+class _BlasLimit:
+    """One thread for BLAS as long as anyone asks for it: threads that set limits of their own undo each other's."""
 
-    return threadpool_limits(1, "blas")
+    def __init__(self) -> None:
+        self._lock, self._n_users = threading.Lock(), 0
+        self._limits: threadpool_limits | None = None
+
+    def begin(self) -> None:
+        # The BLAS of SciPy is not limited unless it is loaded.
+        import scipy.linalg  # noqa: F401, PLC0415
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+        with self._lock:
+            if self._n_users == 0:
+                self._limits = threadpool_limits(1, "blas")
+            self._n_users += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0 and self._limits is not None:
+                self._limits.restore_original_limits()
+
+    def renew_lock(self) -> None:
+        """Forget a lock that is held by a thread which a forked child does not have."""
+        self._lock = threading.Lock()
+
+
+_BLAS_LIMIT = _BlasLimit()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Return a context in which BLAS has one thread."""
+    _BLAS_LIMIT.begin()
+    try:
+        yield
+    finally:
+        _BLAS_LIMIT.end()
 
 
 @cache
@@ -145,3 +179,4 @@ class PerThread(Generic[_T]):
 # A forked child has the pools of its parent, but not their threads.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_BLAS_LIMIT.renew_lock)

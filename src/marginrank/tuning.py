@@ -426,7 +426,6 @@ class _Search:
                 part.finish()
             return results
 
-        # Threads that limit BLAS one by one would undo each other's limits.
         with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             trained = list(pool.map(work, range(len(tasks))))
         finished: list[tuple[Candidate, BaseRanker]] = []

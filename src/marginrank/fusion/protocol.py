@@ -158,7 +158,6 @@ def contest(
             values[name] = evaluate(test, scores, measure, policy=policy, n_jobs=1)[measure]
         return values
 
-    # Threads that limit BLAS one by one would undo each other's limits.
     with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(work, splits))
     tested = np.concatenate([test for _, _, test in splits])
