@@ -79,6 +79,10 @@ def members(base: type[Component]) -> dict[str, type[Component]]:
     for module in pkgutil.iter_modules(package.__path__):
         if not module.name.endswith("_kernel"):
             importlib.import_module(f"{package.__name__}.{module.name}")
+    return _loaded(base)
+
+
+def _loaded(base: type[Component]) -> dict[str, type[Component]]:
     named = [kind for kind in Component.registry.values() if issubclass(kind, base) and "name" in vars(kind)]
     return {kind.name: kind for kind in sorted(named, key=lambda kind: kind.name)}
 
@@ -90,7 +94,9 @@ def parse_component(base: type[Component], spec: Any) -> Any:
     if not isinstance(spec, str):
         raise TypeError(f"{base.family} is {spec!r}; give a {base.__name__} or its spelling")
     match = _SPELLING.match(spec.strip() if base.keeps_case else spec.strip().lower())
-    known = members(base)
+    known = _loaded(base)
+    if match is None or match["name"].lower() not in known:
+        known = members(base)
     if match is None or match["name"].lower() not in known:
         hint = suggest(match["name"] if match else spec, known)
         raise ValueError(f"unknown {base.family} {spec!r}; {hint}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
@@ -116,11 +117,14 @@ def _requesting(kind: type) -> type:
     return type(kind.__name__, (BaseEstimator,), members)
 
 
-def _defaults(kind: Any) -> dict[str, Any]:
+def _defaults(kind: Any) -> Mapping[str, Any]:
     """Return the arguments of ``__init__`` with their defaults."""
-    if kind.__init__ is object.__init__:
-        return {}
-    arguments = list(inspect.signature(kind.__init__).parameters.values())[1:]
+    return {} if kind.__init__ is object.__init__ else _arguments(kind.__init__)
+
+
+@cache
+def _arguments(init: Callable[..., None]) -> Mapping[str, Any]:
+    arguments = list(inspect.signature(init).parameters.values())[1:]
     return {one.name: one.default for one in arguments}
 
 
