@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from marginrank.threads import CHUNKS, for_each
 from marginrank.typing import Features, FloatArray, IntArray
 
 Rows: TypeAlias = Callable[[Any, Any, int, int], None]
+#: Least features that are worth a task of their own.
+_LEAST_BYTES: Final = 1 << 16
 #: What a missing value is to a linear scorer.
 Missing: TypeAlias = Literal["error", "zero", "mean", "indicator"]
 
@@ -199,8 +201,9 @@ def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> Floa
     """
     n = X.shape[0]
     scores = np.empty(n)
+    n_bytes = X.data.nbytes if sp.issparse(X) else X.nbytes
     n_chunks = max(CHUNKS, (0 if sp.issparse(X) else X.nbytes) // BLOCK_BYTES)
-    bounds = np.linspace(0, n, min(n_chunks, n) + 1, dtype=np.int64).tolist()
+    bounds = np.linspace(0, n, min(n_chunks, n, 1 + n_bytes // _LEAST_BYTES) + 1, dtype=np.int64).tolist()
     score, _ = _row_kernels(X)
     for_each(lambda start, stop: score(w, scores, start, stop), list(pairwise(bounds)), n_jobs)
     return scores
