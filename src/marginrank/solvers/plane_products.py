@@ -42,7 +42,9 @@ class Products:
 
     def keep(self, planes: BoolArray) -> None:
         """Drop all other planes."""
-        self.matrix = self.matrix[np.ix_(planes, planes)]
+        kept = np.flatnonzero(planes)
+        # Rows and then columns: several times as fast as both at once.
+        self.matrix = self.matrix.take(kept, axis=0).take(kept, axis=1)
 
     def over(self, free: BoolArray, slopes: FloatArray) -> FloatArray:
         """Return the products over the free entries alone."""

@@ -169,10 +169,12 @@ class _Best:
     @property
     def near(self) -> bool:
         """Whether an active set could add little."""
+        if self.closed:
+            return True
         # Where the minimum is 0, no gap is a small share of it.
         squares = np.einsum("ij,ij->i", self.program.slopes, self.program.slopes)
         pull = _NO_SLOPE * self.program.C * float(squares.max(initial=0.0)) ** 0.5
-        return self.closed or self._value - self._bound <= max(_NEAR * abs(self._value), pull * pull)
+        return bool(self._value - self._bound <= max(_NEAR * abs(self._value), pull * pull))
 
     def found(self) -> PlaneMinimum:
         return PlaneMinimum(
