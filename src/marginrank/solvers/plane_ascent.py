@@ -19,7 +19,7 @@ _MOVES: Final = 200
 _FEW_MOVES: Final = 4
 _SMALL: Final = 256
 #: Changes of heights that take no longer than solving the smallest program at once; each move changes all heights.
-_CHEAP: Final = 10_000_000
+_CHEAP: Final = 3_000_000
 #: Share of the gap asked for that moves aim at where there are few entries of θ; a better point saves iterations.
 _CLOSER: Final = 0.5
 #: Share of the gap asked for that is left to each quadratic, where the dual has several.
