@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from marginrank.solvers.base import Solver
+from marginrank.solvers.plane_products import Products
 from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, evaluate
@@ -22,6 +23,8 @@ _TIGHTER: Final = 4.0
 _LOOSE: Final = 1e-2
 #: Steps from a point that fail before the next are held closer, whatever the planes say.
 _PATIENCE: Final = 20
+#: Share of the gain at which the solver stops that the quadratic programs may leave.
+_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Descent(Solver):
             progress.offer(y.theta, y.risk)
             bundle, rho, n_failed = _Bundle(y), 0.0, 0
             while True:
-                theta, bound, lowest = bundle.minimize(problem, C, rho, progress.deadline)
+                theta, bound, lowest = bundle.minimize(problem, C, rho, _SHARE * self.tol, progress.deadline)
                 promised = y.objective - lowest
                 settled = not problem.convex and (1.0 + rho) * promised <= self.tol * abs(y.objective)
                 if settled and not bundle.local:
@@ -127,12 +130,16 @@ class _Bundle:
         #: No part of the risk is negative, which is a plane to begin with.
         self._slopes, self._offsets = np.zeros_like(y.slopes), np.zeros(self._n_parts)
         self._idle = np.zeros(self._n_parts, dtype=np.int64)
+        self._products, self._alpha = Products(y.slopes.shape[1]), np.zeros(self._n_parts)
+        self._products.append(self._slopes, self._slopes[:0])
         self.y = y
         #: Whether all planes were taken at this point, or on the way from it.
         self.local = True
         self._append(y)
 
     def _append(self, point: _Point) -> None:
+        self._products.append(point.slopes, self._slopes)
+        self._alpha = np.concatenate([self._alpha, np.zeros(self._n_parts)])
         self._slopes = np.vstack([self._slopes, point.slopes])
         self._offsets = np.concatenate([self._offsets, point.values - point.slopes @ point.theta])
         self._idle = np.concatenate([self._idle, np.zeros(self._n_parts, dtype=np.int64)])
@@ -147,12 +154,22 @@ class _Bundle:
         errors -= self._slopes @ self.y.theta
         return np.asarray(self._offsets - np.maximum(-2.0 * errors, 0.0))
 
-    def minimize(self, problem: Problem, C: float, rho: float, deadline: float) -> tuple[FloatArray, float, float]:
-        """Return where the model is least near y, a lower bound of it there, and its value without the proximity."""
+    def minimize(
+        self, problem: Problem, C: float, rho: float, share: float, deadline: float
+    ) -> tuple[FloatArray, float, float]:
+        """Return where the model is least near y, a lower bound of it there, and its value without the proximity.
+
+        Both are exact to a share of the objective at y, by which the bound may be too low.
+        """
         offsets, owners = self._lowered(), self._owners
         center = (problem.origin + rho * self.y.theta) / (1.0 + rho)
-        planes = Planes(self._slopes, offsets, owners)
-        least = least_of_planes(planes, C / (1.0 + rho), center=center, signs=problem.signs, deadline=deadline)
+        planes = Planes(self._slopes, offsets, owners, self._products, self._alpha)
+        # What is left counts 1 + ρ times in the objective, and as often again in what ends the search.
+        enough = share * abs(self.y.objective) / (1.0 + rho) ** 2
+        least = least_of_planes(
+            planes, C / (1.0 + rho), center=center, signs=problem.signs, enough=enough, deadline=deadline
+        )
+        self._alpha = least.alpha
         self._idle = np.where(least.alpha > 1e-5 * C / (1.0 + rho), 0, self._idle + 1)
         self._model = (offsets + self._slopes @ least.theta).reshape(-1, self._n_parts).max(axis=0)
         return least.theta, least.bound, problem.objective(least.theta, float(self._model.sum()), C)
@@ -176,3 +193,5 @@ class _Bundle:
         if not rounds.all():
             keep = np.repeat(rounds, self._n_parts)
             self._slopes, self._offsets, self._idle = self._slopes[keep], self._offsets[keep], self._idle[keep]
+            self._alpha = self._alpha[keep]
+            self._products.keep(keep)
