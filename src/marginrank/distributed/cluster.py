@@ -92,7 +92,7 @@ class Placement:
                 return question()
             except CommClosedError:
                 return question()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the latter of a client that gave up looking for it
             raise DataError(
                 f"the scheduler no longer answers ({error}); start it again, and resume from a checkpoint"
             ) from error
