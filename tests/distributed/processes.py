@@ -23,8 +23,9 @@ from marginrank.distributed import DistributedQueries
 from tests.distributed.data import ranker
 
 marginrank.checkpoint.INTERVAL = 0.0
-address, files, name, checkpoint, model = sys.argv[1:]
+address, patience, files, name, checkpoint, model = sys.argv[1:]
 with Client(address, timeout=20) as client:
+    client._timeout = float(patience)
     queries = DistributedQueries.from_files(files, client)
     def say(step, _):
         print(step.passes, flush=True)
@@ -100,12 +101,14 @@ class Run:
         files: A pattern of files.
         name: What is trained.
         folder: Where checkpoint and model are.
+        patience: Seconds for which a program looks for a scheduler that is gone.
     """
 
     address: str
     files: Path
     name: str
     folder: Path
+    patience: float = 20.0
 
     @property
     def model(self) -> Path:
@@ -119,7 +122,7 @@ class Run:
 
     def client(self) -> subprocess.Popen[str]:
         """Start a program that trains."""
-        return start("-c", CLIENT, self.address, self.files, self.name, self.checkpoint, self.model)
+        return start("-c", CLIENT, self.address, self.patience, self.files, self.name, self.checkpoint, self.model)
 
     def command(self) -> subprocess.Popen[str]:
         """Start `marginrank train`, which trains svmmap."""

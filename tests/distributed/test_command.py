@@ -72,35 +72,48 @@ def test_convert_writes_a_binary_file_for_each(folder):
     assert "already exists" in again.stderr
 
 
-@pytest.fixture
-def many(tmp_path):
-    queries = judged(200)
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    queries, folder = judged(200), tmp_path_factory.mktemp("many")
     for number, first in enumerate(range(0, 200, 50)):
-        write_parquet(tmp_path / f"part-{number}.parquet", queries[first : first + 50])
-    return tmp_path / "part-*.parquet"
+        write_parquet(folder / f"part-{number}.parquet", queries[first : first + 50])
+    return folder / "part-*.parquet"
+
+
+@pytest.fixture(scope="module")
+def expected(many):
+    return ranker("svmmap").fit(DistributedQueries.from_files(many)).coef_
+
+
+@pytest.fixture(scope="module")
+def living():
+    """The address of a scheduler with workers, and its process, which the last test of this file kills."""
+    pytest.importorskip("distributed", reason="needs marginrank[dask]")
+    address = processes.free_address()
+    with processes.scheduler(address) as process:
+        yield address, process
 
 
 @pytest.mark.slow
-def test_a_client_that_is_killed_goes_on_from_its_checkpoint(many, tmp_path):
+def test_a_client_that_is_killed_goes_on_from_its_checkpoint(many, expected, living, tmp_path):
     """The scheduler and the workers live on, with what they had for the client that is gone."""
-    distributed = pytest.importorskip("distributed", reason="needs marginrank[dask]")
-    expected = ranker("svmmap").fit(DistributedQueries.from_files(many))
-    address = processes.free_address()
+    from distributed import Client
+
+    address, scheduler = living
     run = processes.Run(address, many, "svmmap", tmp_path)
-    with processes.scheduler(address) as living:
-        trainer = run.client()
-        assert run.kill(trainer, trainer, passes=3)
-        assert processes.outcome(trainer)[0] == -signal.SIGKILL
-        kept = run.checkpoint.stat().st_size
-        assert kept > 0
-        assert not run.model.exists()
-        assert living.poll() is None
-        code, said = processes.outcome(run.client())
-        assert code == 0, said
-        # Workers keep nothing for the client that was killed.
-        with distributed.Client(address) as client:
-            assert set(client.run(_count_owners).values()) == {1}
-    np.testing.assert_array_equal(load(run.model).coef_, expected.coef_)
+    trainer = run.client()
+    assert run.kill(trainer, trainer, passes=3)
+    assert processes.outcome(trainer)[0] == -signal.SIGKILL
+    kept = run.checkpoint.stat().st_size
+    assert kept > 0
+    assert not run.model.exists()
+    assert scheduler.poll() is None
+    code, said = processes.outcome(run.client())
+    assert code == 0, said
+    # Workers keep nothing for the client that was killed.
+    with Client(address) as client:
+        assert set(client.run(_count_owners).values()) == {1}
+    np.testing.assert_array_equal(load(run.model).coef_, expected)
 
 
 def _count_owners():
@@ -110,19 +123,17 @@ def _count_owners():
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_killed_is_named_and_training_goes_on_with_another(many, tmp_path):
-    pytest.importorskip("distributed", reason="needs marginrank[dask]")
-    expected = ranker("svmmap").fit(DistributedQueries.from_files(many))
-    address = processes.free_address()
-    run = processes.Run(address, many, "svmmap", tmp_path)
-    with processes.scheduler(address) as living:
-        trainer = run.client()
-        assert run.kill(trainer, living, passes=3)
-        code, said = processes.outcome(trainer)
+def test_a_scheduler_that_is_killed_is_named_and_training_goes_on_with_another(many, expected, living, tmp_path):
+    address, scheduler = living
+    run = processes.Run(address, many, "svmmap", tmp_path, patience=2.0)
+    trainer = run.client()
+    assert run.kill(trainer, scheduler, passes=3)
+    code, said = processes.outcome(trainer)
     assert code == 1
     assert "the scheduler no longer answers" in said
     assert "start it again, and resume from a checkpoint" in said
-    with processes.scheduler(address):
+    assert run.checkpoint.stat().st_size > 0
+    with processes.scheduler(address, n_workers=1):
         code, said = processes.outcome(run.client())
         assert code == 0, said
-    np.testing.assert_array_equal(load(run.model).coef_, expected.coef_)
+    np.testing.assert_array_equal(load(run.model).coef_, expected)
