@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,33 @@ def test_one_standard_error_takes_the_smallest_C_within_it():
     values = evaluate(VALID, best.ranker.predict(VALID), "ap")["ap"]
     counted = values[~np.isnan(values)]
     assert top.standard_error == pytest.approx(counted.std(ddof=1) / np.sqrt(len(counted)))
+
+
+@pytest.mark.parametrize(
+    ("options", "n_jobs", "threads"),
+    [
+        ({}, None, 2),
+        ({}, 3, 3),
+        ({"scorer": "additive"}, None, 4),
+        ({"grid": {"scorer": ["linear", "kernel"]}}, None, 8),
+    ],
+)
+def test_few_documents_are_worth_few_threads(options, n_jobs, threads, monkeypatch):
+    pools = []
+
+    def pool(n_threads):
+        pools.append(n_threads)
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr("marginrank.tuning.ThreadPoolExecutor", pool)
+    monkeypatch.setattr("marginrank.tuning.thread_count", lambda n: 16 if n is None else n)
+    ranker = Ranker("svmauc", scorer=options.get("scorer", "linear"))
+    tune(ranker, TRAIN, folds=4, Cs=[0.1], n_jobs=n_jobs, grid=options.get("grid"))
+    assert pools == [threads]
+    pools.clear()
+    monkeypatch.setattr("marginrank.tuning._FEW_NUMBERS", TRAIN.n_features * (TRAIN.n_documents * 3 // 4 - 1))
+    tune(ranker, TRAIN, folds=4, Cs=[0.1])
+    assert pools == [4]
 
 
 def test_folds_hold_every_query_out_once_and_train_on_all_at_the_end():

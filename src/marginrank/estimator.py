@@ -133,6 +133,11 @@ class BaseRanker(FittedAttributes, Estimator):
         return True
 
     @property
+    def _light(self) -> bool:
+        """Whether training on few documents is mostly Python, which one thread at a time can run."""
+        return False
+
+    @property
     @abstractmethod
     def criterion(self) -> str:
         """The measure, or mix of measures, that the ranker is judged by."""

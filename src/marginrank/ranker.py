@@ -398,6 +398,10 @@ class Ranker(Online):
             return baseline._path_of_C
         return parse_scorer(self.scorer).takes_C
 
+    @property
+    def _light(self) -> bool:
+        return self._method().baseline is None and parse_scorer(self.scorer).light
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if not isinstance(self.scorer, NotInFile):

@@ -39,6 +39,9 @@ from marginrank.words import count, plain, suggest
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
 Rule: TypeAlias = Literal["best", "one-se"]
+#: Most threads that are of use where training is mostly Python, and the numbers in the features up to which it is.
+_FEW_THREADS: Final = 2
+_FEW_NUMBERS: Final = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +229,8 @@ def tune(
             several threads at a time; if it returns True, the search stops and returns the best so far.
         time_limit: Maximum duration of the search, in seconds.
         random_state: Seed of the folds, which do not depend on the order of the queries.
-        n_jobs: Number of folds to train in parallel; all cores by default.
+        n_jobs: Number of folds to train in parallel; by default two for a linear scorer on small data, where more
+            would wait for each other, and otherwise all cores.
         checkpoint: A file in which finished settings are kept, and what was computed for the others, every few
             seconds, so that a killed search can go on.
         resume: Go on from the checkpoint if it exists.
@@ -406,8 +410,7 @@ class _Search:
         # A method without C is the same for all.
         paths = [list(self.Cs) if one._path_of_C else [self.ranker.C] for one in rankers]
         tasks = [(one, split, Cs) for one, Cs in zip(rankers, paths, strict=True) for split in self.splits]
-        # Workers of a cluster are busy with one ranker, and have room for its data once.
-        threads = 1 if _partitioned(self.splits) else min(thread_count(n_jobs), len(tasks))
+        threads = min(self._threads(n_jobs, rankers), len(tasks))
 
         def work(number: int) -> list[_Result] | None:
             ranker, (train, held_out), Cs = tasks[number]
@@ -441,6 +444,15 @@ class _Search:
                 ranker = of_C[0][0] if whole else max((one for one, _ in of_C), key=lambda one: one.n_iter_)
                 (finished if whole else others).append((_candidate({**setting, "C": C}, of_C), ranker))
         return finished or others
+
+    def _threads(self, n_jobs: int | None, rankers: Sequence[BaseRanker]) -> int:
+        """Return the number of threads to use."""
+        # Workers of a cluster are busy with one ranker, and have room for its data once.
+        if _partitioned(self.splits):
+            return 1
+        threads, (train, _) = thread_count(n_jobs), self.splits[0]
+        few = train.n_documents * train.n_features <= _FEW_NUMBERS and all(one._light for one in rankers)
+        return min(threads, _FEW_THREADS) if n_jobs is None and few else threads
 
 
 def _partitioned(splits: Sequence[tuple[AnyQueries, AnyQueries]]) -> bool:

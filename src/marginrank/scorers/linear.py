@@ -55,6 +55,7 @@ class Linear(Scorer):
 
     name = "linear"
     takes_sparse = True
+    light = True
     nonnegative: bool | Sequence[int | str] = False
     missing: Missing = "error"
     device: str | None = None
