@@ -113,11 +113,11 @@ def test_all_patterns_of_three_grades_in_short_lists(measure, feature_map):
     for patterns in all_patterns():
         grades = np.array([rng.permutation(pattern) for pattern in patterns])
         rankings = [EveryRanking(kind, chart, own) for own in grades]
-        offsets = grades.shape[1] * np.arange(len(grades) + 1)
-        for scores in (rng.standard_normal(grades.shape), np.round(rng.standard_normal(grades.shape))):
-            expected = np.array([every.bounds(own) for every, own in zip(rankings, scores, strict=True)])
-            found = [loss(grades.ravel(), scores.ravel(), offsets)[0] for loss in (hinge, tight)]
-            np.testing.assert_allclose(np.transpose(found), expected, rtol=0, atol=1e-10)
+        scores = np.concatenate([rng.standard_normal(grades.shape), np.round(rng.standard_normal(grades.shape))])
+        expected = np.array([every.bounds(own) for every, own in zip(2 * rankings, scores, strict=True)])
+        offsets = grades.shape[1] * np.arange(len(scores) + 1)
+        found = [loss(np.tile(grades.ravel(), 2), scores.ravel(), offsets)[0] for loss in (hinge, tight)]
+        np.testing.assert_allclose(np.transpose(found), expected, rtol=0, atol=1e-10)
 
 
 def test_a_profile_may_be_any_numbers_that_do_not_rise():
