@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,18 +31,18 @@ def by_definition(measure, feature_map, grades, scores):
     return max(0.0, (rankings.losses * (1 + slopes @ np.asarray(scores, dtype=float))).max())
 
 
-@pytest.mark.parametrize("feature_map", MAPS)
-@pytest.mark.parametrize("measure", MEASURES)
 @given(query=small_queries(most=6), scale=st.sampled_from([0.1, 1.0, 30.0]))
-def test_short_lists_are_exact(measure, feature_map, query, scale):
+def test_short_lists_are_exact(query, scale):
+    """For every pair: as parameters of the test they would all draw the same examples."""
     grades, scores = query[0], scale * np.array(query[1])
-    prepared = SlackLoss(measure, feature_map, ideal="rows").prepare(grades)
-    expected = by_definition(measure, feature_map, grades, scores)
-    xi, _ = prepared(scores)
-    assert xi[0] == pytest.approx(expected, rel=1e-9, abs=1e-10)
-    assert prepared.exact
-    searched = SlackLoss(measure, feature_map, most_states=0, ideal="rows")(grades, scores)[0][0]
-    assert searched <= expected * (1 + 1e-9) + 1e-10
+    for pair in product(MEASURES, MAPS):
+        prepared = SlackLoss(*pair, ideal="rows").prepare(grades)
+        expected = by_definition(*pair, grades, scores)
+        xi, _ = prepared(scores)
+        assert xi[0] == pytest.approx(expected, rel=1e-9, abs=1e-10), pair
+        assert prepared.exact, pair
+        searched = SlackLoss(*pair, most_states=0, ideal="rows")(grades, scores)[0][0]
+        assert searched <= expected * (1 + 1e-9) + 1e-10, pair
 
 
 @pytest.mark.parametrize("feature_map", ["po", "dorm"])
