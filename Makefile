@@ -131,6 +131,7 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/passes.py
 	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py
+	$(BENCH_BIN)/python benchmarks/small.py
 	$(BENCH_BIN)/python benchmarks/report.py
 	$(BENCH_BIN)/python benchmarks/recommend.py
 	$(BENCH_BIN)/python benchmarks/cluster.py passes
