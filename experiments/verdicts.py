@@ -24,7 +24,6 @@ from math import inf
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import scipy.stats
 
 from marginrank.evaluation.paired_tests import bca_interval, holm, p_wilcoxon
 from marginrank.typing import FloatArray
@@ -225,6 +224,8 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, tuple
     >>> round(power, 6), [round(end, 6) for end in interval]
     (2.0, [2.0, 2.0])
     """
+    import scipy.stats  # noqa: PLC0415
+
     fit = scipy.stats.linregress(np.log(sizes), np.log(times))
     half = float(scipy.stats.t.ppf(1 - LEVEL / 2, max(len(sizes) - 2, 1)) * fit.stderr)
     return float(fit.slope), (float(fit.slope) - half, float(fit.slope) + half)
@@ -245,6 +246,8 @@ def _gaps(a: FloatArray, b: FloatArray, grid: float) -> FloatArray:
 
 
 def _rank_sign(gaps: FloatArray, grid: float) -> int:
+    import scipy.stats  # noqa: PLC0415
+
     # On a grid, because 0.3 − 0.2 and 0.2 − 0.1 must share a rank.
     steps = np.rint(gaps[gaps != 0] / grid)
     return int(np.sign(np.sign(steps) @ scipy.stats.rankdata(np.abs(steps)))) if len(steps) else 0
