@@ -28,10 +28,10 @@ PAIRWISE = [
 ]
 POSITION = [PositionHinge(), PositionHinge("documents", "pairs"), PositionHinge("bound")]
 LIST = [ListHinge("ap(rel=0.5)"), ListHinge("ndcg@2"), ListHinge("auc(rel=0.5)", "pairs")]
-every_pairwise = pytest.mark.parametrize("loss", PAIRWISE, ids=str)
 every_position = pytest.mark.parametrize("loss", POSITION, ids=str)
 every_list = pytest.mark.parametrize("loss", LIST, ids=str)
-every_loss = pytest.mark.parametrize("loss", [*PAIRWISE, *POSITION, *LIST], ids=str)
+EVERY = [*PAIRWISE, *POSITION, *LIST]
+every_loss = pytest.mark.parametrize("loss", EVERY, ids=str)
 
 # Quarters make pairs that are tied, and pairs that stand exactly at a margin.
 score_choices = st.one_of(st.integers(-8, 8).map(lambda k: k / 4), st.floats(-3, 3, allow_subnormal=False, width=32))
@@ -100,13 +100,13 @@ def many_queries(rng, n_queries=200, longest=40, grid=False):
     return grades, np.round(4 * scores) / 4 if grid else scores, offsets
 
 
-@every_pairwise
 @given(query=queries(most=12))
-def test_pairwise_hinge_is_the_sum_over_pairs(loss, query):
-    xi, gradient = loss(*query)
-    expected, slopes = over_pairs(loss, *query)
-    assert xi[0] == pytest.approx(expected, rel=1e-12, abs=0)
-    np.testing.assert_allclose(gradient, slopes, rtol=1e-12, atol=1e-13)
+def test_pairwise_hinge_is_the_sum_over_pairs(query):
+    for loss in PAIRWISE:
+        xi, gradient = loss(*query)
+        expected, slopes = over_pairs(loss, *query)
+        assert xi[0] == pytest.approx(expected, rel=1e-12, abs=0), loss
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-12, atol=1e-13, err_msg=str(loss))
 
 
 @pytest.mark.parametrize("power", [1, 2])
@@ -131,22 +131,25 @@ def test_list_hinge_is_the_sum_over_rankings(loss, query):
     assert loss(*query)[0][0] == pytest.approx(over_rankings(loss, *query), rel=1e-10, abs=1e-12)
 
 
-@every_loss
+# Parameters of a property test would all draw the same examples, so these go through the losses themselves.
+
+
 @given(case=queries_and_moves())
-def test_subgradient_inequality(loss, case):
+def test_subgradient_inequality(case):
     grades, here, there = case
-    (xi,), gradient = loss(grades, here)
-    (other,), _ = loss(grades, there)
-    assert other >= xi + gradient @ (there - here) - 1e-9 * max(1.0, xi)
+    for loss in EVERY:
+        (xi,), gradient = loss(grades, here)
+        (other,), _ = loss(grades, there)
+        assert other >= xi + gradient @ (there - here) - 1e-9 * max(1.0, xi), loss
 
 
-@every_loss
 @given(query=queries(), shift=st.sampled_from([-2.5, 0.125, 4.0]))
-def test_shifts_change_nothing_and_derivatives_sum_to_zero(loss, query, shift):
+def test_shifts_change_nothing_and_derivatives_sum_to_zero(query, shift):
     grades, scores = query
-    xi, gradient = loss(grades, scores)
-    assert loss(grades, scores + shift)[0] == pytest.approx(xi, rel=1e-9, abs=1e-6)
-    assert gradient.sum() == pytest.approx(0.0, abs=1e-12 * max(1.0, np.abs(gradient).sum()))
+    for loss in EVERY:
+        xi, gradient = loss(grades, scores)
+        assert loss(grades, scores + shift)[0] == pytest.approx(xi, rel=1e-9, abs=1e-6), loss
+        assert gradient.sum() == pytest.approx(0.0, abs=1e-12 * max(1.0, np.abs(gradient).sum())), loss
 
 
 @every_loss
@@ -194,16 +197,16 @@ def test_queries_without_an_order_are_zero_and_not_active(loss, grades):
     assert (bound.active.tolist(), xi.tolist(), gradient.tolist()) == ([False], [0.0], [0.0] * len(grades))
 
 
-@every_loss
 @given(query=queries(most=6), seed=st.integers(0, 100))
-def test_order_of_documents_does_not_matter(loss, query, seed):
+def test_order_of_documents_does_not_matter(query, seed):
     grades, scores = query
     shuffled = np.random.default_rng(seed).permutation(len(grades))
-    xi, gradient = loss(grades, scores)
-    other, other_gradient = loss(grades[shuffled], scores[shuffled])
-    assert other == pytest.approx(xi, rel=1e-9, abs=1e-12)
-    if not isinstance(loss, ListHinge):
-        np.testing.assert_allclose(other_gradient, gradient[shuffled], rtol=1e-12, atol=1e-12)
+    for loss in EVERY:
+        xi, gradient = loss(grades, scores)
+        other, other_gradient = loss(grades[shuffled], scores[shuffled])
+        assert other == pytest.approx(xi, rel=1e-9, abs=1e-12), loss
+        if not isinstance(loss, ListHinge):
+            np.testing.assert_allclose(other_gradient, gradient[shuffled], rtol=1e-12, atol=1e-12, err_msg=str(loss))
 
 
 @every_loss
