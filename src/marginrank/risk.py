@@ -338,11 +338,12 @@ class DeviceRisk(RankingRisk):
         if self._there is None:
             return super().parts(theta)
         xi, slopes = self._there(self._product(theta))
-        values: FloatArray = self._part_sums.sum(self._shares * xi).cpu().numpy()
+        values = self._part_sums.sum(self._shares * xi)
+        # All that the device has to do is asked for before anything is waited for.
         gradients = self._sums(slopes)
         if not np.isfinite(gradients).all():
             raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
-        return values, gradients
+        return values.cpu().numpy(), gradients
 
     def line(self, start: FloatArray, end: FloatArray) -> Line | None:  # noqa: ARG002
         """Return None: on a device reading features is quick."""

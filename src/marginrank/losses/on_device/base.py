@@ -14,7 +14,9 @@ from marginrank.typing import IntArray
 
 #: Documents that a program of a kernel works on, and others that it meets together.
 BLOCK: Final = 64
-STEP: Final = 8
+STEP: Final = 4
+#: Warps of such a program, the quickest on one H200.
+WARPS: Final = 2
 
 
 class Chosen(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, STEP, Chosen, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, STEP, WARPS, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.losses.oracles.problem import Placement
 from marginrank.typing import IntArray
@@ -41,8 +41,9 @@ class DeviceInterleaving(DeviceLoss):
         first = levels.of_query[:-1]
         sizes = np.append(np.diff(levels.offsets), 0)
         n_relevant = np.where(levels.ordered, sizes[first], -1)
-        parts = map(device.tensor, (levels.of_document, placement.shares, placement.discounts, placement.scales))
-        return cls(device, levels.queries, n_relevant, *parts)
+        level = device.tensor(levels.of_document.astype(np.int32))
+        parts = map(device.tensor, (placement.shares, placement.discounts, placement.scales))
+        return cls(device, levels.queries, n_relevant, level, *parts)
 
     def take(self, chosen: Chosen) -> Self:
         """Return the loss of some of the queries."""
@@ -77,18 +78,17 @@ class DeviceInterleaving(DeviceLoss):
 
         torch, (everything, relevant, others) = self.device.torch, self._tiles
         offsets, ends = self.segments.offsets, self.device.tensor(self._ends)
-        values, terms, slopes, by_document = (torch.zeros_like(scores) for _ in range(4))
-        documents, before = (torch.zeros_like(self.levels) for _ in range(2))
+        values, terms, slopes = torch.empty_like(scores), torch.zeros_like(scores), torch.zeros_like(scores)
+        documents, before = torch.empty_like(self._firsts), torch.empty_like(self.levels)
         kernels.sort_levels[(everything.n_tiles,)](
             scores, self.levels, offsets, self._firsts, everything.queries, everything.starts, values, documents,
-            documents, values, RANKS=False, BLOCK=BLOCK, STEP=STEP,
+            documents, values, RANKS=False, BLOCK=BLOCK, STEP=STEP, num_warps=WARPS,
         )  # fmt: skip
-        problem = (self.shares, self.discounts, self.scales, before, slopes, terms)
+        problem = (self.shares, self.discounts, self.scales, documents, before, slopes, terms)
         kernels.place_irrelevant[(others.n_tiles,)](
-            values, offsets, ends, others.queries, others.starts, *problem, BLOCK=BLOCK
+            values, offsets, ends, others.queries, others.starts, *problem, BLOCK=BLOCK, num_warps=1
         )
         kernels.place_relevant[(relevant.n_tiles,)](
-            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=STEP
+            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=STEP, num_warps=WARPS
         )
-        by_document[documents] = slopes
-        return self.segments.sum(terms).clamp_(min=0.0), by_document
+        return self.segments.sum(terms).clamp_(min=0.0), slopes

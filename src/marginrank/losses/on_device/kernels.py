@@ -10,43 +10,57 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+#: More than any rank.
+_MANY = tl.constexpr(2**31 - 1)
+
 
 @triton.jit
 def hinges(
     values, levels, offsets, queries, starts, margins, scales, direction, xi, slopes,
     SQUARED: tl.constexpr, CURVE: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """Sum the hinges of all pairs of different level, and slopes or, with CURVE, products with the Hessian."""
+    """Sum the hinges of all pairs of different level, and slopes or, with CURVE, products with the Hessian.
+
+    Hinges that are not squared are counted, not summed: the slope of a document
+    is the number of pairs inside the margin in which it is the worse one, less those in which it is the better one.
+    """
     tile = tl.program_id(0)
     query = tl.load(queries + tile)
-    begin, end = tl.load(offsets + query), tl.load(offsets + query + 1)
+    begin = tl.load(offsets + query)
+    n = (tl.load(offsets + query + 1) - begin).to(tl.int32)
     margin, scale = tl.load(margins + query), tl.load(scales + query)
-    i = tl.load(starts + tile) + tl.arange(0, BLOCK)
-    own = tl.load(values + i, mask=i < end, other=0.0)[:, None]
-    level = tl.load(levels + i, mask=i < end, other=0)[:, None]
-    total, slope = tl.zeros([BLOCK], tl.float64), tl.zeros([BLOCK], tl.float64)
+    i = (tl.load(starts + tile) - begin).to(tl.int32) + tl.arange(0, BLOCK)
+    own = tl.load(values + begin + i, mask=i < n, other=0.0)
+    level = tl.load(levels + begin + i, mask=i < n, other=0)[:, None]
+    as_better, as_worse = tl.zeros([BLOCK, STEP], tl.int32), tl.zeros([BLOCK, STEP], tl.int32)
+    total, slope = tl.zeros([BLOCK, STEP], tl.float64), tl.zeros([BLOCK, STEP], tl.float64)
     if CURVE:
-        move = tl.load(direction + i, mask=i < end, other=0.0)[:, None]
-    for first in range(begin, end, STEP):
+        move = tl.load(direction + begin + i, mask=i < n, other=0.0)[:, None]
+    for first in range(0, n, STEP):
         j = first + tl.arange(0, STEP)
-        other = tl.load(values + j, mask=j < end, other=0.0)[None, :]
-        other_level = tl.load(levels + j, mask=j < end, other=0)[None, :]
-        counted = (i < end)[:, None] & (j < end)[None, :]
-        better, worse = counted & (level < other_level), counted & (level > other_level)
-        short = margin - tl.where(better, own - other, other - own)
-        inside = (better | worse) & (short > 0.0)
+        # No comparison with NaN holds, so that what is not there is not counted.
+        ahead = own[:, None] - tl.load(values + begin + j, mask=j < n, other=float("nan"))[None, :]
+        other_level = tl.load(levels + begin + j, mask=j < n, other=0)[None, :]
+        better, worse = (level < other_level) & (ahead < margin), (level > other_level) & (-ahead < margin)
         if CURVE:
-            other_move = tl.load(direction + j, mask=j < end, other=0.0)[None, :]
-            slope += tl.sum(tl.where(inside, 2.0 * (move - other_move), 0.0), axis=1)
+            moved = move - tl.load(direction + begin + j, mask=j < n, other=0.0)[None, :]
+            slope += tl.where(better | worse, 2.0 * moved, 0.0)
         elif SQUARED:
-            slope += tl.sum(tl.where(inside, tl.where(better, -2.0 * short, 2.0 * short), 0.0), axis=1)
-            total += tl.sum(tl.where(inside & better, short * short, 0.0), axis=1)
+            short = margin - tl.where(better, ahead, -ahead)
+            slope += tl.where(better, -2.0 * short, tl.where(worse, 2.0 * short, 0.0))
+            total += tl.where(better, short * short, 0.0)
         else:
-            slope += tl.sum(tl.where(inside, tl.where(better, -1.0, 1.0), 0.0), axis=1)
-            total += tl.sum(tl.where(inside & better, short, 0.0), axis=1)
-    tl.store(slopes + i, scale * slope, mask=i < end)
+            as_better += better.to(tl.int32)
+            as_worse += worse.to(tl.int32)
+    if CURVE or SQUARED:
+        of_slope, of_total = tl.sum(slope, axis=1), tl.sum(total, axis=1)
+    else:
+        n_better = tl.sum(as_better, axis=1)
+        of_slope = (tl.sum(as_worse, axis=1) - n_better).to(tl.float64)
+        of_total = margin * n_better.to(tl.float64) + of_slope * own
+    tl.store(slopes + begin + i, scale * of_slope, mask=i < n)
     if not CURVE:
-        tl.store(xi + i, scale * total, mask=i < end)
+        tl.store(xi + begin + i, scale * of_total, mask=i < n)
 
 
 @triton.jit
@@ -60,58 +74,63 @@ def sort_levels(
     """
     tile = tl.program_id(0)
     query = tl.load(queries + tile)
-    begin, end = tl.load(offsets + query), tl.load(offsets + query + 1)
-    i = tl.load(starts + tile) + tl.arange(0, BLOCK)
-    own, level = tl.load(values + i, mask=i < end, other=0.0), tl.load(levels + i, mask=i < end, other=0)
-    place, rank = tl.load(firsts + i, mask=i < end, other=0), tl.zeros([BLOCK], tl.int64)
-    for first in range(begin, end, STEP):
+    begin = tl.load(offsets + query)
+    n = (tl.load(offsets + query + 1) - begin).to(tl.int32)
+    i = (tl.load(starts + tile) - begin).to(tl.int32) + tl.arange(0, BLOCK)
+    own = tl.load(values + begin + i, mask=i < n, other=0.0)
+    level = tl.load(levels + begin + i, mask=i < n, other=0)
+    in_level, in_query = tl.zeros([BLOCK, STEP], tl.int32), tl.zeros([BLOCK, STEP], tl.int32)
+    for first in range(0, n, STEP):
         j = first + tl.arange(0, STEP)
-        other = tl.load(values + j, mask=j < end, other=0.0)[None, :]
-        other_level = tl.load(levels + j, mask=j < end, other=-1)[None, :]
-        same = (other_level == level[:, None]) & (j < end)[None, :]
-        before = (other > own[:, None]) | ((other == own[:, None]) & (j[None, :] < i[:, None]))
-        place += tl.sum(tl.where(same & before, 1, 0), axis=1)
+        other = tl.load(values + begin + j, mask=j < n, other=float("nan"))[None, :]
+        other_level = tl.load(levels + begin + j, mask=j < n, other=-1)[None, :]
+        more, equal = other > own[:, None], other == own[:, None]
+        before = (other_level == level[:, None]) & (more | (equal & (j[None, :] < i[:, None])))
+        in_level += before.to(tl.int32)
         if RANKS:
-            worse = (other_level > level[:, None]) & (other == own[:, None])
-            ahead = (other > own[:, None]) | worse | (same & before)
-            rank += tl.sum(tl.where(ahead & (j < end)[None, :], 1, 0), axis=1)
-    tl.store(sorted_values + place, own, mask=i < end)
-    tl.store(documents + place, i, mask=i < end)
+            worse = equal & (other_level > level[:, None])
+            in_query += (more | worse | before).to(tl.int32)
+    place = tl.load(firsts + begin + i, mask=i < n, other=0) + tl.sum(in_level, axis=1)
+    tl.store(sorted_values + place, own, mask=i < n)
+    tl.store(documents + place, begin + i, mask=i < n)
     if RANKS:
-        tl.store(predicted + place, rank, mask=i < end)
-        tl.store(by_score + begin + rank, own, mask=i < end)
+        rank = tl.sum(in_query, axis=1).to(tl.int64)
+        tl.store(predicted + place, rank, mask=i < n)
+        tl.store(by_score + begin + rank, own, mask=i < n)
 
 
 @triton.jit
 def place_irrelevant(
-    values, offsets, ends, queries, starts, shares, discounts, scales, before, slopes, terms, BLOCK: tl.constexpr
-):
+    values, offsets, ends, queries, starts, shares, discounts, scales, documents, before, slopes, terms,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
     """Place each irrelevant document where it pays most: try all places, from the last relevant document upwards."""
     tile = tl.program_id(0)
     query = tl.load(queries + tile)
     begin, end, end_relevant = tl.load(offsets + query), tl.load(offsets + query + 1), tl.load(ends + query)
     place = tl.load(starts + tile) + tl.arange(0, BLOCK)
-    j, own = place - end_relevant, tl.load(values + place, mask=place < end, other=0.0)
+    j, own = (place - end_relevant).to(tl.int32), tl.load(values + place, mask=place < end, other=0.0)
     pair = 2.0 * tl.load(scales + query)
-    n_relevant = end_relevant - begin
-    best = tl.zeros([BLOCK], tl.int64) + n_relevant
+    n_relevant = (end_relevant - begin).to(tl.int32)
+    best = tl.zeros([BLOCK], tl.int32) + n_relevant
     value, most = tl.zeros([BLOCK], tl.float64), tl.zeros([BLOCK], tl.float64)
+    after = tl.load(discounts + n_relevant + j, mask=place < end, other=0.0)
     for back in range(n_relevant):
         i = n_relevant - 1 - back
-        lost = tl.load(discounts + i + j, mask=place < end, other=0.0)
-        lost -= tl.load(discounts + i + j + 1, mask=place < end, other=0.0)
-        value += tl.load(shares + begin + i) * lost - pair * (tl.load(values + begin + i) - own)
+        here = tl.load(discounts + i + j, mask=place < end, other=0.0)
+        value += tl.load(shares + begin + i) * (here - after) - pair * (tl.load(values + begin + i) - own)
         best = tl.where(value > most, i, best)
         most = tl.maximum(value, most)
+        after = here
     slope = pair * (n_relevant - best).to(tl.float64)
     tl.store(before + place, best, mask=place < end)
-    tl.store(slopes + place, slope, mask=place < end)
+    tl.store(slopes + tl.load(documents + place, mask=place < end, other=0), slope, mask=place < end)
     tl.store(terms + place, slope * own, mask=place < end)
 
 
 @triton.jit
 def place_relevant(
-    values, offsets, ends, queries, starts, shares, discounts, scales, before, slopes, terms,
+    values, offsets, ends, queries, starts, shares, discounts, scales, documents, before, slopes, terms,
     BLOCK: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """Count the irrelevant documents before each relevant one; add up what that costs."""
@@ -119,15 +138,16 @@ def place_relevant(
     query = tl.load(queries + tile)
     begin, end, end_relevant = tl.load(offsets + query), tl.load(offsets + query + 1), tl.load(ends + query)
     place = tl.load(starts + tile) + tl.arange(0, BLOCK)
-    i, relevant = place - begin, place < end_relevant
+    i, relevant = (place - begin).to(tl.int32), place < end_relevant
     own, share = tl.load(values + place, mask=relevant, other=0.0), tl.load(shares + place, mask=relevant, other=0.0)
-    passed = tl.zeros([BLOCK], tl.int64)
+    counted = tl.zeros([BLOCK, STEP], tl.int32)
     for first in range(end_relevant, end, STEP):
         j = first + tl.arange(0, STEP)
-        others = tl.load(before + j, mask=j < end, other=0)[None, :]
-        passed += tl.sum(tl.where((j < end)[None, :] & (others <= i[:, None]), 1, 0), axis=1)
+        others = tl.load(before + j, mask=j < end, other=_MANY)[None, :]
+        counted += (others <= i[:, None]).to(tl.int32)
+    passed = tl.sum(counted, axis=1)
     slope = -2.0 * tl.load(scales + query) * passed.to(tl.float64)
     kept = tl.load(discounts + i, mask=relevant, other=0.0)
     kept -= tl.load(discounts + i + passed, mask=relevant, other=0.0)
-    tl.store(slopes + place, slope, mask=relevant)
+    tl.store(slopes + tl.load(documents + place, mask=relevant, other=0), slope, mask=relevant)
     tl.store(terms + place, share * kept + slope * own, mask=relevant)

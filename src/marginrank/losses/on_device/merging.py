@@ -10,11 +10,13 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, STEP, Chosen, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, STEP, WARPS, Chosen, DeviceLoss, Tiles
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 #: States that a program looks at together.
 _STATES: Final = 256
+#: Documents whose sums over the ranks after the last that counts are computed together.
+_SUMMED: Final = 8
 #: Most programs, and most bytes of room for them.
 _PROGRAMS: Final = 8192
 _ROOM: Final = 1 << 30
@@ -138,10 +140,10 @@ class DeviceMerge(DeviceLoss):
 
         torch, tiles = self.device.torch, self._tiles
         values, by_score, by_document = (torch.empty_like(scores) for _ in range(3))
-        documents, predicted = (torch.empty_like(self.levels) for _ in range(2))
+        documents, predicted = (torch.empty_like(self._firsts) for _ in range(2))
         kernels.sort_levels[(tiles.n_tiles,)](
             scores, self.levels, self.segments.offsets, self._firsts, tiles.queries, tiles.starts, values, documents,
-            predicted, by_score, RANKS=True, BLOCK=BLOCK, STEP=STEP,
+            predicted, by_score, RANKS=True, BLOCK=BLOCK, STEP=STEP, num_warps=WARPS,
         )  # fmt: skip
         ranks, gained = self._merge(values, predicted, by_score)
         places = torch.arange(len(scores), device=scores.device) - self.segments.offsets[self._query]
@@ -174,6 +176,6 @@ class DeviceMerge(DeviceLoss):
                 values, predicted, by_score, self._numbers, self.segments.offsets, self.lows, self.n_levels,
                 *self.rank_levels, self.scales, self.discounts, self._A, lattice.layers, lattice.counts,
                 lattice.predecessors, *room, ranks, gained, len(self._numbers), n_states, lattice.widest, longest,
-                depth, TAIL=has_tail, COLUMNS=columns, BLOCK=_STATES, STEP=STEP,
+                depth, TAIL=has_tail, COLUMNS=columns, BLOCK=_STATES, STEP=_SUMMED,
             )  # fmt: skip
         return ranks, gained

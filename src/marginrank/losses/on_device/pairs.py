@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, STEP, Chosen, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, STEP, WARPS, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.typing import FloatArray
 
@@ -48,7 +48,8 @@ class DevicePairs(DeviceLoss):
         level = levels.of_document
         by_document = heights[np.repeat(levels.of_query[:-1], levels.lengths) + level]
         tensor = device.tensor
-        of_documents, of_queries = (tensor(level), tensor(by_document)), (tensor(margins), tensor(scales))
+        of_documents = tensor(level.astype(np.int32)), tensor(by_document)
+        of_queries = tensor(margins), tensor(scales)
         return cls(device, levels.queries, *of_documents, *of_queries, squared)
 
     def take(self, chosen: Chosen) -> Self:
@@ -81,4 +82,5 @@ class DevicePairs(DeviceLoss):
         hinges[(tiles.n_tiles,)](
             scores - self.heights, self.levels, self.segments.offsets, tiles.queries, tiles.starts, self.margins,
             self.scales, direction, xi, slopes, SQUARED=self.squared, CURVE=curve, BLOCK=BLOCK, STEP=STEP,
+            num_warps=WARPS,
         )  # fmt: skip

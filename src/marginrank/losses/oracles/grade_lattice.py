@@ -194,7 +194,7 @@ def merge_on_device(problem: Problem, ideal: IntArray, device: Device) -> Device
         n_levels=device.tensor(levels.counts),
         scales=device.tensor(problem.scales),
         ideal_gains=device.tensor(np.bincount(query, gains, len(problem.active))),
-        levels=device.tensor(levels.of_document),
+        levels=device.tensor(levels.of_document.astype(np.int32)),
         ideal=device.tensor(ideal) if len(ideal) else None,
         rank_levels=RankLevels(*map(device.tensor, (starts, np.diff(levels.offsets), levels.gains))),
         discounts=device.tensor(problem.discounts[:depth]),
