@@ -84,6 +84,12 @@ def test_long_lists_are_thinned_out_before_queries_are_left_out():
     assert sample.offsets.tolist() == list(range(0, 201, 8))
 
 
+def test_with_few_parameters_a_sample_asks_nothing_of_all_features():
+    scorer = Linear().prepare(some_queries())
+    draw(scorer, np.ones(30), 1.0)
+    assert "spread" not in vars(scorer)
+
+
 def test_the_weights_of_a_sample_add_up_to_those_of_all():
     queries = some_queries(200, 40, 3)
     risk = RankingRisk.of(queries, SquaredError())

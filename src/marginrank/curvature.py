@@ -52,7 +52,8 @@ def draw(scorer: PreparedScorer, weights: FloatArray, C: float) -> Sample | None
     """
     lengths = scorer.queries.lengths
     counted = np.flatnonzero((weights > 0) & (lengths > 0))
-    most = _n_documents(scorer.n_parameters, C * scorer.spread**2)
+    # The spread takes a look at all features.
+    most = _n_documents(scorer.n_parameters, C * scorer.spread**2 if scorer.n_parameters > _SMALL else C)
     if not len(counted) or not most:
         return None
     gaps = np.maximum(-(-lengths // max(_LIST, most // len(counted))), 1)
