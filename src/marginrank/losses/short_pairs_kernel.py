@@ -7,7 +7,7 @@ from typing import NamedTuple
 from marginrank.kernels import njit
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Slacks
-from marginrank.losses.pairwise import Hinges, Work
+from marginrank.losses.pairs import Hinges, Work
 from marginrank.typing import FloatArray
 
 # Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.

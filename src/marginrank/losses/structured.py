@@ -18,7 +18,7 @@ from marginrank.losses.oracles.interleave import pair_costs
 from marginrank.losses.oracles.levels import arrange
 from marginrank.losses.oracles.problem import Coefficients, Problem, Violations
 from marginrank.losses.oracles.sorting import Sorter
-from marginrank.losses.pairwise import NO_WEIGHTS, Hinges, PreparedPairs
+from marginrank.losses.pairs import NO_WEIGHTS, Hinges, PreparedPairs
 from marginrank.measures import Measure, parse_measure
 from marginrank.typing import AnyArray, FloatArray, IntArray
 

@@ -6,7 +6,7 @@ from marginrank.kernels import njit
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Slacks, Sorted
 from marginrank.losses.oracles.sorting_kernel import _sort_level
-from marginrank.losses.pairwise import Hinges, Runs, Work
+from marginrank.losses.pairs import Hinges, Runs, Work
 
 
 @njit(nogil=True, cache=True, allocates=False)
