@@ -59,7 +59,12 @@ def postgres() -> Iterator[Postgres]:
         [initdb, "-D", str(data), "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-locale"],
         check=True, capture_output=True, user=owner, cwd=folder,
     )  # fmt: skip
-    options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+    # Plans that depend neither on when the server looks at its tables nor on how many processes it may start.
+    settings = {
+        "listen_addresses": "", "unix_socket_directories": folder, "fsync": "off", "autovacuum": "off", "jit": "off",
+        "max_parallel_workers_per_gather": 0, "plan_cache_mode": "force_custom_plan",
+    }  # fmt: skip
+    options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     log = (folder / "log").open("wb")
     running = subprocess.Popen([server, "-D", str(data), *options], stdout=log, stderr=log, user=owner, cwd=folder)
     try:
