@@ -12,7 +12,7 @@ from marginrank.solvers.base import Solver
 from marginrank.solvers.line_search import least_along
 from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Line, Problem
-from marginrank.solvers.progress import Progress, along, evaluate
+from marginrank.solvers.progress import Progress, along, evaluate, squarable
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
@@ -120,7 +120,7 @@ class _Search:
         #: The way that led to the best point, and how far it is along it.
         self._line: Line | None = None
         self._at = 0.0
-        self.passes = 0
+        self.passes: float = 0
 
     def begin(self, start: FloatArray | Solution | None) -> None:
         """Take planes at the start, unless it is a solution whose planes are known."""
@@ -132,12 +132,14 @@ class _Search:
 
     def step_towards(self, minimizer: FloatArray, bound: float) -> None:
         """Take planes on the way to the minimiser of the model, whose minimum is a bound."""
-        best = self._progress.theta
-        line = self._problem.line(best, minimizer) if self._line is None else self._line.then(self._at, minimizer)
-        if line is None:
-            self._step_by_share(minimizer, bound)
-        else:
+        if self._line is not None:
+            self._step_along(self._line.then(self._at, minimizer))
+        elif (line := self._problem.line(self._progress.theta, minimizer)) is not None:
+            # The start of the first way is scored as well as its end.
+            self.passes += 0.5
             self._step_along(line)
+        else:
+            self._step_by_share(minimizer, bound)
 
     def _step_by_share(self, minimizer: FloatArray, bound: float) -> None:
         best, theta, share = self._progress.primal, self._progress.theta, self._share
@@ -154,7 +156,8 @@ class _Search:
         at = found if progress.offer(line.point(found), risk) else 0.0
         self._share = min(1.0, max(2.0 * at, 0.3 * self._share))
         further = at + self._step * (1.0 - at)
-        if self._take(line.point(further), evaluate(lambda _: line.parts(further), line.start)):
+        theta = line.point(further)
+        if self._take(theta, squarable(*line.parts(further), theta)):
             at = further
         self._line, self._at = line, at
 

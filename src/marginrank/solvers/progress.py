@@ -221,7 +221,11 @@ def evaluate(
     risk: Callable[[FloatArray], tuple[float | FloatArray, FloatArray]], theta: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the parts of the risk and their slopes, one row each; refuse what cannot be squared."""
-    value, slope = risk(theta)
+    return squarable(*risk(theta), theta)
+
+
+def squarable(value: float | FloatArray, slope: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values and slopes of the risk at θ as arrays, one row each; refuse what cannot be squared."""
     values, slopes = np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(slope)
     if not max(np.abs(values).max(initial=0.0), np.abs(slopes).max(initial=0.0)) <= _LARGEST:
         raise NumericalError(
