@@ -11,6 +11,7 @@ import pytest
 from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.devices import Device
 from marginrank.losses import PairwiseHinge, PositionHinge, SoftmaxCrossEntropy, StructuredLoss
+from marginrank.losses.on_device import merging
 from marginrank.losses.on_device.base import Chosen
 from marginrank.losses.oracles.choice import INTERLEAVING, PAIRS
 
@@ -60,6 +61,30 @@ def test_values_and_slopes_are_those_of_the_cpu(loss, seed, device):
     for scale in (1.0, 1e-3, 30.0):
         xi, slopes = prepared(scale * scores)
         their_xi, their_slopes = (part.cpu().numpy() for part in there(device.tensor(scale * scores)))
+        np.testing.assert_allclose(their_xi, xi, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(their_slopes, slopes, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "n_grades"),
+    [
+        (StructuredLoss("ndcg@10", "dorm"), 5),
+        (StructuredLoss("ndcg@8", "po"), 4),
+        (StructuredLoss("ndcg@4", "dorm"), 9),
+        (StructuredLoss("ndcg@40", "dorm(shape=log)"), 2),
+    ],
+    ids=str,
+)
+def test_queries_that_share_room_and_have_layers_of_many_states(loss, n_grades, device, monkeypatch):
+    monkeypatch.setattr(merging, "_PROGRAMS", 2)
+    rng, sizes = np.random.default_rng(8), [60, 1, 200, 3, 129, 60, 60]
+    grades = rng.integers(0, n_grades, sum(sizes)).astype(np.float64)
+    prepared = loss.prepare(grades, np.append(0, np.cumsum(sizes)))
+    there = prepared.on_device(device)
+    for scale in (0.0, 0.02, 0.1, 1.0):
+        scores = scale * (grades + 0.3 * rng.normal(size=len(grades)))
+        xi, slopes = prepared(scores)
+        their_xi, their_slopes = (part.cpu().numpy() for part in there(device.tensor(scores)))
         np.testing.assert_allclose(their_xi, xi, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(their_slopes, slopes, rtol=1e-10, atol=1e-12)
 

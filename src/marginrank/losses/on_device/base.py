@@ -12,11 +12,14 @@ import numpy as np
 from marginrank.devices import Device, Segments
 from marginrank.typing import IntArray
 
-#: Documents that a program of a kernel works on, and others that it meets together.
+#: Documents that a program of a kernel works on, others that it meets together, and unrolled steps of that loop.
 BLOCK: Final = 64
 STEP: Final = 4
+UNROLL: Final = 2
 #: Warps of such a program, the quickest on one H200.
 WARPS: Final = 2
+#: Documents that a program sorts, with one warp.
+SORTED: Final = 128
 
 
 class Chosen(NamedTuple):
@@ -56,12 +59,12 @@ class DeviceLoss(ABC):
         """Sums over the documents of each query."""
         return self.device.segments(self.offsets)
 
-    def tiles(self, first: IntArray, end: IntArray) -> Tiles:
-        """Cut a run of documents of each query into tiles of at most `BLOCK`, one for each program of a kernel."""
-        counts = -(-(end - first) // BLOCK)
+    def tiles(self, first: IntArray, end: IntArray, block: int = BLOCK) -> Tiles:
+        """Cut a run of documents of each query into tiles of at most so many, one for each program of a kernel."""
+        counts = -(-(end - first) // block)
         query = np.repeat(np.arange(len(counts)), counts)
         number = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return Tiles(len(query), self.device.tensor(query), self.device.tensor(first[query] + BLOCK * number))
+        return Tiles(len(query), self.device.tensor(query), self.device.tensor(first[query] + block * number))
 
 
 class Tiles(NamedTuple):

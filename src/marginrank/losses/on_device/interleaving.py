@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, STEP, WARPS, Chosen, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, SORTED, STEP, UNROLL, WARPS, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.losses.oracles.problem import Placement
 from marginrank.typing import IntArray
@@ -58,11 +58,16 @@ class DeviceInterleaving(DeviceLoss):
         return self.offsets[:-1] + np.maximum(self.n_relevant, 0)
 
     @cached_property
+    def _ends_there(self) -> Any:
+        return self.device.tensor(self._ends)
+
+    @cached_property
     def _tiles(self) -> tuple[Tiles, Tiles, Tiles]:
         """Tiles of all documents, and of the relevant ones and the others of queries that count."""
         first, ends = self.offsets[:-1], self._ends
         stop = np.where(self.n_relevant < 0, first, self.offsets[1:])
-        return self.tiles(first, self.offsets[1:]), self.tiles(first, ends), self.tiles(ends, stop)
+        everything = self.tiles(first, self.offsets[1:], SORTED)
+        return everything, self.tiles(first, ends), self.tiles(ends, stop)
 
     @cached_property
     def _firsts(self) -> Any:
@@ -77,18 +82,19 @@ class DeviceInterleaving(DeviceLoss):
         from marginrank.losses.on_device import kernels  # noqa: PLC0415
 
         torch, (everything, relevant, others) = self.device.torch, self._tiles
-        offsets, ends = self.segments.offsets, self.device.tensor(self._ends)
+        offsets, ends = self.segments.offsets, self._ends_there
         values, terms, slopes = torch.empty_like(scores), torch.zeros_like(scores), torch.zeros_like(scores)
         documents, before = torch.empty_like(self._firsts), torch.empty_like(self.levels)
         kernels.sort_levels[(everything.n_tiles,)](
             scores, self.levels, offsets, self._firsts, everything.queries, everything.starts, values, documents,
-            documents, values, RANKS=False, BLOCK=BLOCK, STEP=STEP, num_warps=WARPS,
+            before, values, before, RANKS=False, WIDTH=1, BLOCK=SORTED, STEP=STEP, UNROLL=UNROLL, num_warps=1,
         )  # fmt: skip
         problem = (self.shares, self.discounts, self.scales, documents, before, slopes, terms)
         kernels.place_irrelevant[(others.n_tiles,)](
-            values, offsets, ends, others.queries, others.starts, *problem, BLOCK=BLOCK, num_warps=1
+            values, offsets, ends, others.queries, others.starts, *problem, BLOCK=BLOCK, UNROLL=UNROLL, num_warps=1
         )
         kernels.place_relevant[(relevant.n_tiles,)](
-            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=STEP, num_warps=WARPS
-        )
+            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=STEP, UNROLL=UNROLL,
+            num_warps=WARPS,
+        )  # fmt: skip
         return self.segments.sum(terms).clamp_(min=0.0), slopes

@@ -17,7 +17,7 @@ _MANY = tl.constexpr(2**31 - 1)
 @triton.jit
 def hinges(
     values, levels, offsets, queries, starts, margins, scales, direction, xi, slopes,
-    SQUARED: tl.constexpr, CURVE: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    SQUARED: tl.constexpr, CURVE: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Sum the hinges of all pairs of different level, and slopes or, with CURVE, products with the Hessian.
 
@@ -36,7 +36,7 @@ def hinges(
     total, slope = tl.zeros([BLOCK, STEP], tl.float64), tl.zeros([BLOCK, STEP], tl.float64)
     if CURVE:
         move = tl.load(direction + begin + i, mask=i < n, other=0.0)[:, None]
-    for first in range(0, n, STEP):
+    for first in tl.range(0, n, STEP, loop_unroll_factor=UNROLL):
         j = first + tl.arange(0, STEP)
         # No comparison with NaN holds, so that what is not there is not counted.
         ahead = own[:, None] - tl.load(values + begin + j, mask=j < n, other=float("nan"))[None, :]
@@ -64,13 +64,36 @@ def hinges(
 
 
 @triton.jit
+def _count_before(
+    values, levels, n, i, own, level,
+    RANKS: tl.constexpr, TIES: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, UNROLL: tl.constexpr,
+):  # fmt: skip
+    """Count the documents of the level, and with RANKS of the query, that score more; with TIES, or stand before."""
+    in_level, in_query = tl.zeros([BLOCK, STEP], tl.int32), tl.zeros([BLOCK, STEP], tl.int32)
+    for first in tl.range(0, n, STEP, loop_unroll_factor=UNROLL):
+        j = first + tl.arange(0, STEP)
+        other = tl.load(values + j, mask=j < n, other=float("nan"))[None, :]
+        other_level = tl.load(levels + j, mask=j < n, other=-1)
+        before = other > own[:, None]
+        if TIES:
+            earlier = (j - n * other_level)[None, :] < (i - n * level)[:, None]
+            before = before | ((other == own[:, None]) & earlier)
+        in_level += (before & (other_level[None, :] == level[:, None])).to(tl.int32)
+        if RANKS:
+            in_query += before.to(tl.int32)
+    return tl.sum(in_level, axis=1), tl.sum(in_query, axis=1)
+
+
+@triton.jit
 def sort_levels(
-    values, levels, offsets, firsts, queries, starts, sorted_values, documents, predicted, by_score,
-    RANKS: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
+    values, levels, offsets, firsts, queries, starts, sorted_values, documents, positions, by_score, seats,
+    RANKS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Sort documents inside their levels: each comes after as many as score more, or the same and stand before it.
 
-    With RANKS, sort all documents of a query too. There, of equal scores, the worse level comes first.
+    With RANKS, sort all documents of a query too: ``positions`` are their ranks by score, and ``by_score`` and
+    ``seats`` are scores and 2^WIDTH·(place inside the level) + level by rank. Of equal scores, the worse level
+    comes first.
     """
     tile = tl.program_id(0)
     query = tl.load(queries + tile)
@@ -79,30 +102,27 @@ def sort_levels(
     i = (tl.load(starts + tile) - begin).to(tl.int32) + tl.arange(0, BLOCK)
     own = tl.load(values + begin + i, mask=i < n, other=0.0)
     level = tl.load(levels + begin + i, mask=i < n, other=0)
-    in_level, in_query = tl.zeros([BLOCK, STEP], tl.int32), tl.zeros([BLOCK, STEP], tl.int32)
-    for first in range(0, n, STEP):
-        j = first + tl.arange(0, STEP)
-        other = tl.load(values + begin + j, mask=j < n, other=float("nan"))[None, :]
-        other_level = tl.load(levels + begin + j, mask=j < n, other=-1)[None, :]
-        more, equal = other > own[:, None], other == own[:, None]
-        before = (other_level == level[:, None]) & (more | (equal & (j[None, :] < i[:, None])))
-        in_level += before.to(tl.int32)
-        if RANKS:
-            worse = equal & (other_level > level[:, None])
-            in_query += (more | worse | before).to(tl.int32)
-    place = tl.load(firsts + begin + i, mask=i < n, other=0) + tl.sum(in_level, axis=1)
+    inside, rank = tl.zeros([BLOCK], tl.int32), tl.zeros([BLOCK], tl.int32)
+    if RANKS and n <= BLOCK:
+        inside, rank = _count_before(
+            values + begin, levels + begin, n, i, own, level, RANKS, False, BLOCK, STEP, UNROLL
+        )
+    # Ranks that leave out ties add up to less than those of a permutation, unless there are none.
+    if 2 * tl.sum(tl.where(i < n, rank, 0), 0) != n * (n - 1):
+        inside, rank = _count_before(values + begin, levels + begin, n, i, own, level, RANKS, True, BLOCK, STEP, UNROLL)
+    place = tl.load(firsts + begin + i, mask=i < n, other=0) + inside
     tl.store(sorted_values + place, own, mask=i < n)
     tl.store(documents + place, begin + i, mask=i < n)
     if RANKS:
-        rank = tl.sum(in_query, axis=1).to(tl.int64)
-        tl.store(predicted + place, rank, mask=i < n)
+        tl.store(positions + place, rank, mask=i < n)
         tl.store(by_score + begin + rank, own, mask=i < n)
+        tl.store(seats + begin + rank, (inside << WIDTH) + level, mask=i < n)
 
 
 @triton.jit
 def place_irrelevant(
     values, offsets, ends, queries, starts, shares, discounts, scales, documents, before, slopes, terms,
-    BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Place each irrelevant document where it pays most: try all places, from the last relevant document upwards."""
     tile = tl.program_id(0)
@@ -115,7 +135,7 @@ def place_irrelevant(
     best = tl.zeros([BLOCK], tl.int32) + n_relevant
     value, most = tl.zeros([BLOCK], tl.float64), tl.zeros([BLOCK], tl.float64)
     after = tl.load(discounts + n_relevant + j, mask=place < end, other=0.0)
-    for back in range(n_relevant):
+    for back in tl.range(0, n_relevant, loop_unroll_factor=UNROLL):
         i = n_relevant - 1 - back
         here = tl.load(discounts + i + j, mask=place < end, other=0.0)
         value += tl.load(shares + begin + i) * (here - after) - pair * (tl.load(values + begin + i) - own)
@@ -131,7 +151,7 @@ def place_irrelevant(
 @triton.jit
 def place_relevant(
     values, offsets, ends, queries, starts, shares, discounts, scales, documents, before, slopes, terms,
-    BLOCK: tl.constexpr, STEP: tl.constexpr,
+    BLOCK: tl.constexpr, STEP: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
     """Count the irrelevant documents before each relevant one; add up what that costs."""
     tile = tl.program_id(0)
@@ -141,7 +161,7 @@ def place_relevant(
     i, relevant = (place - begin).to(tl.int32), place < end_relevant
     own, share = tl.load(values + place, mask=relevant, other=0.0), tl.load(shares + place, mask=relevant, other=0.0)
     counted = tl.zeros([BLOCK, STEP], tl.int32)
-    for first in range(end_relevant, end, STEP):
+    for first in tl.range(end_relevant, end, STEP, loop_unroll_factor=UNROLL):
         j = first + tl.arange(0, STEP)
         others = tl.load(before + j, mask=j < end, other=_MANY)[None, :]
         counted += (others <= i[:, None]).to(tl.int32)

@@ -4,59 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import comb
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, STEP, WARPS, Chosen, DeviceLoss, Tiles
-from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+from marginrank.losses.on_device.base import SORTED, STEP, UNROLL, Chosen, DeviceLoss, Tiles
+from marginrank.typing import BoolArray, FloatArray
 
-#: States that a program looks at together.
-_STATES: Final = 256
-#: Documents whose sums over the ranks after the last that counts are computed together.
-_SUMMED: Final = 8
-#: Most programs, and most bytes of room for them.
-_PROGRAMS: Final = 8192
+#: States that a program looks at together, and documents whose slopes it computes together.
+_STATES: Final = 32
+_DOCUMENTS: Final = 128
+#: Registers of a thread of such a program, the quickest on one H200.
+_REGISTERS: Final = 72
+#: Most programs, and most bytes of room for them, of which a state takes so many.
+_PROGRAMS: Final = 16384
 _ROOM: Final = 1 << 30
+_STATE: Final = 28
 
 
 class Lattice(NamedTuple):
     """How many documents of each level are placed, one table after the other for every number of levels.
 
     Args:
-        counts: Documents placed, as levels × states.
-        predecessors: The states with one document of a level fewer, numbered inside their layer.
-        layers: Where the states after each number of ranks begin, as levels × ranks.
-        widest: Most states of a layer.
+        tables: Where the states of each number of levels begin.
+        successors: The states with one document of a level more, numbered inside their table, as states × levels.
+        most: Most states of a table.
     """
 
-    counts: Any
-    predecessors: Any
-    layers: Any
-    widest: int
-
-    @classmethod
-    def of(cls, device: Device, tables: IntArray, counts: AnyArray, predecessors: AnyArray, depth: int) -> Lattice:
-        """Copy the states to the device, level by level."""
-        sizes = np.arange(depth + 2)
-        inside = np.array(
-            [[comb(int(size) - 1 + n, n) if size else 0 for size in sizes] for n in range(len(tables) - 1)]
-        )
-        present = np.diff(tables) > 0
-        layers = np.where(present[:, None], tables[:-1, None] + inside, 0)
-        placed = counts.sum(axis=1, dtype=np.int64)
-        table = np.searchsorted(tables, np.arange(len(counts)), side="right") - 1
-        first = np.where(placed > 0, inside[table, np.maximum(placed - 1, 0)], 0)
-        relative = np.where(counts > 0, predecessors - first[:, None], 0)
-        widest = int(np.diff(layers[present], axis=1).max(initial=1))
-        placed_before, placed_now = (device.tensor(part.T.astype(np.int32)) for part in (relative, counts))
-        return cls(placed_now, placed_before, device.tensor(layers), widest)
+    tables: Any
+    successors: Any
+    most: int
 
 
 class RankLevels(NamedTuple):
-    """The levels of all queries: where each begins inside its query, its documents, and its gain."""
+    """The levels of all queries: where each begins inside its query, and documents that can be among the first ranks.
+
+    ``gains`` are those of the measure, over the scale of the feature map.
+    """
 
     starts: Any
     sizes: Any
@@ -80,6 +64,7 @@ class DeviceMerge(DeviceLoss):
         rank_levels: The levels of all queries.
         discounts: Discount of each of the first ranks.
         profile: A over all ranks.
+        falls: How A and D fall, as `grade_lattice.falls` has it.
         lattice: The states.
     """
 
@@ -93,6 +78,7 @@ class DeviceMerge(DeviceLoss):
     rank_levels: RankLevels
     discounts: Any
     profile: FloatArray
+    falls: Any
     lattice: Lattice
 
     def take(self, chosen: Chosen) -> Self:
@@ -109,7 +95,7 @@ class DeviceMerge(DeviceLoss):
 
     @cached_property
     def _tiles(self) -> Tiles:
-        return self.tiles(self.offsets[:-1], self.offsets[1:])
+        return self.tiles(self.offsets[:-1], self.offsets[1:], SORTED)
 
     @cached_property
     def _numbers(self) -> Any:
@@ -126,56 +112,50 @@ class DeviceMerge(DeviceLoss):
         return self.segments.offsets[self._query] + self.rank_levels.starts[self.lows[self._query] + self.levels]
 
     @cached_property
-    def _own_scales(self) -> Any:
-        """Scale of each document; 0 where its query does not count."""
-        return (self.scales * self.device.tensor(self.active.astype(np.float64)))[self._query]
-
-    @cached_property
     def _A(self) -> Any:
         return self.device.tensor(self.profile)
 
     def __call__(self, scores: Any) -> tuple[Any, Any]:
         """Return ξ of each query and ∂ξ/∂s of each document."""
-        from marginrank.losses.on_device import kernels  # noqa: PLC0415
+        torch = self.device.torch
+        xi, slopes = torch.zeros_like(self.scales), torch.zeros_like(scores)
+        if len(self._numbers):
+            self._merge(self._sort(scores), xi, slopes)
+        return xi, slopes
+
+    @property
+    def _width(self) -> int:
+        """Bits of the number of a level."""
+        return int(self.lattice.successors.shape[1]).bit_length()
+
+    def _sort(self, scores: Any) -> tuple[Any, ...]:
+        """Sort documents by score, inside their levels and all together."""
+        from marginrank.losses.on_device.kernels import sort_levels  # noqa: PLC0415
 
         torch, tiles = self.device.torch, self._tiles
-        values, by_score, by_document = (torch.empty_like(scores) for _ in range(3))
-        documents, predicted = (torch.empty_like(self._firsts) for _ in range(2))
-        kernels.sort_levels[(tiles.n_tiles,)](
+        values, by_score, documents = torch.empty_like(scores), torch.empty_like(scores), torch.empty_like(self._firsts)
+        positions, seats = torch.empty_like(self.levels), torch.empty_like(self.levels)
+        sort_levels[(tiles.n_tiles,)](
             scores, self.levels, self.segments.offsets, self._firsts, tiles.queries, tiles.starts, values, documents,
-            predicted, by_score, RANKS=True, BLOCK=BLOCK, STEP=STEP, num_warps=WARPS,
+            positions, by_score, seats, RANKS=True, WIDTH=self._width, BLOCK=SORTED, STEP=STEP, UNROLL=UNROLL,
+            num_warps=1,
         )  # fmt: skip
-        ranks, gained = self._merge(values, predicted, by_score)
-        places = torch.arange(len(scores), device=scores.device) - self.segments.offsets[self._query]
-        reference = places if self.ideal is None else self.ideal[documents]
-        slopes = self._own_scales * (self._A[ranks] - self._A[reference])
-        by_document[documents] = slopes
-        deltas = torch.where(gained >= 0, self.ideal_gains - gained, 0.0)
-        return (self.segments.sum(slopes * values) + deltas).clamp_(min=0.0), by_document
+        return values, documents, positions, by_score, seats
 
-    def _merge(self, values: Any, predicted: Any, by_score: Any) -> tuple[Any, Any]:
-        """Return the rank of the document at each place, and what the ranking of each query gains; −1 for none."""
+    def _merge(self, ordered: tuple[Any, ...], xi: Any, slopes: Any) -> None:
+        """Write ξ and slopes of the queries that count."""
         from marginrank.losses.on_device.merging_kernels import merge_levels  # noqa: PLC0415
 
-        torch, lattice, depth = self.device.torch, self.lattice, len(self.discounts)
-        longest, n_states = int(np.diff(self.offsets).max(initial=1)), lattice.counts.shape[1]
-        has_tail, columns = bool(np.any(self.profile[depth:] != 0.0)), 1 << depth.bit_length()
-        row = 8 * (4 * lattice.widest + depth + ((longest + 1) * columns if has_tail else 0)) + 4 * n_states
-        n_programs = max(1, min(len(self._numbers), _PROGRAMS, _ROOM // row))
-        double = {"dtype": torch.float64, "device": values.device}
-        room = (
-            torch.empty((n_programs, 2 * lattice.widest), **double),
-            torch.empty((n_programs, 2 * lattice.widest), **double),
-            torch.empty((n_programs, n_states), dtype=torch.int32, device=values.device),
-            torch.empty((n_programs, (longest + 1) * columns if has_tail else 1), **double),
-            torch.empty((n_programs, depth), dtype=torch.int64, device=values.device),
-        )
-        ranks, gained = torch.zeros_like(predicted), torch.full((len(self.lows),), -1.0, **double)
-        if len(self._numbers):
-            merge_levels[(n_programs,)](
-                values, predicted, by_score, self._numbers, self.segments.offsets, self.lows, self.n_levels,
-                *self.rank_levels, self.scales, self.discounts, self._A, lattice.layers, lattice.counts,
-                lattice.predecessors, *room, ranks, gained, len(self._numbers), n_states, lattice.widest, longest,
-                depth, TAIL=has_tail, COLUMNS=columns, BLOCK=_STATES, STEP=_SUMMED,
-            )  # fmt: skip
-        return ranks, gained
+        torch, lattice, depth, n_active = self.device.torch, self.lattice, len(self.discounts), len(self._numbers)
+        n_programs = max(1, min(n_active, _PROGRAMS, _ROOM // (_STATE * lattice.most)))
+        kinds = (torch.int64, torch.float64, torch.int32, torch.int32, torch.int32)
+        room = (torch.empty((n_programs, lattice.most), dtype=kind, device=xi.device) for kind in kinds)
+        chosen = torch.empty((n_programs, depth), dtype=torch.int32, device=xi.device)
+        merge_levels[(n_programs,)](
+            *ordered, self._numbers, self.segments.offsets, self.lows, self.n_levels, *self.rank_levels, self.scales,
+            self.ideal_gains, self._numbers if self.ideal is None else self.ideal, self.discounts, self._A, self.falls,
+            lattice.tables, lattice.successors, *room, chosen, xi, slopes, n_active, lattice.most, depth,
+            TAIL=bool(np.any(self.profile[depth:] != 0.0)), IDEAL=self.ideal is not None,
+            LEVELS=lattice.successors.shape[1], WIDTH=self._width, BITS=depth.bit_length(), BLOCK=_STATES,
+            DOCUMENTS=_DOCUMENTS, num_warps=1, maxnreg=_REGISTERS,
+        )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.on_device.base import BLOCK, STEP, WARPS, Chosen, DeviceLoss, Tiles
+from marginrank.losses.on_device.base import BLOCK, STEP, UNROLL, WARPS, Chosen, DeviceLoss, Tiles
 from marginrank.losses.oracles.levels import Levels
 from marginrank.typing import FloatArray
 
@@ -82,5 +82,5 @@ class DevicePairs(DeviceLoss):
         hinges[(tiles.n_tiles,)](
             scores - self.heights, self.levels, self.segments.offsets, tiles.queries, tiles.starts, self.margins,
             self.scales, direction, xi, slopes, SQUARED=self.squared, CURVE=curve, BLOCK=BLOCK, STEP=STEP,
-            num_warps=WARPS,
+            UNROLL=UNROLL, num_warps=WARPS,
         )  # fmt: skip

@@ -185,7 +185,9 @@ def merge_on_device(problem: Problem, ideal: IntArray, device: Device) -> Device
     rank = np.arange(len(query)) - levels.queries[query]
     discounts = np.append(problem.discounts[:depth], 0.0)
     gains = np.repeat(levels.gains, np.diff(levels.offsets)) * discounts[np.minimum(rank, depth)]
-    starts = levels.offsets[:-1] - np.repeat(levels.queries[:-1], levels.counts)
+    starts = (levels.offsets[:-1] - np.repeat(levels.queries[:-1], levels.counts)).astype(np.int32)
+    sizes = np.minimum(np.diff(levels.offsets), depth).astype(np.int32)
+    worths = levels.gains / np.repeat(problem.scales, levels.counts)
     return DeviceMerge(
         device=device,
         offsets=levels.queries,
@@ -196,10 +198,13 @@ def merge_on_device(problem: Problem, ideal: IntArray, device: Device) -> Device
         ideal_gains=device.tensor(np.bincount(query, gains, len(problem.active))),
         levels=device.tensor(levels.of_document.astype(np.int32)),
         ideal=device.tensor(ideal) if len(ideal) else None,
-        rank_levels=RankLevels(*map(device.tensor, (starts, np.diff(levels.offsets), levels.gains))),
+        rank_levels=RankLevels(device.tensor(starts), device.tensor(sizes), device.tensor(worths)),
         discounts=device.tensor(problem.discounts[:depth]),
         profile=problem.profile,
-        lattice=Lattice.of(device, states.tables, states.counts, states.predecessors, depth),
+        falls=device.tensor(falls(problem.profile, problem.discounts[:depth])),
+        lattice=Lattice(
+            device.tensor(states.tables), device.tensor(states.successors), int(np.diff(states.tables).max())
+        ),
     )
 
 
