@@ -37,26 +37,31 @@ help:
 
 setup: $(READY)
 
-# The demo leaves bytecode to the first import, as most of what is installed is never imported. Tests have it made before,
-# on all cores: compiling makes some packages warn, and warnings in tests are errors. Tests of other packages are never run.
-install = $(dir $@)bin/python -m pip install --quiet --disable-pip-version-check --no-compile
+# uv installs several times as fast as pip, which installs nothing but uv itself. It does not read the settings of pip, so
+# an index that is set there is passed on. The demo leaves bytecode to the first import, as most of what is installed is
+# never imported. Tests have it made before, on all cores: compiling makes some packages warn, and warnings in tests are
+# errors. What is large and never imported is left out.
+pip = $(dir $@)bin/python -m pip
+install = index=$${PIP_INDEX_URL:-$$($(pip) config get global.index-url 2>/dev/null)}; \
+	VIRTUAL_ENV=$(@D) $(dir $@)bin/uv pip install --quiet --system-certs $${index:+--default-index "$$index"}
 install_locked = $(install) --require-hashes --requirement
 
 # What the demo needs comes first; what tests, and then linters and documentation, need is added when it is asked for.
 $(RUNS): requirements/run.txt
 $(BENCH_READY): requirements/bench.txt
-$(RUNS) $(BENCH_READY): pyproject.toml
+$(RUNS) $(BENCH_READY): pyproject.toml requirements/install.txt
 	@$(PYTHON) -c 'import sys; sys.exit("marginrank needs Python 3.11 or newer, not " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@test -x $(dir $@)bin/python || $(PYTHON) -m venv $(dir $@)
 	@echo "Installing pinned versions into $(@D) ..."
-	@$(install_locked) $(filter requirements/%,$^)
+	@$(pip) install --quiet --disable-pip-version-check --require-hashes --requirement requirements/install.txt
+	@$(install_locked) $(filter-out requirements/install.txt,$(filter requirements/%,$^))
 	@$(install) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(TESTS): requirements/test.txt $(RUNS)
 	@echo "Installing what tests need into $(@D) ..."
 	@$(install_locked) $<
-	@$(dir $@)bin/python -W ignore -m compileall -qq -j 0 -x '/tests/' $(dir $@)lib || true
+	@$(dir $@)bin/python -W ignore -m compileall -qq -j 0 -x '/(tests?|pip|setuptools|fontTools|lexers)/' $(dir $@)lib || true
 	@touch $@
 
 $(READY): requirements/dev.txt $(TESTS)
@@ -161,8 +166,9 @@ xgboost: $(TESTS)
 	@$(BIN)/python -c 'import xgboost' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check xgboost-cpu==$(XGBOOST)
 
 # For every platform and Python from 3.11.5 on, with the hashes of all wheels and sources.
-pin = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11.5 --generate-hashes --no-annotate \
-	--custom-compile-command 'make lock' pyproject.toml requirements/build.in --output-file
+compile = $(LOCK)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11.5 --generate-hashes --no-annotate \
+	--custom-compile-command 'make lock'
+pin = $(compile) pyproject.toml requirements/build.in --output-file
 
 lock:
 	$(PYTHON) -m venv $(LOCK)
@@ -171,11 +177,12 @@ lock:
 	$(pin) requirements/dev.txt --constraint requirements/bench.txt --extra all --group dev
 	$(pin) requirements/test.txt --constraint requirements/bench.txt --extra all --group test
 	$(pin) requirements/run.txt --constraint requirements/bench.txt
+	$(compile) requirements/install.in --output-file requirements/install.txt
 
 audit:
 	$(PYTHON) -m venv $(LOCK)
 	$(LOCK)/bin/python -m pip install --quiet --upgrade pip-audit
-	$(LOCK)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,run test dev bench,--requirement requirements/$(file).txt)
+	$(LOCK)/bin/pip-audit --strict --require-hashes --disable-pip $(foreach file,install run test dev bench,--requirement requirements/$(file).txt)
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(OLDEST) $(LOCK) docs/results docs/gallery site out build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
