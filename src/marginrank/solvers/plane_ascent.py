@@ -15,7 +15,7 @@ from marginrank.typing import FloatArray
 #: Moves of multiplier for each plane before the program is solved at once: many in a small program, where they are
 #: cheap, fewer in a large one, and few where there are few entries of θ, which makes solving at once quick.
 _MOST_MOVES: Final = 1000
-_MOVES: Final = 200
+_MOVES: Final = 5
 _FEW_MOVES: Final = 4
 _SMALL: Final = 256
 #: Changes of heights that take no longer than solving the smallest program at once; each move changes all heights.

@@ -9,6 +9,8 @@ import numpy as np
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 _MOST_STEPS: Final = 40
+#: Share of the multipliers that interior points begin with on all planes alike; the others stay where they were.
+_SPREAD: Final = 0.05
 
 
 class Products:
@@ -64,8 +66,8 @@ def highest_dual(
 ) -> FloatArray | None:
     """Maximise heights·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, until the gap is ``target``.
 
-    Interior points that meet all equations from the first on, after Mehrotra (1992); a step takes the factors of one
-    matrix of the size of ``gram``. Returns None where the arithmetic ends them early.
+    Interior points from α on that meet all equations, after Mehrotra (1992); a step takes the factors of one matrix of
+    the size of ``gram``. Returns None where the arithmetic ends them early.
 
     >>> K, heights = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([-1.0, 0.0])   # of the planes 1 + θ₁ and θ₂
     >>> highest_dual(K, heights, np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-9).round(6).tolist()
@@ -79,17 +81,19 @@ def highest_dual(
     unit = max(C * float(np.ptp(level)), C * C * float(gram.diagonal().max()), 1e-300)
     Q, q = gram * (C * C / unit), level * (C / unit)
     members = (owners == np.arange(n_parts)[:, None]).astype(np.float64)
-    a = 1.0 / members.sum(axis=1)[owners]
+    a = (1.0 - _SPREAD) * alpha / C + _SPREAD / members.sum(axis=1)[owners]
     at = q - Q @ a
-    xi = np.where(members > 0, at, -np.inf).max(axis=1) + 1.0
-    t = xi[owners] - at
+    tops = np.where(members > 0, at, -np.inf).max(axis=1)
+    # Slacks that leave each plane about the same share of the gap.
+    t = (tops + float(tops.sum() - a @ at) / n_parts)[owners] - at
     for _ in range(_MOST_STEPS):
         gap = float(a @ t)
         if gap * unit <= target:
             return np.asarray(C * a)
         system = Q.copy()
         system.flat[:: m + 1] += t / a
-        factor, failed = dpotrf(system, lower=True, overwrite_a=True, clean=False)
+        # Transposed, it is in the order of LAPACK and is not copied.
+        factor, failed = dpotrf(system.T, lower=True, overwrite_a=True, clean=False)
         if failed:
             return None
         of_parts = dpotrs(factor, members.T, lower=True)[0]
