@@ -14,17 +14,20 @@ from marginrank.typing import IntArray
 
 #: Queries one after the other: the first of each run, and the one after its last.
 Runs: TypeAlias = Sequence[tuple[int, int]]
-#: Most parts that the risk is given in, for solvers that make use of them. More would save passes at large C, and cost
-#: more in programs than that saves.
-PARTS: Final = 32
+#: Most parts that the risk is given in, for solvers that make use of them. More save passes at large C, and cost more in
+#: programs: with few parameters few planes hold an optimum up, and with signs a program is a sequence of programs.
+PARTS: Final = 64
+_FEW_PARTS: Final = 32
+_FEW_PARAMETERS: Final = 512
 #: Bytes that planes may take, whatever the features take.
 _PLANE_BYTES: Final = 1 << 26
 
 
 def count_parts(scorer: Prepared) -> int:
-    """Parts that the risk is given in: a solver keeps some forty planes of each, in no more room than the features."""
+    """Parts that the risk is given in: a solver keeps some twenty planes of each, in no more room than the features."""
     room = max(_PLANE_BYTES, scorer.n_bytes // 4)
-    return max(1, min(PARTS, room // (40 * 8 * max(1, scorer.n_parameters))))
+    few = scorer.n_parameters <= _FEW_PARAMETERS or (scorer.signs is not None and scorer.signs.any())
+    return max(1, min(_FEW_PARTS if few else PARTS, room // (20 * 8 * max(1, scorer.n_parameters))))
 
 
 def cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:

@@ -43,7 +43,7 @@ class Bundle(Solver):
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
         step: Least share of the way from the best point to the minimiser of the model at which planes are taken.
-        idle: Iterations after which an inactive plane is dropped.
+        idle: Iterations after which an inactive plane is dropped; two at most where there are many planes.
 
     >>> import numpy as np
     >>> from marginrank.solvers.problem import Function

@@ -12,6 +12,9 @@ from marginrank.typing import FloatArray, IntArray
 
 #: Share of the planes that are kept where dropping the others is worth a copy.
 _FEWER: Final = 0.85
+#: Number of planes from which programs take longer than evaluations, and iterations after which idle planes are dropped.
+_MANY: Final = 512
+_SOON: Final = 2
 
 
 class PlaneModel:
@@ -77,7 +80,7 @@ class PlaneModel:
 
     def prune(self, idle: int) -> None:
         """Drop planes that have not held anything up for so many iterations, once there are many of them."""
-        keep = self._idle < idle
+        keep = self._idle < (idle if len(self._idle) < _MANY else min(idle, _SOON))
         keep[: int(self.owners.max(initial=-1)) + 1] = True
         if np.count_nonzero(keep) <= _FEWER * len(keep):
             self._room[: np.count_nonzero(keep)] = self.slopes[keep]
