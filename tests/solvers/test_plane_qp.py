@@ -193,10 +193,30 @@ def test_multipliers_are_raised_until_the_gap_is_closed_from_anywhere(seed, targ
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, None, None)
     products = Products(d)
     products.append(slopes, np.zeros((0, d)))
-    alpha, sharp = next(ascend(program, products, program.balanced(rng.random(n)), target, np.inf))
+    alpha, sharp, _, heights = next(ascend(program, products, program.balanced(rng.random(n)), target, np.inf))
     for multipliers in (alpha, sharp):
         assert (multipliers >= 0).all()
         np.testing.assert_allclose(np.bincount(program.owners, multipliers), C, rtol=1e-9)
     away, bound = program.dual(alpha)
     assert program.primal(away) - bound <= target
+    np.testing.assert_allclose(heights, program.heights + slopes @ away, atol=1e-9)
     assert np.count_nonzero(sharp) <= np.count_nonzero(alpha)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_slopes_are_carried_along_the_pieces_of_a_signed_dual(seed):
+    rng = np.random.default_rng(seed)
+    n_parts, n, d, C = 4, 60, 90, 50.0
+    slopes, signs = rng.standard_normal((n, d)), rng.integers(-1, 2, d)
+    program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, rng.standard_normal(d), signs)
+    products = Products(d)
+    products.append(slopes, np.zeros((0, d)))
+    bounds = []
+    for raised in ascend(program, products, program.balanced(rng.random(n)), 1e-6, np.inf):
+        assert raised.pull is not None
+        np.testing.assert_allclose(raised.pull, raised.alpha @ slopes, atol=1e-9 * C)
+        away, bound = program.dual(raised.alpha)
+        np.testing.assert_allclose(raised.heights, program.heights + slopes @ away, atol=1e-9 * C)
+        bounds.append(bound)
+    assert len(bounds) > 1
+    assert np.all(np.diff(bounds) >= -1e-9 * abs(bounds[-1]))

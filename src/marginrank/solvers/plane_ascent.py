@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,9 @@ from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray
 
 #: Moves of multiplier for each plane before the program is solved at once: many in a small program, where they are
-#: cheap, fewer in a large one, and few where there are few entries of θ, which makes solving at once quick.
+#: cheap, unless there are few entries of θ, which makes solving at once quick.
 _MOST_MOVES: Final = 1000
 _MOVES: Final = 5
-_FEW_MOVES: Final = 4
 _SMALL: Final = 256
 #: Changes of heights that take no longer than solving the smallest program at once; each move changes all heights.
 _CHEAP: Final = 3_000_000
@@ -32,36 +31,56 @@ _DEEP: Final = 0.05
 _LITTLE: Final = 1e-4
 
 
+class Raised(NamedTuple):
+    """Multipliers, those of the planes that hold something up, and the planes where the first two lead.
+
+    Args:
+        alpha: The multipliers.
+        sharp: Multipliers of the planes that hold something up, which may be a little worse.
+        pull: The sum of α times the slopes, where it is known.
+        heights: The planes at the point that goes with α.
+    """
+
+    alpha: FloatArray
+    sharp: FloatArray
+    pull: FloatArray | None
+    heights: FloatArray
+
+
 def ascend(
     program: PlaneProgram, products: Products, alpha: FloatArray, target: float, deadline: float
-) -> Iterator[tuple[FloatArray, FloatArray]]:
+) -> Iterator[Raised]:
     """Yield better and better multipliers; the caller ends that where the gap is at most ``target``.
-
-    Each come with those of the planes that hold something up, which may be a little worse.
 
     The dual is quadratic in α as long as the same entries of θ are 0 by their sign. Each quadratic is raised by itself,
     and then the dual along the way that led there.
     """
-    signed = not program.all_free
+    if program.all_free:
+        gram = products.over(program.free, program.slopes)
+        there, sharp = _raised(program, gram, alpha, program.heights - gram @ alpha, target)
+        alpha = program.balanced(there)
+        yield Raised(alpha, alpha if sharp is there else sharp, None, program.heights - gram @ alpha)
+        return
+    # Each product with all slopes is a look at all planes, and these take most of the time.
+    pull = alpha @ program.slopes
+    away = program.inside(-pull)
+    heights = program.heights + program.slopes @ away
     for _ in range(_MOST_PIECES):
-        if signed:
-            pull = alpha @ program.slopes
-            away = program.inside(-pull)
-            gram = products.over(program.free | (away == -pull), program.slopes)
-            heights = program.heights + program.slopes @ away
-        else:
-            gram = products.over(program.free, program.slopes)
-            heights = program.heights - gram @ alpha
-        there, sharp = _raised(program, gram, alpha, heights, _WORKED_OUT * target if signed else target)
-        length = program.longest_rise(alpha, there) if signed else 1.0
-        if length <= 0.0 or np.array_equal(there, alpha):
+        gram = products.over(program.free | (away == -pull), program.slopes)
+        there, sharp = _raised(program, gram, alpha, heights, _WORKED_OUT * target)
+        change = there - alpha
+        pull_change = change @ program.slopes
+        length = program.longest_rise(pull, pull_change, float(program.heights @ change))
+        if length <= 0.0 or not change.any():
             # They may be near enough from the start.
-            yield alpha, alpha
-            break
-        alpha = program.balanced(alpha + length * (there - alpha))
-        yield alpha, alpha if sharp is there or length < 1.0 else sharp
-        if not signed or time.perf_counter() > deadline:
-            break
+            yield Raised(alpha, alpha, pull, heights)
+            return
+        alpha, pull = program.balanced(alpha + length * change), pull + length * pull_change
+        away = program.inside(-pull)
+        heights = program.heights + program.slopes @ away
+        yield Raised(alpha, alpha if sharp is there or length < 1.0 else sharp, pull, heights)
+        if time.perf_counter() > deadline:
+            return
 
 
 def _raised(
@@ -79,7 +98,7 @@ def _raised(
     there, reached, bounds = alpha.copy(), heights.copy(), np.append(starts, len(members))
     flat = program.slopes.shape[1] <= len(alpha)
     small = flat or len(alpha) <= _SMALL
-    moves = len(alpha) * (_FEW_MOVES if flat else _MOST_MOVES if small else _MOVES)
+    moves = len(alpha) * (_MOST_MOVES if small and not flat else _MOVES)
     moves, aim = max(moves, _CHEAP // len(alpha)), _CLOSER * target if flat else target
     left = climb(gram, members, bounds, program.C, aim, moves, there, reached)
     if left <= target:

@@ -98,17 +98,23 @@ class PlaneProgram:
         order, starts = self.by_part
         return np.asarray(np.maximum.reduceat(heights[order], starts))
 
-    def dual(self, alpha: FloatArray) -> tuple[FloatArray, float]:
-        """Return the minimiser and the minimum of the Lagrangian, which is a lower bound whatever α is."""
-        pull = alpha @ self.slopes
+    def dual(self, alpha: FloatArray, pull: FloatArray | None = None) -> tuple[FloatArray, float]:
+        """Return the minimiser and the minimum of the Lagrangian, which is a lower bound whatever α is.
+
+        The sum of α times the slopes, ``pull``, may be known.
+        """
+        pull = alpha @ self.slopes if pull is None else pull
         away = self.inside(-pull)
         return away, float(self.heights @ alpha) + 0.5 * float(away @ away) + float(pull @ away)
 
-    def longest_rise(self, alpha: FloatArray, there: FloatArray) -> float:
-        """Return how far to go from multipliers to others, at most all the way, for the dual to be highest."""
-        change = there - alpha
-        pull, pull_change = alpha @ self.slopes, change @ self.slopes
-        rise = float(self.heights @ change)
+    def longest_rise(self, pull: FloatArray, pull_change: FloatArray, rise: float) -> float:
+        """Return how far to go from multipliers to others, at most all the way, for the dual to be highest.
+
+        Args:
+            pull: Sum of the multipliers times the slopes.
+            pull_change: How it changes on the way.
+            rise: How the sum of the multipliers times the heights at the middle changes.
+        """
 
         def slope(length: float) -> float:
             return rise + float(pull_change @ self.inside(-(pull + length * pull_change)))

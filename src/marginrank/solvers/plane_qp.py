@@ -88,10 +88,9 @@ def least_of_planes(
         return best.found()
     if planes.products is not None and planes.alpha is not None:
         begin = program.balanced(planes.alpha)
-        for alpha, sharp in ascend(program, planes.products, begin, best.target, deadline):
-            # Without signs the products say how high the planes are, and save a look at all slopes.
-            best.offer_multipliers(alpha, planes.products.whole if program.all_free else None)
-            best.sharp = sharp
+        for raised in ascend(program, planes.products, begin, best.target, deadline):
+            best.offer_multipliers(raised.alpha, raised.pull, raised.heights)
+            best.sharp = raised.sharp
             if best.closed:
                 return best.found()
         # Interior points are far off at first, and end where they seem to lead nowhere.
@@ -145,13 +144,18 @@ class _Best:
             return True
         return False
 
-    def offer_multipliers(self, alpha: FloatArray, gram: FloatArray | None = None) -> bool:
-        """Take multipliers and the point that goes with them, if they are better."""
-        away, bound = self.program.dual(alpha)
+    def offer_multipliers(
+        self, alpha: FloatArray, pull: FloatArray | None = None, heights: FloatArray | None = None
+    ) -> bool:
+        """Take multipliers and the point that goes with them, if they are better.
+
+        The sum of α times the slopes may be known, and the heights of the planes at that point.
+        """
+        away, bound = self.program.dual(alpha, pull)
         better = bound > self._bound
         if better:
             self.alpha, self._bound = alpha, bound
-        return self.offer(away, None if gram is None else self.program.heights - gram @ alpha) or better
+        return self.offer(away, heights) or better
 
     @property
     def closed(self) -> bool:
