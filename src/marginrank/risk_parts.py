@@ -17,8 +17,9 @@ Runs: TypeAlias = Sequence[tuple[int, int]]
 #: Most parts that the risk is given in, for solvers that make use of them. More save passes at large C, and cost more in
 #: programs: with few parameters few planes hold an optimum up, and with signs a program is a sequence of programs.
 PARTS: Final = 64
-_FEW_PARTS: Final = 32
 _FEW_PARAMETERS: Final = 512
+_PARTS_OF_FEW: Final = 32
+_PARTS_OF_SIGNED: Final = 16
 #: Bytes that planes may take, whatever the features take.
 _PLANE_BYTES: Final = 1 << 26
 
@@ -26,8 +27,10 @@ _PLANE_BYTES: Final = 1 << 26
 def count_parts(scorer: Prepared) -> int:
     """Parts that the risk is given in: a solver keeps some twenty planes of each, in no more room than the features."""
     room = max(_PLANE_BYTES, scorer.n_bytes // 4)
-    few = scorer.n_parameters <= _FEW_PARAMETERS or (scorer.signs is not None and scorer.signs.any())
-    return max(1, min(_FEW_PARTS if few else PARTS, room // (20 * 8 * max(1, scorer.n_parameters))))
+    signed = scorer.signs is not None and bool(scorer.signs.any())
+    few = scorer.n_parameters <= _FEW_PARAMETERS
+    most = _PARTS_OF_FEW if few else _PARTS_OF_SIGNED if signed else PARTS
+    return max(1, min(most, room // (20 * 8 * max(1, scorer.n_parameters))))
 
 
 def cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
