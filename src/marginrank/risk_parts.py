@@ -14,8 +14,8 @@ from marginrank.typing import IntArray
 
 #: Queries one after the other: the first of each run, and the one after its last.
 Runs: TypeAlias = Sequence[tuple[int, int]]
-#: Most parts that the risk is given in, for solvers that make use of them. More save passes at large C, and cost more in
-#: programs: with few parameters few planes hold an optimum up, and with signs a program is a sequence of programs.
+#: Most parts that the risk is given in, for solvers that make use of them. With few parameters, few planes hold an
+#: optimum up; with signs, a program is a sequence of programs.
 PARTS: Final = 64
 _FEW_PARAMETERS: Final = 512
 _PARTS_OF_FEW: Final = 32

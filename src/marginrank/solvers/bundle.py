@@ -12,7 +12,7 @@ from marginrank.solvers.base import Solver
 from marginrank.solvers.line_search import least_along
 from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Line, Problem
-from marginrank.solvers.progress import Progress, along, evaluate, squarable
+from marginrank.solvers.progress import FEW_PARTS, Progress, along, evaluate, joined, squarable
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
@@ -22,6 +22,9 @@ _SHARE: Final = 0.1
 _SURPRISE: Final = 0.1
 #: Iterations without any gain after which they are solved exactly; as many more are lost in rounding.
 _PATIENCE: Final = 5
+#: The C above which more parts are worth their programs, and how many. A path shares planes, and gets by with few.
+_LARGE_C: Final = 1e3
+_MANY_PARTS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ class Bundle(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ − center‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
-        return self.refine(problem, C, PlaneModel(problem.n_parameters), start)
+        n_parts = FEW_PARTS if C <= _LARGE_C else _MANY_PARTS
+        return self.refine(problem, C, PlaneModel(problem.n_parameters), start, n_parts)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
         """Minimise for several C, from the smallest up, with one set of planes; results in the order given."""
@@ -72,14 +76,19 @@ class Bundle(Solver):
         return along(self, Cs, solve)
 
     def refine(
-        self, problem: Problem, C: float, planes: PlaneModel, start: FloatArray | Solution | None = None
+        self,
+        problem: Problem,
+        C: float,
+        planes: PlaneModel,
+        start: FloatArray | Solution | None = None,
+        n_parts: int = FEW_PARTS,
     ) -> Solution:
-        """Minimise with planes of this risk from before, which are used and added to.
+        """Minimise with planes of this risk from before, of as many parts, which are used and added to.
 
         A ``start`` that is a solution has its planes among them, and is not evaluated again.
         """
         progress = Progress(self, problem, C)
-        search = _Search(problem, planes, progress, self.step)
+        search = _Search(problem, planes, progress, self.step, n_parts)
         with progress.interruptible():
             search.begin(start)
             # From the centre, which ranks nothing, a step is taken before anything can end the search.
@@ -114,8 +123,9 @@ class _Search:
     from the best point, and the share is doubled where the objective fell about as far as the model said.
     """
 
-    def __init__(self, problem: Problem, planes: PlaneModel, progress: Progress, step: float) -> None:
+    def __init__(self, problem: Problem, planes: PlaneModel, progress: Progress, step: float, n_parts: int) -> None:
         self._problem, self._planes, self._progress, self._step = problem, planes, progress, step
+        self._n_parts = n_parts
         self._share = 1.0
         #: The way that led to the best point, and how far it is along it.
         self._line: Line | None = None
@@ -162,7 +172,7 @@ class _Search:
         self._line, self._at = line, at
 
     def _take(self, theta: FloatArray, found: tuple[FloatArray, FloatArray]) -> bool:
-        values, slopes = found
+        values, slopes = joined(*found, self._n_parts)
         self._planes.add(theta, values, slopes)
         self.passes += 1
         return self._progress.offer(theta, float(values.sum()))

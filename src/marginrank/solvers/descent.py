@@ -11,7 +11,7 @@ from marginrank.solvers.base import Solver
 from marginrank.solvers.plane_products import Products
 from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress, evaluate
+from marginrank.solvers.progress import Progress, evaluate, joined
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray, IntArray
 
@@ -118,7 +118,7 @@ class _Point:
 
 
 def _visit(problem: Problem, theta: FloatArray, C: float) -> _Point:
-    values, slopes = evaluate(problem.parts, theta)
+    values, slopes = joined(*evaluate(problem.parts, theta))
     return _Point(theta, values, slopes, problem.objective(theta, float(values.sum()), C))
 
 

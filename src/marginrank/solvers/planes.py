@@ -12,7 +12,7 @@ from marginrank.typing import FloatArray, IntArray
 
 #: Share of the planes that are kept where dropping the others is worth a copy.
 _FEWER: Final = 0.85
-#: Number of planes from which programs take longer than evaluations, and iterations after which idle planes are dropped.
+#: Number of planes from which programs take longer than evaluations, and after how many iterations idle ones go then.
 _MANY: Final = 512
 _SOON: Final = 2
 

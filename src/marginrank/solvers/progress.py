@@ -24,6 +24,8 @@ SomeSolver = TypeVar("SomeSolver", bound="Solver")
 ROUNDING: Final = 1e-14
 #: Largest risk and slope whose squares, times C, are computed with.
 _LARGEST: Final = 1e100
+#: Parts of the risk that have planes of their own, where more would cost more in programs than they save in passes.
+FEW_PARTS: Final = 32
 
 
 class Progress:
@@ -232,3 +234,16 @@ def squarable(value: float | FloatArray, slope: FloatArray, theta: FloatArray) -
             f"the risk is {values.sum()} at a point of norm {np.linalg.norm(theta):g}; rescale the features, or grades"
         )
     return values, slopes
+
+
+def joined(values: FloatArray, slopes: FloatArray, most: int = FEW_PARTS) -> tuple[FloatArray, FloatArray]:
+    """Add up neighbouring parts of the risk so that there are at most so many.
+
+    >>> joined(np.array([1.0, 2.0, 3.0]), np.array([[1.0], [2.0], [4.0]]), 2)
+    (array([1., 5.]), array([[1.],
+           [6.]]))
+    """
+    if len(values) <= most:
+        return values, slopes
+    starts = np.arange(most) * len(values) // most
+    return np.add.reduceat(values, starts), np.add.reduceat(slopes, starts, axis=0)
