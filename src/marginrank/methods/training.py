@@ -23,7 +23,7 @@ from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.recorded import recorded
-from marginrank.solvers.solution import Solution
+from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.stream import Stream
 from marginrank.threads import one_blas_thread
 from marginrank.typing import FloatArray
@@ -245,9 +245,13 @@ def _trial_of_collapse(risk: Problem, scorer: Prepared, solutions: Sequence[Solu
     if spread == 0:
         return None
     much = min(_MUCH * max(hardest.C, max(spread, 1e-45) ** -2), 1e100)
-    trial = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=clock.left).minimize(risk, much)
-    collapsed = trial.reason != "time_limit" and trial.primal >= COLLAPSED * much * at_zero
-    return much if collapsed else None
+    collapsed = COLLAPSED * much * at_zero
+
+    def decided(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
+        return step.primal < collapsed or step.dual >= collapsed
+
+    trial = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=clock.left, callback=decided).minimize(risk, much)
+    return much if trial.reason != "time_limit" and trial.primal >= collapsed else None
 
 
 def _health(solution: Solution, at_zero: float, objective_at_zero: float, collapsed: bool) -> Health:
