@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from marginrank.solvers.base import Solver
-from marginrank.solvers.plane_products import Products
-from marginrank.solvers.plane_qp import Planes, least_of_planes
+from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.progress import Progress, evaluate, joined
 from marginrank.solvers.solution import Solution
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import FloatArray
 
 #: Share of the predicted descent that a step must bring, and the share that allows longer ones.
 _DESCENT: Final = 0.1
@@ -23,8 +24,11 @@ _TIGHTER: Final = 4.0
 _LOOSE: Final = 1e-2
 #: Steps from a point that fail before the next are held closer, whatever the planes say.
 _PATIENCE: Final = 20
-#: Share of the gain at which the solver stops that the quadratic programs may leave.
+#: Share of the gain at which the solver stops that the quadratic programs may leave, and share of the gain promised.
 _SHARE: Final = 0.1
+_ROUGHLY: Final = 0.3
+#: Points of which the nearest to y keeps its planes where others are dropped.
+_RECENT: Final = 10
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Descent(Solver):
     name = "descent"
     supports = ("signs", "center", "nonconvex")
     tol: float = 1e-4
-    idle: int = 10
+    idle: int = 5
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ − center‖² + C·risk(θ) from ``start`` down to a stationary point."""
@@ -72,14 +76,21 @@ class Descent(Solver):
         with progress.interruptible():
             y = _visit(problem, problem.inside(problem.origin if start is None else start), C)
             progress.offer(y.theta, y.risk)
-            bundle, rho, n_failed = _Bundle(y), 0.0, 0
+            bundle, rho, n_failed, promised = _Bundle([y]), 0.0, 0, 0.0
             while True:
-                theta, bound, lowest = bundle.minimize(problem, C, rho, _SHARE * self.tol, progress.deadline)
+                # Far from the end, a program that is solved roughly leads about as far.
+                little = self.tol * abs(y.objective)
+                rough = _ROUGHLY * promised > _SHARE * little
+                enough = _ROUGHLY * promised if rough else _SHARE * little
+                theta, bound, lowest = bundle.minimize(problem, C, rho, enough, progress.deadline)
                 promised = y.objective - lowest
-                settled = not problem.convex and (1.0 + rho) * promised <= self.tol * abs(y.objective)
+                settled = not problem.convex and (1.0 + rho) * promised <= little
+                if settled and rough:
+                    promised = 0.0
+                    continue
                 if settled and not bundle.local:
                     # Planes from elsewhere may be above the risk here.
-                    bundle, n_failed = _Bundle(y), 0
+                    bundle, n_failed = bundle.nearby(), 0
                     continue
                 # A search that ended at the deadline proves nothing.
                 settled = settled and not progress.late
@@ -125,54 +136,52 @@ def _visit(problem: Problem, theta: FloatArray, C: float) -> _Point:
 class _Bundle:
     """Planes of the parts of the risk, as they are seen from the best point."""
 
-    def __init__(self, y: _Point) -> None:
-        self._n_parts = len(y.values)
-        #: No part of the risk is negative, which is a plane to begin with.
-        self._slopes, self._offsets = np.zeros_like(y.slopes), np.zeros(self._n_parts)
-        self._idle = np.zeros(self._n_parts, dtype=np.int64)
-        self._products, self._alpha = Products(y.slopes.shape[1]), np.zeros(self._n_parts)
-        self._products.append(self._slopes, self._slopes[:0])
-        self.y = y
-        #: Whether all planes were taken at this point, or on the way from it.
+    def __init__(self, points: Sequence[_Point]) -> None:
+        #: The best point.
+        self.y = points[-1]
+        #: Whether all planes were taken near this point, or on the way from it.
         self.local = True
-        self._append(y)
+        self._planes = PlaneModel(self.y.slopes.shape[1])
+        self._last: deque[_Point] = deque(maxlen=_RECENT)
+        for point in points:
+            self._append(point)
+
+    def nearby(self) -> _Bundle:
+        """Return a bundle of the planes taken at y and next to it; those at y alone would be a model of little."""
+        others = [point for point in self._last if point is not self.y]
+        nearest = min(others, key=lambda point: float(np.linalg.norm(point.theta - self.y.theta)))
+        return _Bundle([nearest, self.y])
 
     def _append(self, point: _Point) -> None:
-        self._products.append(point.slopes, self._slopes)
-        self._alpha = np.concatenate([self._alpha, np.zeros(self._n_parts)])
-        self._slopes = np.vstack([self._slopes, point.slopes])
-        self._offsets = np.concatenate([self._offsets, point.values - point.slopes @ point.theta])
-        self._idle = np.concatenate([self._idle, np.zeros(self._n_parts, dtype=np.int64)])
-
-    @property
-    def _owners(self) -> IntArray:
-        return np.arange(len(self._offsets)) % self._n_parts
+        self._planes.add(point.theta, point.values, point.slopes)
+        self._last.append(point)
 
     def _lowered(self) -> FloatArray:
         """Offsets of the planes, each below the risk at y by as much as it was above or below it."""
-        errors = np.tile(self.y.values, len(self._offsets) // self._n_parts) - self._offsets
-        errors -= self._slopes @ self.y.theta
-        return np.asarray(self._offsets - np.maximum(-2.0 * errors, 0.0))
+        planes = self._planes
+        errors = self.y.values[planes.owners] - planes.heights(self.y.theta)
+        return np.asarray(planes.offsets - np.maximum(-2.0 * errors, 0.0))
 
     def minimize(
-        self, problem: Problem, C: float, rho: float, share: float, deadline: float
+        self, problem: Problem, C: float, rho: float, enough: float, deadline: float
     ) -> tuple[FloatArray, float, float]:
         """Return where the model is least near y, a lower bound of it there, and its value without the proximity.
 
-        Both are exact to a share of the objective at y, by which the bound may be too low.
+        The bound may be too low by what is ``enough``.
         """
-        offsets, owners = self._lowered(), self._owners
+        offsets = self._lowered()
         center = (problem.origin + rho * self.y.theta) / (1.0 + rho)
-        planes = Planes(self._slopes, offsets, owners, self._products, self._alpha)
         # What is left counts 1 + ρ times in the objective, and as often again in what ends the search.
-        enough = share * abs(self.y.objective) / (1.0 + rho) ** 2
-        least = least_of_planes(
-            planes, C / (1.0 + rho), center=center, signs=problem.signs, enough=enough, deadline=deadline
+        theta, bound = self._planes.minimize(
+            C / (1.0 + rho),
+            center,
+            problem.signs,
+            enough / (1.0 + rho) ** 2,
+            deadline=deadline,
+            offsets=offsets,
         )
-        self._alpha = least.alpha
-        self._idle = np.where(least.alpha > 1e-5 * C / (1.0 + rho), 0, self._idle + 1)
-        self._model = (offsets + self._slopes @ least.theta).reshape(-1, self._n_parts).max(axis=0)
-        return least.theta, least.bound, problem.objective(least.theta, float(self._model.sum()), C)
+        self._model = self._planes.tops(theta, offsets)
+        return theta, bound, problem.objective(theta, float(self._model.sum()), C)
 
     def move(self, y: _Point) -> None:
         """Go on from a better point."""
@@ -182,16 +191,10 @@ class _Bundle:
     def add(self, point: _Point) -> bool:
         """Add the planes of a point that was no better; return whether they explain most of what the model missed."""
         self._append(point)
-        now = (self._lowered() + self._slopes @ point.theta).reshape(-1, self._n_parts).max(axis=0)
+        now = self._planes.tops(point.theta, self._lowered())
         missed = point.risk - float(self._model.sum())
         return float(now.sum() - self._model.sum()) >= _GOOD * missed
 
     def prune(self, idle: int) -> None:
-        """Drop the planes of points none of which has held anything up for so many steps."""
-        rounds = self._idle.reshape(-1, self._n_parts).min(axis=1) < idle
-        rounds[:1] = True
-        if not rounds.all():
-            keep = np.repeat(rounds, self._n_parts)
-            self._slopes, self._offsets, self._idle = self._slopes[keep], self._offsets[keep], self._idle[keep]
-            self._alpha = self._alpha[keep]
-            self._products.keep(keep)
+        """Drop the planes that have not held anything up for so many steps."""
+        self._planes.prune(idle)

@@ -64,19 +64,32 @@ class PlaneModel:
         enough: float = 0.0,
         precision: float = 1e-13,
         deadline: float = np.inf,
+        offsets: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
         """Find where ½‖θ − center‖² + C·model(θ) is least, and a lower bound of it.
 
         The bound is exact to ``precision``, or below the value at that point by no more than ``enough``. By the
-        deadline, on the clock of `time.perf_counter`, the search ends with what it has.
+        deadline, on the clock of `time.perf_counter`, the search ends with what it has. Other offsets may take the
+        place of those of the planes.
         """
-        planes = Planes(self.slopes, self.offsets, self.owners, self._products, self._alpha)
+        offsets = self.offsets if offsets is None else offsets
+        planes = Planes(self.slopes, offsets, self.owners, self._products, self._alpha)
         theta, bound, alpha = least_of_planes(
             planes, C, center=center, signs=signs, enough=enough, precision=precision, deadline=deadline
         )
         self._alpha = alpha
         self._idle = np.where(alpha > 1e-5 * C, 0, self._idle + 1)
         return theta, bound
+
+    def heights(self, theta: FloatArray) -> FloatArray:
+        """Return the planes at θ."""
+        return np.asarray(self.offsets + self.slopes @ theta)
+
+    def tops(self, theta: FloatArray, offsets: FloatArray) -> FloatArray:
+        """Return the highest plane of each part at θ, with other offsets."""
+        tops = np.full(int(self.owners.max()) + 1, -np.inf)
+        np.maximum.at(tops, self.owners, offsets + self.slopes @ theta)
+        return tops
 
     def prune(self, idle: int) -> None:
         """Drop planes that have not held anything up for so many iterations, once there are many of them."""
