@@ -3,7 +3,7 @@
     python benchmarks/fusion.py [--queries 1692] [--scorer linear] [--folds 5]
 
 Runs are generated. In each of five folds three parts are trained on, one chooses C and the kind of features, and one is
-tested. CPU seconds are those of one thread, seconds are by the clock on all cores; both after a first fit that compiles.
+tested. CPU seconds are those of one thread, seconds are by the clock on all cores, after a first fit that compiles.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -28,6 +29,7 @@ from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
 from marginrank.scoring import FusedFunction
 from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.solvers.auto import Auto
+from marginrank.threads import thread_count
 from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
 from marginrank.typing import FloatArray
 from marginrank.words import feature_labels
@@ -131,11 +133,14 @@ class Fusion(Estimator):
         for kind in kinds:
             parse_features(kind)
         scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]
-        rankers, Cs = [self._ranker(scorer) for scorer in scorers], list(self.Cs)
+        Cs = list(self.Cs)
         columns = Columns(train, self.ranks)
         held_out = None if valid is None else Columns(valid, self.ranks)
-        selections = {
-            (scorer, kind): tune(
+        tried = [(scorer, kind) for scorer in scorers for kind in kinds]
+
+        def select(scorer: str | Scorer, kind: str) -> Selection:
+            ranker = self._ranker(scorer)
+            return tune(
                 ranker,
                 _prepare(columns, kind, ranker),
                 valid=None if held_out is None else _prepare(held_out, kind, ranker),
@@ -147,9 +152,10 @@ class Fusion(Estimator):
                 random_state=self.random_state,
                 n_jobs=self.n_jobs,
             )
-            for scorer, ranker in zip(scorers, rankers, strict=True)
-            for kind in kinds
-        }
+
+        # Side by side, since what a solver does between two passes takes one core.
+        with ThreadPoolExecutor(min(thread_count(self.n_jobs), len(tried))) as pool:
+            selections = dict(zip(tried, pool.map(select, *zip(*tried, strict=True)), strict=True))
         self.features_, self.selection_ = _best_of(selections, chosen=self.scorer == CHOSEN)
         self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
         self.ranker_ = self.selection_.ranker
