@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cache
-from itertools import pairwise, permutations
+from itertools import permutations
 
 import numpy as np
 
-from marginrank.losses.feature_maps import FirstRelevant, PartialOrder
+from marginrank.losses.feature_maps import FirstRelevant, PartialOrder, Positional
 from marginrank.measures import BinaryMeasure
 from tests.measures.reference import REFERENCE
 
@@ -62,6 +62,18 @@ def coefficients(feature_map, measure, levels, order):
     return a
 
 
+@cache
+def _every_coefficients(feature_map, measure, levels):
+    """Return a(y) of every ranking, one by one; see `_what_counts`."""
+    return np.array([coefficients(feature_map, measure, levels, order) for order in permutations(range(len(levels)))])
+
+
+def _what_counts(feature_map, measure, levels):
+    """Return what a(y) depends on: the levels, or their number and the discounts of the measure."""
+    positional = isinstance(feature_map, Positional)
+    return (feature_map, measure, (0.0,) * len(levels)) if positional else (feature_map, None, tuple(levels.tolist()))
+
+
 def exhaustive(measure, feature_map, grades, scores):
     """Hinge, tight bound, and the loss of the worst ranking that sorts by score."""
     levels = worth(measure, grades)
@@ -69,49 +81,50 @@ def exhaustive(measure, feature_map, grades, scores):
     n = len(scores)
     if len(set(levels.tolist())) < 2:
         return 0.0, 0.0, 0.0
-    orders = list(permutations(range(n)))
+    orders, _ = _every_order(n)
     ideal = sorted(range(n), key=lambda d: -levels[d])
-    value = [coefficients(feature_map, measure, levels, order) @ scores for order in orders]
-    losses = [delta(measure, grades, order) for order in orders]
-    most = max(v + loss for v, loss in zip(value, losses, strict=True))
+    value = _every_coefficients(*_what_counts(feature_map, measure, levels)) @ scores
+    losses = np.array([delta(measure, grades, order) for order in orders.tolist()])
+    most = (value + losses).max()
     hinge = most - coefficients(feature_map, measure, levels, ideal) @ scores
-    worst = max(
-        loss
-        for order, loss in zip(orders, losses, strict=True)
-        if all(scores[a] >= scores[b] for a, b in pairwise(order))
-    )
-    return hinge, most - max(value), worst
+    worst = losses[(np.diff(scores[orders], axis=1) <= 0).all(axis=1)].max()
+    return hinge, most - value.max(), worst
+
+
+@cache
+def _every_loss(measure, grades):
+    """Return the loss of every ranking, each sequence of grades once."""
+    orders, _ = _every_order(len(grades))
+    sequences, which = np.unique(np.asarray(grades)[orders], axis=0, return_inverse=True)
+    losses = [delta(measure, sequence.tolist(), range(len(grades))) for sequence in sequences]
+    return np.array(losses)[which.ravel()]
+
+
+@cache
+def _coefficients_at_once(feature_map, measure, levels):
+    """Return a(y) of every ranking, in arrays; see `_what_counts`."""
+    n, (_, ranks), values = len(levels), _every_order(len(levels)), np.array(levels)
+    if isinstance(feature_map, FirstRelevant):
+        return _every_coefficients(feature_map, measure, levels) if any(levels) else ranks
+    if isinstance(feature_map, PartialOrder):
+        other = values[:, None] != values[None, :]
+        pairs = other.sum() / 2 if feature_map.scale == "pairs" else n * (n - 1) / 2
+        after = np.sign(ranks[:, None, :] - ranks[:, :, None])
+        return (after * other).sum(axis=2) / max(pairs, 1)
+    return feature_map.profile(n, measure)[ranks] / (n if feature_map.shape == "linear" else 1)
 
 
 class EveryRanking:
     """Loss and coefficients of all rankings of a query, in arrays."""
 
     def __init__(self, measure, feature_map, grades):
-        levels, n = worth(measure, grades), len(grades)
-        orders, ranks = _every_order(n)
+        levels = worth(measure, grades)
+        _, ranks = _every_order(len(grades))
         ideal = np.argsort(np.argsort(-levels, kind="stable"))
         self.one_level = len(set(levels.tolist())) < 2
-        sequences, which = np.unique(np.asarray(grades)[orders], axis=0, return_inverse=True)
-        losses = [delta(measure, sequence.tolist(), range(n)) for sequence in sequences]
-        self.losses = np.array(losses)[which.ravel()]
-        self.coefficients = self._coefficients(feature_map, measure, levels, ranks)
+        self.losses = _every_loss(measure, tuple(np.asarray(grades).tolist()))
+        self.coefficients = _coefficients_at_once(*_what_counts(feature_map, measure, levels))
         self.ideal = int(np.flatnonzero((ranks == ideal).all(axis=1))[0])
-
-    @staticmethod
-    def _coefficients(feature_map, measure, levels, ranks):
-        n = len(levels)
-        if isinstance(feature_map, FirstRelevant):
-            return np.array(
-                [coefficients(feature_map, measure, levels, np.argsort(r).tolist()) for r in ranks]
-                if levels.any()
-                else ranks
-            )
-        if isinstance(feature_map, PartialOrder):
-            other = levels[:, None] != levels[None, :]
-            pairs = other.sum() / 2 if feature_map.scale == "pairs" else n * (n - 1) / 2
-            after = np.sign(ranks[:, None, :] - ranks[:, :, None])
-            return (after * other).sum(axis=2) / max(pairs, 1)
-        return feature_map.profile(n, measure)[ranks] / (n if feature_map.shape == "linear" else 1)
 
     def bounds(self, scores):
         """Hinge and tight bound at some scores."""
