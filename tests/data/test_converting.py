@@ -96,8 +96,8 @@ def assert_equal(found: Queries, expected: Queries, *, rows: bool = True) -> Non
 def test_a_converted_file_is_the_whole_table(
     tmp_path: Path, name: str, text: bool, spread: bool, little_memory: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "75KB")
-    table = frame(1000, text=text, spread=spread)
+    monkeypatch.setenv(VARIABLE, "36KB")
+    table = frame(480, text=text, spread=spread)
     WRITERS[name](table, tmp_path / name)
     for missing in ("nan", "zero", "min"):
         options: dict[str, Any] = {"missing": missing, "document_group": "host"}
