@@ -164,9 +164,9 @@ def bomb(text: str) -> bytes:
 def test_a_bomb_is_stopped(tmp_path: Path, peak: Any, text: str) -> None:
     path = tmp_path / "bomb.txt.gz"
     path.write_bytes(bomb(text))
-    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="30MB")
+    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="10MB")
     assert f"{path}: " in said
-    assert "of memory, and max_memory is 30.0 MB; " in said
+    assert "of memory, and max_memory is 10.0 MB; " in said
     assert "MARGINRANK_MAX_MEMORY higher" in said
     assert megabytes < 600
 
@@ -187,9 +187,9 @@ def test_a_bomb_is_stopped(tmp_path: Path, peak: Any, text: str) -> None:
 def test_a_bomb_with_columns_is_stopped(tmp_path: Path, peak: Any, name: str, head: str, text: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(head.encode()) + bomb(text))
-    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="30MB")
+    said, megabytes = peak(path, MARGINRANK_MAX_MEMORY="10MB")
     assert f"{path}:" in said
-    assert ": a quote is never closed" in said or "of memory, and max_memory is 30.0 MB; " in said
+    assert ": a quote is never closed" in said or "of memory, and max_memory is 10.0 MB; " in said
     assert megabytes < 600
 
 
