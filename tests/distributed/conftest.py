@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-# Workers look at their own stack a hundred times a second, which takes a seventh of the time of these tests.
-os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "false")
+# Workers look at their own stack a hundred times a second, which takes a seventh of the time of these tests. All
+# processes look at their event loop fifty times a second, and at their machine twice, also while they are idle.
+SELDOM = {
+    "WORKER__PROFILE__ENABLED": "false",
+    "ADMIN__TICK__INTERVAL": "1s",
+    "ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+}
+for name, value in SELDOM.items():
+    os.environ.setdefault(f"DASK_DISTRIBUTED__{name}", value)
 
 
 @pytest.fixture(scope="package")

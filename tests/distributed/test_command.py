@@ -87,16 +87,16 @@ def expected(many):
 
 @pytest.fixture(scope="module")
 def living():
-    """The address of a scheduler with workers, and its process, which the last test of this file kills."""
+    """The address of a scheduler with a worker, and its process, which the last test of this file kills."""
     pytest.importorskip("distributed", reason="needs marginrank[dask]")
     address = processes.free_address()
-    with processes.scheduler(address) as process:
+    with processes.scheduler(address, n_workers=1) as process:
         yield address, process
 
 
 @pytest.mark.slow
 def test_a_client_that_is_killed_goes_on_from_its_checkpoint(many, expected, living, tmp_path):
-    """The scheduler and the workers live on, with what they had for the client that is gone."""
+    """The scheduler and the worker live on, with what they had for the client that is gone."""
     from distributed import Client
 
     address, scheduler = living
@@ -110,7 +110,7 @@ def test_a_client_that_is_killed_goes_on_from_its_checkpoint(many, expected, liv
     assert scheduler.poll() is None
     code, said = processes.outcome(run.client())
     assert code == 0, said
-    # Workers keep nothing for the client that was killed.
+    # Nothing is kept for the client that was killed.
     with Client(address) as client:
         assert set(client.run(_count_owners).values()) == {1}
     np.testing.assert_array_equal(load(run.model).coef_, expected)
