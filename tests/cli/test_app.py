@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -221,26 +222,35 @@ def command(data: Annotated[Path, typer.Argument()], reading: Reading, output: O
     n = reading.read_queries([data]).n_documents
     output.result({"documents": n}, f"{n} documents")
 """
-RUN_WITH = "import marginrank.cli; marginrank.cli.__path__.append({!r}); from marginrank.cli.app import main; main()"
+#: Runs the lines that are its arguments, and prints the exit code, the output and the errors of each.
+RUN_WITH = """
+import json, sys
+import marginrank.cli
+marginrank.cli.__path__.append("more")
+from typer.testing import CliRunner
+from marginrank.cli.app import app
+for line in sys.argv[1:]:
+    done = CliRunner().invoke(app, line.split())
+    print(json.dumps([done.exit_code, done.stdout, done.stderr]))
+"""
 
 
 def test_a_new_command_is_one_new_file(folder):
     (folder / "more").mkdir()
     (folder / "more" / "count_lines.py").write_text(COMMAND)
 
-    def call(*words):
-        line = [sys.executable, "-c", RUN_WITH.format(str(folder / "more")), *words]
-        return subprocess.run(line, capture_output=True, text=True, check=False)
-
-    assert re.search(r"count-lines +Count documents\.", call("--help").stdout)
-    assert call("count-lines", "train.txt").stdout == "240 documents\n"
-    assert call("count-lines", "train.txt", "--json").stdout.split() == ["{", '"documents":', "240", "}"]
-    assert "$ marginrank count-lines train.txt" in call("count-lines", "--help").stdout
-    failed = call("count-lines", "nowhere.txt")
-    assert (failed.returncode, failed.stderr) == (
-        1,
-        "error: nowhere.txt: no such file; check the name and the folder\n",
+    calls = (
+        "--help",
+        "count-lines --help",
+        *(f"count-lines {words}" for words in ("train.txt", "train.txt --json", "nowhere.txt")),
     )
+    done = subprocess.run([sys.executable, "-c", RUN_WITH, *calls], capture_output=True, text=True, check=True)
+    help_of_all, help_of_one, text, record, failed = map(json.loads, done.stdout.splitlines())
+    assert re.search(r"count-lines +Count documents\.", help_of_all[1])
+    assert "$ marginrank count-lines train.txt" in help_of_one[1]
+    assert text == [0, "240 documents\n", ""]
+    assert json.loads(record[1]) == {"documents": 240}
+    assert failed == [1, "", "error: nowhere.txt: no such file; check the name and the folder\n"]
 
 
 def _choices(hint):

@@ -219,9 +219,8 @@ def test_a_file_in_the_folder_is_all_there_is_to_it(tmp_path, package, source, u
     """It is spelled, trained with, saved, loaded and fitted again by another process, and an option of the command."""
     (tmp_path / "dropped.py").write_text(source)
     run_python(DATA + WRITE + use, package, tmp_path)
-    run_python(DATA + load, package, tmp_path)
     words = ["train", "train.txt", "-C", "1", *option, "-o", "new.safetensors"]
-    shown = run_python(COMMANDS, package, tmp_path, *words)
+    shown = run_python(DATA + load + COMMANDS, package, tmp_path, *words)
     assert option[1].partition("(")[0] in shown.rpartition("new.safetensors")[2]
 
 
