@@ -129,6 +129,7 @@ def test_the_page_needs_no_network_and_text_is_escaped(outcome):
 
 @pytest.mark.slow
 def test_the_snippet_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("marginrank.datasets.pydocs", small_collection)
     monkeypatch.chdir(tmp_path)
     exec(compile(demo_page.SNIPPET, "snippet", "exec"), {})
     assert capsys.readouterr().out.startswith("system   other")
