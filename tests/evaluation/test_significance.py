@@ -102,6 +102,14 @@ def test_t_and_wilcoxon_agree_with_scipy(n):
     assert row.difference == pytest.approx(a.mean() - b.mean())
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 13, 14, 30])
+def test_wilcoxon_with_tied_ranks_agrees_with_scipy(n):
+    """The p-value is exact up to 13 differences, and that of a normal distribution above."""
+    rng = np.random.default_rng(n)
+    d = rng.integers(1, 5, n) * rng.choice([-1, 1, 1], n)
+    assert row_of(d.astype(float), np.zeros(n)).p_wilcoxon == pytest.approx(stats.wilcoxon(d).pvalue, rel=1e-12)
+
+
 def test_wilcoxon_ranks_roundoff_ties_together():
     a, b = [0.3, 0.2, 0.7, 0.9, 0.1], [0.2, 0.1, 0.6, 0.5, 0.4]
     assert len({x - y for x, y in zip(a[:3], b[:3], strict=True)}) > 1

@@ -12,6 +12,8 @@ import scipy  # its parts load on first use; importing scipy.stats here would co
 from marginrank.typing import FloatArray
 
 _ROUNDOFF = 1e-12
+#: Differences of which all signs are tried. SciPy tries them too, where ranks are tied, in some hundred times the time.
+_FEW = 13
 #: Entries of samples at a time, for 1 MB of counts.
 _BLOCK = 1 << 18
 _Counts: TypeAlias = npt.NDArray[np.int32]
@@ -49,7 +51,10 @@ def p_wilcoxon(d: FloatArray, grid: float) -> float:
     # On a grid, because 0.3 - 0.2 and 0.2 - 0.1 must share a rank.
     steps = np.rint(d / grid) if grid > 0 else d
     nonzero = steps[steps != 0]
-    return float(scipy.stats.wilcoxon(nonzero).pvalue) if len(nonzero) else 1.0
+    if len(nonzero) > _FEW:
+        return float(scipy.stats.wilcoxon(nonzero).pvalue)
+    signed = np.sign(nonzero) * scipy.stats.rankdata(np.abs(nonzero))
+    return _share_as_extreme(signed, _all_signed_sums(signed))
 
 
 def p_randomizations(columns: Sequence[FloatArray], resamples: int, random_state: int | None) -> list[float]:
