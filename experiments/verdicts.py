@@ -25,7 +25,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from marginrank.evaluation.paired_tests import bca_interval, holm, p_wilcoxon
+from marginrank.evaluation.paired_tests import bca_intervals, holm, p_wilcoxon
 from marginrank.typing import FloatArray
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "undecided"]
@@ -80,9 +80,10 @@ def differences(pairs: Mapping[str, tuple[FloatArray, FloatArray]], grid: float 
     gaps = {label: _gaps(a, b, grid) for label, (a, b) in pairs.items()}
     adjusted = holm([p_wilcoxon(d, grid) for d in gaps.values()]).tolist()
     confidence = 1 - LEVEL / max(len(gaps), 1)
+    intervals = bca_intervals(list(gaps.values()), confidence, _RESAMPLES, 0)
     return [
-        Difference(label, float(d.mean()), bca_interval(d, confidence, _RESAMPLES, 0), _rank_sign(d, grid), p)
-        for (label, d), p in zip(gaps.items(), adjusted, strict=True)
+        Difference(label, float(d.mean()), interval, _rank_sign(d, grid), p)
+        for (label, d), interval, p in zip(gaps.items(), intervals, adjusted, strict=True)
     ]
 
 
