@@ -172,6 +172,8 @@ def test_a_killed_worker_changes_nothing(client):
 class Lost:
     """A client whose cluster is in a bad way."""
 
+    scheduler = None
+
     def __init__(self, error):
         self.error = error
 
@@ -189,6 +191,7 @@ class Lost:
     [
         (TimeoutError(), "the cluster has no workers; start some"),
         (OSError("connection closed"), r"the scheduler no longer answers \(connection closed\); start it again"),
+        (AttributeError("'NoneType' object has no attribute 'ncores'"), "the scheduler no longer answers"),
     ],
 )
 def test_a_cluster_without_workers_or_scheduler_is_named(files, error, message):

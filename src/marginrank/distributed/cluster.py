@@ -92,7 +92,10 @@ class Placement:
                 return question()
             except CommClosedError:
                 return question()
-        except (OSError, RuntimeError) as error:  # the latter of a client that gave up looking for it
+        except (OSError, RuntimeError, AttributeError) as error:
+            # A client that gave up looking for the scheduler has none to ask.
+            if isinstance(error, AttributeError) and self.client.scheduler is not None:
+                raise
             raise DataError(
                 f"the scheduler no longer answers ({error}); start it again, and resume from a checkpoint"
             ) from error
