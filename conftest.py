@@ -93,7 +93,13 @@ def _time_limit(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_configure() -> None:
-    """Give each process of pytest-xdist its share of the cores: threads of two processes on one hold up each other."""
+    """Give each process of pytest-xdist its share of the cores: threads of two processes on one hold up each other.
+
+    Ctrl-C is heard in all of them.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in what a shell runs in the background, where tests of Ctrl-C would fail.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if count > 1 and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
