@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from marginrank import Boosted, DataError, Queries, Ranker, evaluate, load, tune
 from marginrank.boosting import objective
 from marginrank.data.canonical import in_canonical_order
 from marginrank.errors import NothingRankedWarning
-from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
+from marginrank.losses import PairwiseHinge, ScoreRisk, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods.presets import parse_method
 from marginrank.scorers import boosted, parse_scorer
 
@@ -34,7 +35,8 @@ def judged(n=60, seed=0, missing=0.0, **options):
 def ranker(backend, method="softmax", trees=10, n_jobs=1, **options):
     pytest.importorskip(backend, reason=f"{backend} is not installed")
     own = {"min_documents": 5} if backend == "lightgbm" else {}
-    names = ("leaves", "learning_rate", "depth", "l2", "features", "queries", "monotone", "curvature", "start")
+    names = ("leaves", "learning_rate", "depth", "l2", "features", "queries", "bags", "strongest")
+    names += ("monotone", "curvature", "start")
     own |= {name: options.pop(name) for name in names if name in options}
     return Ranker(method, scorer=Boosted(trees, backend=backend, **own), n_jobs=n_jobs, **options)
 
@@ -167,10 +169,10 @@ def test_trees_are_grown_on_the_queries_drawn_for_them(backend, monkeypatch):
     growing, drawn = boosted._GROWERS[backend], []
     grow, queries = growing.grow, judged(40)
 
-    def watched(self, gradient, curvature):
+    def watched(self, bag, gradient, curvature):
         drawn.append(frozenset(np.repeat(np.arange(40), queries.lengths)[gradient != 0]))
         assert not curvature[gradient == 0].any()
-        return grow(self, gradient, curvature)
+        return grow(self, bag, gradient, curvature)
 
     monkeypatch.setattr(growing, "grow", watched)
     ranker(backend, trees=8, queries=0.25).fit(queries)
@@ -188,10 +190,64 @@ def test_a_draw_without_a_split_is_not_the_end():
 
 
 @every_backend
+def test_bags_are_the_mean_of_forests_that_know_nothing_of_each_other(backend, monkeypatch):
+    queries, turn = judged(40), count()
+    halves = [np.repeat(np.arange(40) % 2 == side, queries.lengths).astype(float) for side in (0, 1)]
+
+    def trained(bags, draw):
+        monkeypatch.setattr(Boosted, "_draw", lambda *_: draw())
+        return ranker(backend, trees=6, queries=0.5, bags=bags).fit(queries)
+
+    both = trained(2, lambda: halves[next(turn) % 2])
+    alone = [trained(1, lambda half=half: half) for half in halves]
+    separate = np.mean([one.predict(queries) for one in alone], axis=0)
+    np.testing.assert_allclose(both.predict(queries), separate, rtol=1e-6, atol=1e-9)
+    assert np.ptp(alone[0].predict(queries) - alone[1].predict(queries)) > 0.1
+    assert both.solution_.primal == pytest.approx(ScoreRisk(parse_method("softmax").loss, queries)(separate)[0])
+
+
+@every_backend
+def test_bags_draw_features_of_their_own(backend):
+    form = ranker(backend, trees=12, features=0.5, bags=3).fit(judged()).form_
+    ends = [*form.roots[1:], len(form.feature)]
+    split = [frozenset(form.feature[root:end]) for root, end in zip(form.roots, ends, strict=True)]
+    assert len({tuple(split[bag::3]) for bag in range(3)}) == 3
+
+
+@every_backend
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_only_the_strongest_features_are_split(backend, missing):
+    # Features 1 and 3 decide; the model is the one without the others.
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((900, 4))
+    grades = np.digitize(X[:, 1] - X[:, 3] + 0.3 * rng.standard_normal(900), [0.5, 1.5])
+    X[rng.random(X.shape) < missing] = np.nan
+    queries = Queries.from_arrays(X, grades, group=np.full(60, 15), allow_nan=True)
+    only = Queries.from_arrays(X[:, [1, 3]], grades, group=np.full(60, 15), allow_nan=True)
+    chosen = ranker(backend, strongest=2, monotone={3: "decreasing"}).fit(queries)
+    assert set(chosen.form_.feature) == {-1, 1, 3}
+    by_hand = ranker(backend, monotone={1: "decreasing"}).fit(only)
+    np.testing.assert_array_equal(chosen.predict(queries), by_hand.predict(only))
+    all_of_them = ranker(backend, strongest=4).fit(queries)
+    np.testing.assert_array_equal(all_of_them.predict(queries), ranker(backend).fit(queries).predict(queries))
+
+
+def test_the_strongest_features_are_those_left_over_by_the_start():
+    # A linear model takes care of feature 0; the absolute value of feature 1 is left to the trees.
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((900, 3))
+    worth = 1.5 * X[:, 0] + np.abs(X[:, 1])
+    queries = Queries.from_arrays(X, np.digitize(worth, [0, 1, 2, 3]), group=np.full(60, 15))
+    assert set(ranker("lightgbm", strongest=1, start="linear", C=1000).fit(queries).form_.parts[1].feature) == {-1, 1}
+    assert set(ranker("lightgbm", strongest=1).fit(queries).form_.feature) == {-1, 0}
+
+
+@every_backend
 def test_draws_depend_on_the_seed_alone(backend):
     def scores(seed, order=slice(None)):
         queries = judged()
-        trained = ranker(backend, features=0.5, queries=0.5, random_state=seed).fit(queries[order])
+        options = {"features": 0.5, "queries": 0.5, "bags": 2, "strongest": 3}
+        trained = ranker(backend, random_state=seed, **options).fit(queries[order])
         return trained.predict(queries)
 
     np.testing.assert_array_equal(scores(1), scores(1, slice(None, None, -1)))
@@ -349,6 +405,9 @@ def test_parameters_are_reached_by_name():
         ({"features": 1.5}, "the share of features is 1.5; give a number above 0, at most 1"),
         ({"features": True}, "the share of features is True"),
         ({"queries": "half"}, "the share of queries is 'half'"),
+        ({"bags": 0}, "bags is 0; give a whole number, at least 1"),
+        ({"bags": 2}, "all 2 bags are alike without draws; lower queries or features, or use one"),
+        ({"strongest": 0}, "strongest is 0; give a whole number, at least 1"),
         ({"l2": -1.0}, "l2 is -1.0; give a number from 0 on"),
         ({"backend": "catboost"}, "backend is 'catboost'; choose 'lightgbm' or 'xgboost'"),
         ({"backend": "xgboost", "min_documents": 5}, "XGBoost does not count the documents"),

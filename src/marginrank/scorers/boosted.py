@@ -20,12 +20,14 @@ from marginrank.scorers.monotone import Monotone, monotone_signs
 from marginrank.scorers.staged import GrownStage, Setting, Stage, StagedScorer, Towards
 from marginrank.scorers.trees import Tree, Trees
 from marginrank.threads import thread_count
-from marginrank.typing import BoolArray, Features, FloatArray, IntArray
+from marginrank.typing import Features, FloatArray, IntArray
 
 Backend: TypeAlias = Literal["lightgbm", "xgboost"]
 _INSTALL: Final = {"lightgbm": "'marginrank[boosted]'", "xgboost": "xgboost"}
 #: Least curvature of a leaf, far below that of a document that matters.
 _LEAST_CURVATURE: Final = 1e-6
+#: Trees that say which features are strongest.
+_SCREENING_TREES: Final = 100
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,10 @@ class Boosted(StagedScorer):
             gradients; each query counts 1 on average.
         features: Share of the features that a tree may split, drawn anew for each tree.
         queries: Share of the queries that a tree is grown on, drawn anew for each tree.
+        bags: Number of forests, whose scores are averaged. Each has ``trees`` trees and its own draws, so ``features``
+            or ``queries`` has to be below 1. Training and scoring take that many times as long.
+        strongest: Number of features to keep: those with the largest total gain in a first forest of up to 100 trees.
+            The other features are never split. All are kept by default.
         curvature: See `marginrank.boosting.objective`.
         monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
             of them.
@@ -64,6 +70,8 @@ class Boosted(StagedScorer):
     l2: float = 0.0
     features: float = 1.0
     queries: float = 1.0
+    bags: int = 1
+    strongest: int | None = None
     curvature: Curvature = "gradient"
     monotone: Monotone | None = None
     start: str | Scorer | None = None
@@ -75,10 +83,10 @@ class Boosted(StagedScorer):
             raise ValueError(f"start is {self.start!r}; give a scorer that a solver trains, such as 'linear'")
         if self.backend not in get_args(Backend):
             raise ValueError(f"backend is {self.backend!r}; choose 'lightgbm' or 'xgboost'")
-        least = {"trees": 1, "leaves": 2, "depth": 1, "min_documents": 1}
+        least = {"trees": 1, "leaves": 2, "depth": 1, "min_documents": 1, "bags": 1, "strongest": 1}
         for name, bound in least.items():
-            value = getattr(self, name)
-            if not (value is None and name == "depth") and not (isinstance(value, int) and value >= bound):
+            value, optional = getattr(self, name), name in ("depth", "strongest")
+            if not (value is None and optional) and not (isinstance(value, int) and value >= bound):
                 raise ValueError(f"{name} is {value!r}; give a whole number, at least {bound}")
         self._check_numbers()
         if self.backend == "xgboost" and self.min_documents != type(self).min_documents:
@@ -97,6 +105,8 @@ class Boosted(StagedScorer):
             share = getattr(self, name)
             if isinstance(share, bool | str) or not 0 < share <= 1:
                 raise ValueError(f"the share of {name} is {share!r}; give a number above 0, at most 1")
+        if self.bags > 1 and self.features == self.queries == 1:
+            raise ValueError(f"all {self.bags} bags are alike without draws; lower queries or features, or use one")
 
     @property
     def start_scorer(self) -> Scorer | None:
@@ -139,48 +149,62 @@ class Boosted(StagedScorer):
 
     def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
         """Grow a tree on the gradient at the scores so far, again and again."""
-        queries, prepared, scores = risk.queries, risk.loss, risk.start
-        check_curvature(prepared.definition, self.curvature)
-        if not prepared.definition.convex and not scores.any():
+        queries, loss = risk.queries, risk.loss.definition
+        check_curvature(loss, self.curvature)
+        if not loss.convex and not risk.start.any():
             raise ValueError(
                 "the tight bound has no slope at scores 0, where boosted trees begin; use bound='hinge', or a start "
                 "such as Boosted(start='linear')"
             )
-        grower = _GROWERS[self.backend](self, queries, setting)
-        weight = np.repeat(risk.weights * len(risk.active), queries.lengths)
+        grower = self._grower(risk, setting)
+        forests = [_Forest(risk, self.curvature, setting.n_jobs) for _ in range(self.bags)]
+        rng = np.random.default_rng(setting.random_state or 0)
         grown: list[Tree] = []
         leaves: list[FloatArray] = []
-        _, gradient, curvature = derivatives(prepared, scores, self.curvature, setting.n_jobs)
-        rng = np.random.default_rng(setting.random_state or 0)
         for _ in range(self.trees):
-            drawn = weight * np.repeat(self._draw(risk.active, len(queries), rng), queries.lengths)
-            tree = grower.grow(drawn * gradient, drawn * curvature)
-            if tree is None:
+            trees = [forest.grow(grower, bag, self._draw(risk, rng)) for bag, forest in enumerate(forests)]
+            found = [tree._replace(value=tree.value / self.bags) for tree in trees if tree is not None]
+            if not found:
                 if self.queries < 1:
                     continue
                 break
-            form, theta = _form([tree], queries.n_features, grower.single)
-            scores = scores + form.score(theta, queries.X, setting.n_jobs)
-            xi, gradient, curvature = derivatives(prepared, scores, self.curvature, setting.n_jobs)
-            grown.append(tree)
+            form, theta = _form(found, queries.n_features, grower.single)
+            grown += found
             leaves.append(theta)
             until = tuple(grown)
             yield GrownStage(
                 lambda until=until: _form(until, queries.n_features, grower.single)[0],  # type: ignore[misc]
                 np.concatenate(leaves),
-                float(risk.weights @ xi),
+                forests[0].risk if self.bags == 1 else risk(np.mean([forest.scores for forest in forests], axis=0))[0],
                 (form, theta),
             )
         if not grown and self.start is None:
             raise DataError(grower.nothing)
 
-    def _draw(self, active: IntArray, n_queries: int, rng: np.random.Generator) -> BoolArray:
-        """Which queries the next tree is grown on."""
-        if self.queries == 1:
-            return np.ones(n_queries, dtype=np.bool_)
-        drawn = np.zeros(n_queries, dtype=np.bool_)
-        drawn[rng.choice(active, max(1, round(self.queries * len(active))), replace=False)] = True
-        return drawn
+    def _grower(self, risk: ScoreRisk, setting: Setting) -> _Grower:
+        """Return what grows trees on the features to keep."""
+        queries, make = risk.queries, _GROWERS[self.backend]
+        if self.strongest is None or self.strongest >= queries.n_features:
+            return make(self, queries, setting)
+        first = make(self, queries, setting)
+        forest = _Forest(risk, self.curvature, setting.n_jobs)
+        rng = np.random.default_rng(setting.random_state or 0)
+        for _ in range(min(self.trees, _SCREENING_TREES)):
+            forest.grow(first, 0, self._draw(risk, rng))
+            if setting.late:
+                break
+        strongest = np.argsort(-first.gains(), kind="stable")[: self.strongest]
+        return make(self, queries, setting, np.sort(strongest))
+
+    def _draw(self, risk: ScoreRisk, rng: np.random.Generator) -> FloatArray:
+        """Return the weight of each document for the next tree: that of its query, or 0 where it is not drawn."""
+        queries, active = risk.queries, risk.active
+        weights = risk.weights * len(active)
+        if self.queries < 1:
+            drawn = np.zeros(len(queries), dtype=np.bool_)
+            drawn[rng.choice(active, max(1, round(self.queries * len(active))), replace=False)] = True
+            weights = weights * drawn
+        return np.repeat(weights, queries.lengths)
 
     def constraints(self, queries: Queries) -> IntArray | None:
         """Return 1 for features that raise the score, −1 for those that lower it, 0 where free; None where all are."""
@@ -194,23 +218,84 @@ def _form(trees: Any, n_features: int, single: bool) -> tuple[Trees, FloatArray]
     return replace(form, single=True) if single else form, theta
 
 
+class _Forest:
+    """One forest while it grows: the scores that its trees add up to, and the slopes of the loss there."""
+
+    def __init__(self, risk: ScoreRisk, curvature: Curvature, n_jobs: int | None) -> None:
+        self._whole, self._curvature, self._n_jobs = risk, curvature, n_jobs
+        self._move(risk.start)
+
+    def _move(self, scores: FloatArray) -> None:
+        self.scores = scores
+        self._xi, *self._slopes = derivatives(self._whole.loss, scores, self._curvature, self._n_jobs)
+
+    @property
+    def risk(self) -> float:
+        """The risk of the scores."""
+        return float(self._whole.weights @ self._xi)
+
+    def grow(self, grower: _Grower, bag: int, weights: FloatArray) -> Tree | None:
+        """Add a tree and return it; None if there is no split that pays."""
+        gradient, curvature = self._slopes
+        tree = grower.grow(bag, weights * gradient, weights * curvature)
+        if tree is not None:
+            queries = self._whole.queries
+            form, theta = _form([tree], queries.n_features, grower.single)
+            self._move(self.scores + form.score(theta, queries.X, self._n_jobs))
+        return tree
+
+
 class _Grower(ABC):
-    """Grows trees with a library, one at a time; ``single`` where it compares features as float32."""
+    """Grows trees with a library, one at a time, for each bag; ``single`` where it compares features as float32.
+
+    Args:
+        options: How to grow them.
+        queries: What to grow them on.
+        setting: Seed and threads.
+        kept: The features that may be split; all by default.
+    """
 
     single: bool
     #: What to say where there is no split at all.
     nothing: str = "no split of any feature lowers the loss; look at the features with `marginrank inspect`"
 
+    def __init__(self, options: Boosted, queries: Queries, setting: Setting, kept: IntArray | None = None) -> None:
+        self._kept = np.arange(queries.n_features) if kept is None else kept
+        signs = options.constraints(queries)
+        X = queries.X if kept is None else queries.X[:, kept]
+        self._start(options, X, queries.grades, setting, None if signs is None else signs[self._kept].tolist())
+
     @abstractmethod
-    def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
-        """Return the next tree; None if there is no split left that pays."""
+    def _start(
+        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+    ) -> None:
+        """Make a booster for each bag."""
+
+    @abstractmethod
+    def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        """Return the next tree, by the numbers of the kept features."""
+
+    @abstractmethod
+    def gains(self) -> FloatArray:
+        """Return what splits of each kept feature have gained so far, in the first bag."""
+
+    def grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        """Return the next tree of a bag; None if there is no split left that pays."""
+        tree = self._grow(bag, gradient, curvature)
+        if tree is None:
+            return None
+        features = np.asarray(tree.feature, dtype=np.int64)
+        return tree._replace(feature=np.where(features < 0, -1, self._kept[features]))
 
 
 class _LightGBM(_Grower):
     single = False
 
-    def __init__(self, options: Boosted, queries: Queries, setting: Setting) -> None:
+    def _start(
+        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+    ) -> None:
         lightgbm = backend_module("lightgbm")
+        seed = setting.random_state or 0
         settings = {
             "objective": "none",
             "learning_rate": options.learning_rate,
@@ -221,35 +306,45 @@ class _LightGBM(_Grower):
             "lambda_l2": options.l2,
             "feature_fraction": options.features,
             "num_threads": thread_count(setting.n_jobs),
-            "seed": setting.random_state or 0,
+            "seed": seed,
             "deterministic": True,
             "force_row_wise": True,
             "verbosity": -1,
         }
-        signs = options.constraints(queries)
         if signs is not None:
-            settings["monotone_constraints"] = signs.tolist()
-        data = lightgbm.Dataset(queries.X, queries.grades, params=settings).construct()
+            settings["monotone_constraints"] = signs
+        data = lightgbm.Dataset(X, grades, params=settings).construct()
         # LightGBM fails where no feature has a split with enough documents on both sides.
-        splits = any(data.feature_num_bin(feature) > 1 for feature in range(queries.n_features))
+        splits = any(data.feature_num_bin(feature) > 1 for feature in range(len(self._kept)))
         if not splits:
             self.nothing = (
-                f"no feature splits the {queries.n_documents:,} documents into parts of at least "
+                f"no feature splits the {len(grades):,} documents into parts of at least "
                 f"{options.min_documents}; lower min_documents, or look at the features with `marginrank inspect`"
             )
-        self._booster = lightgbm.Booster(settings, data) if splits else None
+        # Its draws by seeds that follow each other are much alike.
+        seeds = np.random.default_rng(seed).integers(1 << 30, size=options.bags).tolist() if splits else []
+        self._boosters = [lightgbm.Booster(settings | {"feature_fraction_seed": own}, data) for own in seeds]
 
-    def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
-        if self._booster is None or self._booster.update(fobj=lambda *_: (gradient, curvature)):
+    def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        if not self._boosters or self._boosters[bag].update(fobj=lambda *_: (gradient, curvature)):
             return None
-        dumped = self._booster.dump_model(num_iteration=1, start_iteration=self._booster.num_trees() - 1)
+        booster = self._boosters[bag]
+        dumped = booster.dump_model(num_iteration=1, start_iteration=booster.num_trees() - 1)
         return lightgbm_tree(dumped["tree_info"][0]["tree_structure"])
+
+    def gains(self) -> FloatArray:
+        """Return what splits of each kept feature have gained so far, in the first bag."""
+        if not self._boosters:
+            return np.zeros(len(self._kept))
+        return np.asarray(self._boosters[0].feature_importance("gain"), dtype=np.float64)
 
 
 class _XGBoost(_Grower):
     single = True
 
-    def __init__(self, options: Boosted, queries: Queries, setting: Setting) -> None:
+    def _start(
+        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+    ) -> None:
         xgboost = backend_module("xgboost")
         settings = {
             "tree_method": "hist",
@@ -261,23 +356,28 @@ class _XGBoost(_Grower):
             "lambda": options.l2,
             "colsample_bytree": options.features,
             "nthread": thread_count(setting.n_jobs),
-            "seed": setting.random_state or 0,
             "base_score": 0.0,
             "verbosity": 0,
         }
-        signs = options.constraints(queries)
         if signs is not None:
-            settings["monotone_constraints"] = f"({','.join(map(str, signs.tolist()))})"
-        self._data = xgboost.QuantileDMatrix(np.asarray(queries.X), queries.grades)
-        self._booster = xgboost.Booster(settings, [self._data])
-        self._round = 0
+            settings["monotone_constraints"] = f"({','.join(map(str, signs))})"
+        self._data = xgboost.QuantileDMatrix(np.asarray(X), grades)
+        seeds = range(setting.random_state or 0, (setting.random_state or 0) + options.bags)
+        self._boosters = [xgboost.Booster(settings | {"seed": seed}, [self._data]) for seed in seeds]
+        self._rounds = [0] * options.bags
 
-    def grow(self, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
-        self._booster.boost(self._data, self._round, grad=gradient, hess=curvature)
-        newest = json.loads(self._booster[self._round :].save_raw("json"))
-        self._round += 1
+    def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        booster, number = self._boosters[bag], self._rounds[bag]
+        booster.boost(self._data, number, grad=gradient, hess=curvature)
+        newest = json.loads(booster[number:].save_raw("json"))
+        self._rounds[bag] += 1
         tree = newest["learner"]["gradient_booster"]["model"]["trees"][0]
         return xgboost_tree(tree) if len(tree["left_children"]) > 1 else None
+
+    def gains(self) -> FloatArray:
+        """Return what splits of each kept feature have gained so far, in the first bag."""
+        by_name = self._boosters[0].get_score(importance_type="total_gain")
+        return np.array([by_name.get(f"f{feature}", 0.0) for feature in range(len(self._kept))])
 
 
 _GROWERS: Final[Mapping[str, type[_LightGBM | _XGBoost]]] = {"lightgbm": _LightGBM, "xgboost": _XGBoost}
