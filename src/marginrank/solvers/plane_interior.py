@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from marginrank.solvers.plane_vertex import ActiveSet
 from marginrank.typing import FloatArray
 
 Solve: TypeAlias = Callable[[FloatArray], FloatArray]
+#: Share of the multipliers that is spread over all planes alike; the others begin where they are told to.
+_SPREAD: Final = 0.02
+#: Least slack to begin with, in units where the heights are near 1.
+_LEAST_SLACK: Final = 1e-12
 
 
 class InteriorPoint:
@@ -20,9 +24,14 @@ class InteriorPoint:
     In units where the entries are near 1: min ½‖v‖² + Σ_b ξ_b with t = ξ_owner − height − G·v ≥ 0, and
     u = sign·v + origin ≥ 0 on the signed entries; α and μ are the multipliers. The step is Mehrotra's (1992), with a
     predictor and a corrector. Slacks (t, u) and multipliers (α, μ) are kept as two vectors.
+
+    Args:
+        program: The program.
+        gram: Products of all slopes, where they are known.
+        begin: Multipliers of the planes near the maximum, to begin from where there are no signs.
     """
 
-    def __init__(self, program: PlaneProgram, gram: FloatArray | None) -> None:
+    def __init__(self, program: PlaneProgram, gram: FloatArray | None, begin: FloatArray | None = None) -> None:
         C, owners, n_parts = program.C, program.owners, program.n_parts
         self.program, self.owners, self.n_parts = program, owners, n_parts
         self.signed = np.flatnonzero(program.signs)
@@ -40,6 +49,17 @@ class InteriorPoint:
         t, u = self.xi[owners] - self.heights, np.maximum(self.origin, 0.0) + 1.0
         alpha = 1.0 / np.bincount(owners, minlength=n_parts)[owners]
         self.slacks, self.multipliers = np.concatenate([t, u]), np.concatenate([alpha, np.ones(len(u))])
+        if begin is not None and not len(self.signed):
+            self._begin_near(begin / C)
+
+    def _begin_near(self, alpha: FloatArray) -> None:
+        """Begin at the point of multipliers, with slacks that leave each part about the same share of the gap."""
+        alpha = (1.0 - _SPREAD) * alpha + _SPREAD * self.multipliers
+        self.v = -(alpha @ self.G)
+        at = self.heights + self.G @ self.v
+        tops = self.program.tops(at)
+        self.xi = tops + max(float(tops.sum() - alpha @ at) / self.n_parts, _LEAST_SLACK)
+        self.slacks, self.multipliers = self.xi[self.owners] - at, alpha
 
     @property
     def complementarity(self) -> float:

@@ -86,6 +86,7 @@ def least_of_planes(
     if len(planes.owners) == program.n_parts:
         best.offer_multipliers(np.full(program.n_parts, C))
         return best.found()
+    near = None
     if planes.products is not None and planes.alpha is not None:
         begin = program.balanced(planes.alpha)
         for raised in ascend(program, planes.products, begin, best.target, deadline):
@@ -93,9 +94,11 @@ def least_of_planes(
             best.sharp = raised.sharp
             if best.closed:
                 return best.found()
-        # Interior points are far off at first, and end where they seem to lead nowhere.
+        # From afar interior points are more exact, and need more steps.
+        near = best.alpha if enough > 0.0 else None
+        # They are far off at first, and end where they seem to lead nowhere.
         best = _Best(program, precision, enough)
-    point = InteriorPoint(program, None if planes.products is None else planes.products.whole)
+    point = InteriorPoint(program, None if planes.products is None else planes.products.whole, near)
     _follow(point, best, deadline)
     best.sharp = point.touching().alpha
     if not best.near and time.perf_counter() <= deadline:
