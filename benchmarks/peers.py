@@ -7,7 +7,8 @@ A cell is one setting of one system on one fold. Finished cells are lines of a J
 computes those that are missing, so it may be interrupted, and several may share the work. ``--table`` chooses the
 setting of each system, fold by fold, by NDCG@10 on the validation queries, and prints means over the test folds.
 ``best of ours`` chooses among all settings of all of our scorers in the same way; ``blend of ours``, which ``--blend``
-computes once all others are there, adds up the chosen model of each of our scorers, standardised by query.
+computes once all others are there, adds up scores of the chosen models of our scorers, standardised by query: of those
+that are on the validation queries no more than a standard error of the difference behind the best.
 
 MQ2008 and OHSUMED have the publisher's five folds, read from ../shared/data. pydocs has one test set; its other queries
 are split five times, 75 % to train on and 25 % to choose by. The generated set is that of ``boosting.py`` with more
@@ -26,7 +27,6 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -106,15 +106,6 @@ def in_stages(data: Fold, threads: int, *, loss: str, **parameters: Any) -> tupl
     """Train with early stopping."""
     ranker = Judged(LOSSES[loss], n_jobs=threads, **parameters).fit(data.train, validation=data.valid)
     return ranker.predict(data.valid), ranker.predict(data.test)
-
-
-def refitted(data: Fold, threads: int, *, loss: str, scorer: Boosted) -> tuple[FloatArray, FloatArray]:
-    """Grow trees with early stopping, and refit the leaves of as many, for the best of four C."""
-    stopped = Judged(LOSSES[loss], scorer=scorer, n_jobs=threads).fit(data.train, validation=data.valid)
-    n_trees = len(stopped.form_.roots)  # type: ignore[attr-defined]
-    refit = Ranker(LOSSES[loss], scorer=replace(scorer, trees=n_trees, refit="grown"), n_jobs=threads)
-    chosen = tune(refit, data.train, valid=data.valid, criterion=CRITERION, Cs=[0.1, 1.0, 10.0, 100.0], n_jobs=1).ranker
-    return chosen.predict(data.valid), chosen.predict(data.test)
 
 
 def kernel(data: Fold, threads: int, *, loss: str, width: float) -> tuple[FloatArray, FloatArray]:
@@ -219,17 +210,15 @@ def staged(data: str) -> Iterator[tuple[str, str, Method]]:
     for loss, (hidden, decay) in product(losses, wide):
         neural = partial(in_stages, loss=loss, scorer=Neural(hidden, learning_rate=0.003, weight_decay=decay))
         yield "neural", f"{loss}, {hidden} units, decay {decay}", neural
-    for loss, leaves in product(("softmax + squared", "ranksvm-squared", "softmax"), (8, 31)):
-        scorer = Boosted(ROUNDS, leaves, learning_rate=0.05)
-        yield "boosted", f"{loss}, {leaves} leaves", partial(in_stages, loss=loss, scorer=scorer)
-        if loss != "softmax":
-            yield "boosted", f"{loss}, {leaves} leaves, refit", partial(refitted, loss=loss, scorer=scorer)
-    quick = Boosted(ROUNDS, 8, learning_rate=0.1)
-    refit = partial(refitted, loss="softmax + squared", scorer=quick)
-    yield "boosted", "softmax + squared, 8 leaves, rate 0.1, refit", refit
+    bagged = partial(Boosted, ROUNDS, learning_rate=0.05, queries=0.7, bags=4)
     for loss in ("softmax + squared", "ranksvm-squared"):
-        started = Boosted(ROUNDS, 8, learning_rate=0.05, start="additive")
+        yield "boosted", f"{loss}, 8 leaves", partial(in_stages, loss=loss, scorer=bagged(8))
+        started = bagged(8, start="additive")
         yield "boosted", f"{loss}, 8 leaves, start additive", partial(in_stages, loss=loss, scorer=started)
+    for strongest in (10, 20):
+        scorer = bagged(16, strongest=strongest)
+        train = partial(in_stages, loss="softmax + squared", scorer=scorer)
+        yield "boosted", f"softmax + squared, 16 leaves, strongest {strongest}", train
 
 
 def compute(data: str, number: int, train: Method, threads: int) -> dict[str, Any]:
@@ -255,13 +244,18 @@ def standardised(queries: Queries, scores: FloatArray) -> FloatArray:
 
 
 def blend(data: str, number: int, cells: list[dict[str, Any]]) -> Method:
-    """Return how to train the chosen setting of each of our scorers, and to add up their scores."""
+    """Return how to train the chosen setting of each of our scorers, and to add up the scores of the good ones."""
     known = {(system, setting): train for system, setting, train in settings(data)}
     chosen = [known[name, chosen_cells(cells)[name, data, number]["setting"]] for name in OURS]
 
     def train(data: Fold, threads: int) -> tuple[FloatArray, FloatArray]:
         scored = [method(data, threads) for method in chosen]
-        valid, test = zip(*scored, strict=True)
+        values = [evaluate(data.valid, valid, CRITERION).values[CRITERION] for valid, _ in scored]
+        best = max(values, key=np.nanmean)
+        # A query without relevant documents has no value.
+        behind = [(best - one)[~np.isnan(best - one)] for one in values]
+        near = [one.mean() <= one.std(ddof=1) / np.sqrt(len(one)) for one in behind]
+        valid, test = zip(*(scores for scores, kept in zip(scored, near, strict=True) if kept), strict=True)
         sums = [
             np.sum([standardised(part, scores) for scores in several], axis=0)
             for part, several in ((data.valid, valid), (data.test, test))
@@ -284,7 +278,7 @@ def run(path: Path, options: argparse.Namespace) -> None:
     """Compute the cells that are missing, fold by fold."""
     for data in options.data or FOLDS:
         for number in options.fold or range(1, FOLDS[data] + 1):
-            blended = [(BLEND, "one of each", blend(data, number, read(path)))] if options.blend else []
+            blended = [(BLEND, "within a standard error", blend(data, number, read(path)))] if options.blend else []
             for system, setting, train in blended or settings(data):
                 cell = {"data": data, "fold": number, "system": system, "setting": setting}
                 left_out = (options.system and system not in options.system) or options.setting not in setting
