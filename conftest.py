@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import pickle
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from doctest import ELLIPSIS
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +20,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 from marginrank.components import Component
+from marginrank.datasets import python_docs
 from marginrank.measures import Measure
 from marginrank.scorers.forms import Form
 
@@ -105,6 +108,28 @@ def pytest_configure() -> None:
         cores = sorted(os.sched_getaffinity(0))
         own = int(worker.removeprefix("gw")) % count
         os.sched_setaffinity(0, cores[own::count] or cores)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def docstrings_are_searched_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Build `pydocs()`, which takes seconds, once for all processes of pytest-xdist: the first writes it to a file."""
+    own = tmp_path_factory.getbasetemp()
+    build, path = python_docs._build, (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "pydocs.pickle"
+
+    @cache
+    def shared(*arguments: Any) -> python_docs.Collection:
+        if arguments != (30, 0.5, 0):
+            return build(*arguments)
+        if not path.exists():
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            unfinished.write_bytes(pickle.dumps(build(*arguments)))
+            unfinished.replace(path)
+        collection: python_docs.Collection = pickle.loads(path.read_bytes())
+        return collection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(python_docs, "_build", shared)
+        yield
 
 
 # Ten thousand tests are objects that stay to the end. Looking through them for garbage, again and again, took an eighth
