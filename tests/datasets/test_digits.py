@@ -29,6 +29,6 @@ def test_the_seed_chooses_the_images():
 
 
 def test_the_name_is_the_function_whichever_module_is_loaded_first():
-    code = "import marginrank.datasets.digit_images; from marginrank.datasets import digits; print(digits(2, 3))"
+    code = "import marginrank.datasets.digit_images; from marginrank.datasets import digits; print(digits.__qualname__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("Queries(2 queries, 6 documents, 64 features")
+    assert done.stdout == "digits\n"
