@@ -129,14 +129,14 @@ class PreparedSquares(PreparedScorer):
         return cells
 '''
 
-#: Puts one more folder on the path of a package: as good as a copy of the file in the first.
+#: Puts one more folder on the path of each package: as good as a copy of the file in the first.
 EXTEND = """
 import importlib.util, sys
-name, folder = sys.argv[1:3]
-spec = importlib.util.find_spec(name)
-spec.submodule_search_locations.append(folder)
-sys.modules[name] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules[name])
+for name in ("solvers", "scorers"):
+    spec = importlib.util.find_spec(f"marginrank.{name}")
+    spec.submodule_search_locations.append(name)
+    sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[spec.name])
 """
 DATA = """
 import numpy as np
@@ -195,33 +195,29 @@ assert np.allclose(ranker.fit(queries).predict(queries), np.load("scores.npy"), 
 WRITE = "from marginrank.data import write_letor\nwrite_letor('train.txt', queries)\n"
 COMMANDS = """
 from marginrank.cli.app import app
-app(sys.argv[3:], standalone_mode=False)
+app(sys.argv[1:], standalone_mode=False)
 app(["inspect", "new.safetensors"])
 """
 
 
-def run_python(program: str, package: str, folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-c", EXTEND + program, package, str(folder), *arguments]
+def run_python(program: str, folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-c", EXTEND + program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("package", "source", "use", "load", "option"),
-    [
-        ("marginrank.solvers", AVERAGED, USE_SOLVER, LOAD_SOLVER, ("--solver", "averaged(epochs=5)")),
-        ("marginrank.scorers", SQUARES, USE_SCORER, LOAD_SCORER, ("--scorer", "squares(power=2)")),
-    ],
-    ids=["solver", "scorer"],
-)
-def test_a_file_in_the_folder_is_all_there_is_to_it(tmp_path, package, source, use, load, option):
+def test_a_file_in_the_folder_is_all_there_is_to_it(tmp_path):
     """It is spelled, trained with, saved, loaded and fitted again by another process, and an option of the command."""
-    (tmp_path / "dropped.py").write_text(source)
-    run_python(DATA + WRITE + use, package, tmp_path)
-    words = ["train", "train.txt", "-C", "1", *option, "-o", "new.safetensors"]
-    shown = run_python(DATA + load + COMMANDS, package, tmp_path, *words)
-    assert option[1].partition("(")[0] in shown.rpartition("new.safetensors")[2]
+    for package, source in (("solvers", AVERAGED), ("scorers", SQUARES)):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "dropped.py").write_text(source)
+    run_python(DATA + WRITE + USE_SOLVER + USE_SCORER, tmp_path)
+    options = ("--solver", "averaged(epochs=5)", "--scorer", "squares(power=2)")
+    words = ["train", "train.txt", "-C", "1", *options, "-o", "new.safetensors"]
+    shown = run_python(DATA + LOAD_SOLVER + LOAD_SCORER + COMMANDS, tmp_path, *words).rpartition("new.safetensors")[2]
+    assert "averaged" in shown
+    assert "squares" in shown
 
 
 def test_names_that_are_unknown_are_explained():
