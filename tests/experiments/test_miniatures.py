@@ -11,6 +11,12 @@ from experiments.running import Runner
 from experiments.writing import write
 
 
+@pytest.fixture(autouse=True)
+def overlapping(monkeypatch):
+    """Leave plots as they are drawn first: finding room for their labels takes as long as drawing them."""
+    monkeypatch.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *_: None)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", all_experiments())
 def test_miniature(name, data, tmp_path):
