@@ -73,6 +73,7 @@ ASKED = [
 #: Runs each line in a fork of a process that has imported no scikit-learn.
 FORKS = """
 import os, sys
+import joblib, pandas, scipy.optimize, scipy.spatial, scipy.stats  # which scikit-learn imports, once for all forks
 from marginrank import Ranker
 from marginrank.preparation import Standardize
 for line in sys.argv[1:]:
