@@ -7,7 +7,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -734,13 +734,21 @@ def test_a_compressed_file_without_its_suffix(write: Callable[..., Path], suffix
 
 # --- files that cannot be read
 
-LARGE = long_text(4000)
+
+@cache
+def large() -> bytes:
+    return long_text(4000)
+
+
+@cache
+def compressed(suffix: str) -> bytes:
+    return COMPRESS[suffix](large())
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.999], ids=lambda share: f"{share:.1%}")
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_compressed_file_cut_short(write: Callable[..., Path], suffix: str, share: float) -> None:
-    whole = COMPRESS[suffix](LARGE)
+    whole = compressed(suffix)
     path = write(whole[: int(len(whole) * share)], f"train.txt{suffix}")
     with pytest.raises(DataError) as refused:
         read_letor(path)
@@ -771,7 +779,7 @@ def test_a_cut_after_good_lines_says_how_many(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     set_block(monkeypatch, 1000)
-    whole = COMPRESS[suffix](LARGE)
+    whole = compressed(suffix)
     cut = whole[: len(whole) * 9 // 10]
     path = write(cut, f"train.txt{suffix}")
     with pytest.raises(DataError) as refused:
@@ -785,7 +793,7 @@ def test_a_cut_after_good_lines_says_how_many(
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_changed_byte_in_a_compressed_file(write: Callable[..., Path], suffix: str) -> None:
     compress = zstandard.ZstdCompressor(write_checksum=True).compress if suffix == ".zst" else COMPRESS[suffix]
-    damaged = bytearray(compress(LARGE))
+    damaged = bytearray(compress(large()))
     damaged[len(damaged) // 2] ^= 0xFF
     with pytest.raises(DataError):
         read_letor(write(bytes(damaged), f"train.txt{suffix}"))
