@@ -90,8 +90,7 @@ def assert_equal(found: Queries, expected: Queries, *, rows: bool = True) -> Non
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
-@pytest.mark.parametrize("spread", [True, False], ids=["spread", "grouped"])
-@pytest.mark.parametrize("text", [True, False], ids=["words", "numbers"])
+@pytest.mark.parametrize(("text", "spread"), [(True, True), (False, False)], ids=["words-spread", "numbers-grouped"])
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_converted_file_is_the_whole_table(
     tmp_path: Path, name: str, text: bool, spread: bool, little_memory: list[int], monkeypatch: pytest.MonkeyPatch
