@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from marginrank import DataError
-from marginrank.losses import CostLoss, Positional
+from marginrank.losses import CostLoss, PairwiseHinge, Positional
 from marginrank.losses.assigned import takes_groups
 from marginrank.measures import parse_measure
 from marginrank.scorers.bins import Bins
@@ -67,3 +67,9 @@ def test_a_missing_value_without_a_bin_scores_as_below_all_thresholds():
 def test_costs_are_square_and_finite(matrix):
     with pytest.raises(DataError, match=r"the cost of query 0 has shape .*; give 3 × 3 finite numbers"):
         CostLoss(lambda _: matrix).prepare([1, 0, 2])
+
+
+def test_offsets_that_cannot_be_written_need_no_kernels_of_their_own():
+    offsets = np.array([0, 2, 5])
+    offsets.flags.writeable = False
+    assert PairwiseHinge().prepare([1, 0, 1, 0, 0], offsets).offsets.flags.writeable

@@ -103,7 +103,8 @@ class Loss(Component, ABC):
         return self._of(Judgements.of_arrays(flat, starts, labels))
 
     def _of(self, judged: Judgements) -> PreparedLoss:
-        prepared = self._prepare(judged)
+        # Those of a file on disk cannot be written to, and kernels would be compiled anew for them.
+        prepared = self._prepare(judged._replace(offsets=np.require(judged.offsets, requirements="W")))
         prepared.definition = self
         return prepared
 
