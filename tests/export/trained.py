@@ -17,7 +17,7 @@ from marginrank.solvers.auto import Auto
 
 NAMES = ("bm25", "clicks", "price in €", "age", "constant")
 #: Documents to score: a fifth of the values of each feature are on thresholds, so this is many for each.
-N_DOCUMENTS = 2000
+N_DOCUMENTS = 800
 _QUICK = Auto(tol=1e-2)
 
 #: How to train each model: an estimator, and whether its features may be missing.
