@@ -113,6 +113,23 @@ def test_parts_of_kernels_are_interpreted_where_python_calls_them(modules):
     assert double(7) == 14
 
 
+def test_calls_with_constants_compile_nothing_of_their_own():
+    @kernels.njit(cache=False)
+    def _next(x):
+        return x + 1
+
+    @kernels.njit(cache=False)
+    def public(x):
+        return 2 * x
+
+    @kernels.njit(cache=False)
+    def total(x):
+        return _next(0) + _next(x) + public(3) + public(x)
+
+    assert total(2) == 14
+    assert len(_next.signatures) == len(public.signatures) == 1
+
+
 def test_compiling_is_logged_once_and_loading_is_not(modules, caplog, monkeypatch):
     _, load = modules
     monkeypatch.setattr(kernels._ANNOUNCEMENT, "made", False)

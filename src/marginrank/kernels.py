@@ -24,6 +24,7 @@ from numba.core import event, serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.registry import CPUDispatcher
+from numba.core.types import unliteral
 from numba.extending import is_jitted
 
 from marginrank.kernel_folders import folder_to_write, folders_to_read
@@ -38,6 +39,7 @@ _JIT: Final[Any] = numba.njit
 _REGISTER: Final[Any] = event.register
 _REBUILD: Final[Any] = CompileResult._rebuild
 _DUMP: Final[Any] = serialize.dumps
+_UNLITERAL: Final[Any] = unliteral
 _DIGEST_SIZE: Final = hashlib.sha256().digest_size
 
 
@@ -57,16 +59,24 @@ def njit(*, cache: bool, allocates: bool = True, **options: Any) -> Callable[[Ca
     def compiled(function: Callable[..., Any]) -> Any:
         is_part = function.__name__.startswith("_")
         dispatcher = _JIT(**options, no_cfunc_wrapper=True, no_cpython_wrapper=is_part, _nrt=allocates)(function)
-        if is_part and is_jitted(dispatcher):
-            dispatcher.__class__ = _Part
-        elif cache and is_jitted(dispatcher):
-            cast("Any", dispatcher)._cache = KernelCache(function, options)
+        if is_jitted(dispatcher):
+            dispatcher.__class__ = _Part if is_part else _Kernel
+            if cache and not is_part:
+                cast("Any", dispatcher)._cache = KernelCache(function, options)
         return dispatcher
 
     return compiled
 
 
-class _Part(CPUDispatcher):
+class _Kernel(CPUDispatcher):
+    """A function that is compiled once for numbers of a type: Numba compiles calls with a constant on their own."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return what tells the types of a call."""
+        return super().get_call_template([_UNLITERAL(one) for one in args], kws)
+
+
+class _Part(_Kernel):
     """A function that only kernels call; without a wrapper, a call from Python would follow a null pointer."""
 
     def __call__(self, *arguments: Any) -> Any:

@@ -157,7 +157,7 @@ def _parse_grade(text, at, row, grades, left, n_left):  # type: ignore[no-untype
     if status == LEFT_OVER:
         if n_left == len(left):
             return at, n_left, NO_ROOM
-        left[n_left] = (-1 - row, at, end)
+        left[n_left, 0], left[n_left, 1], left[n_left, 2] = -1 - row, at, end
         n_left += 1
     grades[row] = grade
     return (at, n_left, NEGATIVE_GRADE) if grade < 0 else (end, n_left, FINE)
@@ -198,7 +198,7 @@ def _parse_features(  # type: ignore[no-untyped-def]
         if for_python:
             if n_left == len(left):
                 return at, token, n_left, NO_ROOM
-            left[n_left] = (token, start, at)
+            left[n_left, 0], left[n_left, 1], left[n_left, 2] = token, start, at
             n_left += 1
         values[token] = value
         if np.isinf(values[token]):
@@ -210,7 +210,7 @@ def _parse_features(  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def _parse_comment(text, at, documents, row):  # type: ignore[no-untyped-def]
     """Note the document id of a row, if it has a comment, and go to the end of the line."""
-    documents[row] = _document_id(text, at) if text[at] == HASH else (at, at)
+    documents[row, 0], documents[row, 1] = _document_id(text, at) if text[at] == HASH else (at, at)
     while text[at] != LINE_FEED:
         at += 1
     return at
@@ -275,7 +275,7 @@ def parse_block(  # type: ignore[no-untyped-def]
                 error = EMPTY_QID
                 break
             if run == 0 or not _same_bytes(text, start, end, starts[run - 1, 2], starts[run - 1, 3]):
-                starts[run] = (row, line, start, end)
+                starts[run, 0], starts[run, 1], starts[run, 2], starts[run, 3] = row, line, start, end
                 run += 1
             at = end
         first_token = token

@@ -25,6 +25,8 @@ _MAX_EXPONENT: Final = 10**17  # more than a file has digits, so that no row of 
 _LOW_32: Final = np.uint64(0xFFFFFFFF)
 _EXACT_LIMIT: Final = np.uint64(1 << 53)
 _EXACT_POWERS: Final = np.array([10.0**e for e in range(23)])
+#: The last bit of doubles by their exponent; the first is not needed.
+_POWERS_OF_TWO: Final = np.ldexp(1.0, np.arange(2046) - 1075)
 
 
 def _power_of_five(q: int) -> tuple[int, int]:
@@ -100,10 +102,9 @@ def _bits_of_decimal(w, q):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _double_of_bits(bits):  # type: ignore[no-untyped-def]
-    """Read a double from its bits."""
-    cell = np.empty(1, dtype=np.uint64)
-    cell[0] = bits
-    return cell.view(np.float64)[0]
+    """Read a normal positive double from its bits."""
+    mantissa = (bits & np.uint64((1 << 52) - 1)) | np.uint64(1 << 52)
+    return np.float64(mantissa) * _POWERS_OF_TWO[bits >> np.uint64(52)]
 
 
 @njit(nogil=True, cache=True)
