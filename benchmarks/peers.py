@@ -7,8 +7,8 @@ A cell is one setting of one system on one fold. Finished cells are lines of a J
 computes those that are missing, so it may be interrupted, and several may share the work. ``--table`` chooses the
 setting of each system, fold by fold, by NDCG@10 on the validation queries, and prints means over the test folds.
 ``best of ours`` chooses among all settings of all of our scorers in the same way; ``blend of ours``, which ``--blend``
-computes once all others are there, adds up scores of the chosen models of our scorers, standardised by query: of those
-that are on the validation queries no more than a standard error of the difference behind the best.
+computes once all others are there, adds up the scores of the models chosen for our scorers, standardised by query. It
+leaves out those that are more than a standard error of the difference behind the best on the validation queries.
 
 MQ2008 and OHSUMED have the publisher's five folds, read from ../shared/data. pydocs has one test set; its other queries
 are split five times, 75 % to train on and 25 % to choose by. The generated set is that of ``boosting.py`` with more

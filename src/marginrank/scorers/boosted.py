@@ -186,12 +186,12 @@ class Boosted(StagedScorer):
         queries, make = risk.queries, _GROWERS[self.backend]
         if self.strongest is None or self.strongest >= queries.n_features:
             return make(self, queries, setting)
-        first = make(self, queries, setting)
+        first = make(replace(self, bags=1), queries, setting)
         forest = _Forest(risk, self.curvature, setting.n_jobs)
         rng = np.random.default_rng(setting.random_state or 0)
         for _ in range(min(self.trees, _SCREENING_TREES)):
-            forest.grow(first, 0, self._draw(risk, rng))
-            if setting.late:
+            ends = forest.grow(first, 0, self._draw(risk, rng)) is None and self.queries == 1
+            if ends or setting.late:
                 break
         strongest = np.argsort(-first.gains(), kind="stable")[: self.strongest]
         return make(self, queries, setting, np.sort(strongest))
