@@ -1,9 +1,9 @@
-"""What a new user waits for: the import of `Ranker`, and the first fit, which compiles kernels.
+"""What a new user waits for: the import of `Ranker`, and the first fit and the first LETOR file, which compile kernels.
 
     python benchmarks/first_call.py [--repeats 5] [--kernels]
 
-Every figure is the median of fresh processes; each first fit has an empty folder for compiled kernels, and the second
-fit loads what the first has left there. CPU time is that of all threads, without waiting for other processes.
+Every figure is the median of fresh processes; each first call has an empty folder for compiled kernels, and the second
+loads what the first has left there. CPU time is that of all threads, without waiting for other processes.
 ``--kernels`` shows what compilation is spent on.
 """
 
@@ -24,6 +24,15 @@ import numpy as np
 from marginrank import Ranker
 rng = np.random.default_rng(0)
 X, y = rng.standard_normal((300, 10)), rng.integers(0, 3, 300)
+"""
+_READ = """
+import tempfile
+from pathlib import Path
+from marginrank.data import read_letor
+path = Path(tempfile.mkdtemp(), "judged.txt")
+path.write_text("1 qid:1 1:0.5 2:3\\n0 qid:1 1:0.25 2:1e-3\\n")
+# begin
+read_letor(path)
 """
 _LISTEN = """
 from collections import Counter
@@ -79,10 +88,11 @@ def main() -> None:
     for _ in range(options.repeats):
         for name, code in imports.items():
             times.setdefault(name, []).append(seconds(f"# begin\n{code}"))
-        for preset in PRESETS:
+        calls = {"read_letor": _READ, **{f"fit, {preset}": fit(preset) for preset in PRESETS}}
+        for call, code in calls.items():
             with tempfile.TemporaryDirectory() as cache:
                 for name in ("first", "second"):
-                    times.setdefault(f"{name} fit, {preset}", []).append(seconds(fit(preset), cache))
+                    times.setdefault(f"{name} {call}", []).append(seconds(code, cache))
     unit = median(cpu for _, cpu in times["import numpy"])
     print("| | seconds | CPU seconds | CPU, times `import numpy` |\n| --- | --- | --- | --- |")
     for name, found in times.items():
