@@ -90,11 +90,12 @@ def test_a_file_that_is_no_check_is_refused(tmp_path: Path) -> None:
 def test_thresholds_divide_numbers_as_before_scaling() -> None:
     rng = np.random.default_rng(0)
     mean, scale = 1e6 + 0.1, 0.37
-    thresholds = rng.standard_normal(50) * 3
 
     def change(x: np.ndarray) -> np.ndarray:
         return (x - mean) / scale
 
+    # Some of them are met exactly.
+    thresholds = np.concatenate([rng.standard_normal(50) * 3, change(1e6 + rng.standard_normal(50))])
     raw = exact_thresholds(thresholds, change)
     assert (change(raw) <= thresholds).all()
     assert (change(np.nextafter(raw, np.inf)) > thresholds).all()
