@@ -406,7 +406,7 @@ def test_parameters_are_reached_by_name():
         ({"features": True}, "the share of features is True"),
         ({"queries": "half"}, "the share of queries is 'half'"),
         ({"bags": 0}, "bags is 0; give a whole number, at least 1"),
-        ({"bags": 2}, "all 2 bags are alike without draws; lower queries or features, or use one"),
+        ({"bags": 2}, "all 2 bags would be identical; set queries or features below 1, or use one"),
         ({"strongest": 0}, "strongest is 0; give a whole number, at least 1"),
         ({"l2": -1.0}, "l2 is -1.0; give a number from 0 on"),
         ({"backend": "catboost"}, "backend is 'catboost'; choose 'lightgbm' or 'xgboost'"),

@@ -47,8 +47,8 @@ class Boosted(StagedScorer):
             gradients; each query counts 1 on average.
         features: Share of the features that a tree may split, drawn anew for each tree.
         queries: Share of the queries that a tree is grown on, drawn anew for each tree.
-        bags: Number of forests, whose scores are averaged. Each has ``trees`` trees and its own draws, so ``features``
-            or ``queries`` has to be below 1. Training and scoring take that many times as long.
+        bags: Number of forests to average, each with up to ``trees`` trees and its own samples of queries and features.
+            Needs ``queries`` or ``features`` below 1; training and scoring take that many times as long.
         strongest: Number of features to keep: those with the largest total gain in a first forest of up to 100 trees.
             The other features are never split. All are kept by default.
         curvature: See `marginrank.boosting.objective`.
@@ -106,7 +106,7 @@ class Boosted(StagedScorer):
             if isinstance(share, bool | str) or not 0 < share <= 1:
                 raise ValueError(f"the share of {name} is {share!r}; give a number above 0, at most 1")
         if self.bags > 1 and self.features == self.queries == 1:
-            raise ValueError(f"all {self.bags} bags are alike without draws; lower queries or features, or use one")
+            raise ValueError(f"all {self.bags} bags would be identical; set queries or features below 1, or use one")
 
     @property
     def start_scorer(self) -> Scorer | None:
