@@ -104,7 +104,7 @@ def test_the_weights_of_a_sample_add_up_to_those_of_all():
 @pytest.mark.parametrize("scorer", [Linear(), Additive(bins=16)], ids=str)
 @every_loss
 def test_the_optimum_is_that_of_the_bundle_solver_for_fewer_passes(loss, scorer):
-    risk = RankingRisk(scorer.prepare(some_queries(60, 10, 12), 1), loss, 1)
+    risk = RankingRisk(scorer.prepare(some_queries(40, 8, 6), 1), loss, 1)
     found, other = Newton(tol=1e-7).minimize(risk, 1e4), Bundle(tol=1e-4).minimize(risk, 1e4)
     assert found.converged
     assert other.dual <= found.primal * (1 + 1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -84,7 +86,10 @@ def test_no_more_landmarks_than_the_tolerance_asks_for(name, tol):
 
 def test_landmarks_are_drawn_with_probabilities_proportional_to_their_residuals(monkeypatch):
     monkeypatch.setattr(module, "_PANEL", 1)
-    rng, n_sets = np.random.default_rng(0), 1500
+    # Both take longer than the kernel of four documents.
+    monkeypatch.setattr(module, "max_memory", lambda: 1 << 30)
+    monkeypatch.setattr(module, "single_blas", nullcontext)
+    rng, n_sets = np.random.default_rng(0), 800
     fixed = np.array([[0.5, 0.0], [0.0, 1.0], [1.0, 1.2], [-1.5, 0.5]])
     K = polynomial_kernel(fixed, degree=2, gamma=1.0, coef0=0.3)
     drawn = np.zeros((4, 4))
@@ -108,8 +113,8 @@ def test_features_are_nearly_as_good_as_the_best_of_their_number(name, monkeypat
     function, reference = KERNELS[name]
     rng = np.random.default_rng(3)
     # Clusters, copies, and a few documents far from all others.
-    X = np.vstack([rng.standard_normal((300, 3)), 0.1 * rng.standard_normal((300, 3)) + 2.0, 5 * documents(30, 4)])
-    X = np.vstack([X, X[100:200], X[100:200]])
+    X = np.vstack([rng.standard_normal((150, 3)), 0.1 * rng.standard_normal((150, 3)) + 2.0, 5 * documents(15, 4)])
+    X = np.vstack([X, X[50:100], X[50:100]])
     K = reference(X, X)
     best = np.cumsum(np.linalg.eigvalsh(K)[::-1])
     for panel in (1, 128):
