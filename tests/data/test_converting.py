@@ -98,22 +98,27 @@ def test_a_converted_file_is_the_whole_table(
     monkeypatch.setenv(VARIABLE, "36KB")
     table = frame(480, text=text, spread=spread)
     WRITERS[name](table, tmp_path / name)
-    for missing in ("nan", "zero", "min"):
+    # Blocks are put together before their missing values are replaced, whatever the file looked like.
+    ways = ("nan", "zero", "min") if name in {"t.csv", "t.jsonl", "t.parquet"} else ("min",)
+    for missing in ways:
         options: dict[str, Any] = {"missing": missing, "document_group": "host"}
         expected = from_frame(pa.Table.from_pandas(table), **options)
         returned = convert(tmp_path / name, tmp_path / "t.queries", **options)
         assert_equal(returned, expected)
         assert_equal(read(tmp_path / "t.queries"), expected, rows=False)
         assert_equal(read_queries(tmp_path / name, max_memory="1GB", **options), expected)
-    assert len(little_memory) >= 3
+    assert len(little_memory) >= len(ways)
     assert (expected.rows is None) == (not spread)
     assert expected.query_ids.dtype.kind == ("U" if text else "i")
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_several_files_are_put_one_after_the_other(tmp_path: Path, name: str, little_memory: list[int]) -> None:
-    table = frame(text=False)
-    cuts = [table[table["query"] < 100], table[table["query"] >= 100]]
+def test_several_files_are_put_one_after_the_other(
+    tmp_path: Path, name: str, little_memory: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "36KB")
+    table = frame(480, text=False)
+    cuts = [table[table["query"] < 25], table[table["query"] >= 25]]
     paths = [tmp_path / f"{number}-{name}" for number in range(2)]
     for cut, path in zip(cuts, paths, strict=True):
         WRITERS[name](cut, path)
@@ -121,6 +126,7 @@ def test_several_files_are_put_one_after_the_other(tmp_path: Path, name: str, li
         [from_frame(pa.Table.from_pandas(cut), missing="nan", features=["f0", "f3"]) for cut in cuts]
     )
     assert_equal(convert(paths, tmp_path / "t.queries", missing="nan", features=["f0", "f3"]), expected)
+    assert len(little_memory) >= 2
     assert_equal(read(tmp_path / "t.queries"), expected, rows=False)
     with pytest.raises(DataError, match="is in more than one part"):
         convert([paths[0], paths[0]], tmp_path / "t.queries", missing="nan", features=["f0"])
@@ -133,7 +139,8 @@ def test_tables_become_other_text_and_tables(
     monkeypatch.setattr(marginrank.data.row_text, "_ROWS_AT_ONCE", 300)
     monkeypatch.setattr(marginrank.data.tables, "_LEAST_GROUP", 300)
     monkeypatch.setattr(marginrank.data.tables, "_GROUP_BYTES", 1)
-    table = frame(text=False).drop(columns=["docid", "host"]).fillna(0.5)
+    monkeypatch.setenv(VARIABLE, "36KB")
+    table = frame(1000, text=False).drop(columns=["docid", "host"]).fillna(0.5)
     WRITERS["t.csv"](table, tmp_path / "t.csv")
     convert(tmp_path / "t.csv", tmp_path / f"copy.{suffix}")
     assert little_memory
@@ -141,7 +148,7 @@ def test_tables_become_other_text_and_tables(
     assert fingerprint(found) == fingerprint(expected)
     assert found.query_ids.tolist() == expected.query_ids.tolist()
     if suffix == "parquet":
-        assert parquet.ParquetFile(tmp_path / "copy.parquet").num_row_groups == 7
+        assert parquet.ParquetFile(tmp_path / "copy.parquet").num_row_groups == 4
 
 
 def test_float32_stays_float32(tmp_path: Path, little_memory: list[int]) -> None:
@@ -236,13 +243,13 @@ def test_rows_of_a_parquet_file_are_counted_through(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("little_memory")
 def test_rows_on_disk_are_taken_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marginrank.mapped, "_WRITE_BYTES", 1 << 16)
+    monkeypatch.setattr(marginrank.mapped, "_WRITE_BYTES", 1 << 14)
     rng = np.random.default_rng(0)
-    for shape, dtype in (((5000, 30), "float32"), ((20_000,), "U12")):
+    for shape, dtype in (((1500, 30), "float32"), ((6000,), "U12")):
         array = marginrank.mapped.room(shape, dtype)
         array[:] = rng.integers(0, 10**9, shape)
         assert marginrank.mapped.reader_of(array) is not None
-        for rows in (rng.permutation(len(array)), rng.integers(0, len(array), 7000)):
+        for rows in (rng.permutation(len(array)), rng.integers(0, len(array), 2000)):
             assert np.array_equal(marginrank.mapped.take_rows(array, rows), array[rows])
 
 
