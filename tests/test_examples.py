@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import sklearn
 
 from marginrank.measures import Measure
+from tests import forks
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.iterdir() if path.suffix in {".py", ".sh"})
@@ -41,8 +42,11 @@ def test_an_example_runs(script, tmp_path, monkeypatch, capsys):
 @pytest.mark.skipif(os.name == "nt", reason="a script for the shell of Unix")
 @pytest.mark.parametrize("script", [script for script in SCRIPTS if script.suffix == ".sh"], ids=lambda path: path.name)
 def test_a_script_of_commands_runs(script, tmp_path):
-    # The command of this installation comes first.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    command = tmp_path / "bin" / "marginrank"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(forks.python("tests.cli.ready"))} -m marginrank "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(command.parent), os.environ["PATH"]])
     done = subprocess.run(
         ["sh", str(script)], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
     )

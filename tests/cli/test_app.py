@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import fields
 from inspect import signature
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -65,9 +67,12 @@ def test_help_loads_nothing_heavy():
     assert done.stdout == "[]\n"
 
 
-def test_python_m_marginrank_is_the_command_line():
-    done = subprocess.run([sys.executable, "-m", "marginrank", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"marginrank {__version__}\n"
+def test_python_m_marginrank_and_the_installed_command_are_the_command_line():
+    # The command of this installation comes first.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for words in ([sys.executable, "-m", "marginrank"], [shutil.which("marginrank", path=path)]):
+        done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout == f"marginrank {__version__}\n"
 
 
 def test_the_exit_code_leaves_the_process():
