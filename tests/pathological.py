@@ -24,9 +24,9 @@ from marginrank.methods import CollapseWarning, all_presets
 
 CS = (1e-12, 1e-3, 1.0, 1e6, 1e12)
 SCALINGS = ("auto", None)
-TIME_LIMIT = 1.0
+TIME_LIMIT = 0.25
 #: Seconds for what is not training: preparing and scoring.
-ALLOWANCE = 0.5
+ALLOWANCE = 2.0
 
 
 def _plain(rng, n_queries=8, n=12, d=5):

@@ -192,10 +192,12 @@ def test_the_optimum_is_found_from_anywhere(name, signs, center, start):
     asked |= {"center"} if center else set()
     if not asked <= set(SOLVERS[name].supports):
         pytest.skip(f"{name} refuses them")
-    found = make(name, tol=1e-8, **ROUGH.get(name, {})).minimize(problem, C, start)
-    least = optimum(problem)
+    # Steps come as near in a tenth of the iterations where C is a tenth.
+    C, options = (2.0, {"max_iter": 100}) if name in ROUGH else (20.0, {})
+    found = make(name, tol=1e-8, **options).minimize(problem, C, start)
+    least = optimum(problem, C)
     assert found.primal == pytest.approx(least, rel=0.03 if name in ROUGH else 1e-6)
-    assert found.primal == pytest.approx(objective(problem, found.theta), rel=1e-12)
+    assert found.primal == pytest.approx(objective(problem, found.theta, C), rel=1e-12)
     assert found.risk == pytest.approx(problem.value(found.theta), rel=1e-12)
     assert signs is None or (np.array(signs) * found.theta >= 0).all()
     proven = "converged" if np.isfinite(found.gap) else "stationary"
