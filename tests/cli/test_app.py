@@ -9,15 +9,17 @@ import shutil
 import subprocess
 import sys
 from dataclasses import fields
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
+from typer.testing import CliRunner
 
 from marginrank import Ranker, __version__
 from marginrank.cli import completion, failures
-from marginrank.cli.app import COMMANDS
+from marginrank.cli.app import COMMANDS, app
 from marginrank.cli.fitting import Choosing
 from marginrank.cli.method import Method
 from marginrank.cli.reading import Reading
@@ -32,16 +34,16 @@ def examples_of(help_text):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_Cs")
-def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch):
+def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch, help_of):
     pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install 'marginrank[serve]'")
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which ends at a signal
     for name in ("model.safetensors", "scores.txt"):
         (folder / name).unlink()  # made by the examples themselves
     for command in COMMANDS:
-        shown = run(command, "--help")
-        examples = examples_of(shown.out)
+        shown = help_of[command]
+        examples = examples_of(shown)
         assert 1 <= len(examples) <= 2
-        assert shown.out.rstrip().endswith(examples[-1])
+        assert shown.rstrip().endswith(examples[-1])
         for example in examples:
             program, *words = example.removeprefix("$ ").split()
             assert program == "marginrank"
@@ -49,8 +51,8 @@ def test_examples_of_help_work_as_they_are_printed(run, folder, monkeypatch):
             assert done.code == 0, (example, done.err)
 
 
-def test_every_command_is_in_the_help_with_a_summary(run):
-    text = run("--help").out
+def test_every_command_is_in_the_help_with_a_summary(help_of):
+    text = help_of[""]
     for command in COMMANDS:
         assert re.search(rf"^│ {command} +\w", text, re.MULTILINE)
     assert "0 done, 1 wrong input, 2 wrong usage, 130 interrupted" in text
@@ -58,9 +60,10 @@ def test_every_command_is_in_the_help_with_a_summary(run):
 
 def test_help_loads_nothing_heavy():
     code = (
-        "import sys; from typer.testing import CliRunner; from marginrank.cli.app import COMMANDS, app\n"
+        "import sys; from typer import testing; from marginrank.cli.app import COMMANDS, app\n"
+        "command = testing._get_command(app); testing._get_command = lambda _: command  # built once\n"
         "for words in ([], *([name] for name in COMMANDS)):\n"
-        "    assert CliRunner().invoke(app, [*words, '--help']).exit_code == 0\n"
+        "    assert testing.CliRunner().invoke(app, [*words, '--help']).exit_code == 0\n"
         f"print(sorted(set({HEAVY}) & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -107,9 +110,18 @@ def test_wrong_usage_is_one_line_that_names_the_option_and_the_help(fails, words
     assert "--help" in error
 
 
+@pytest.fixture(scope="module")
+def help_of():
+    """Return the help of all commands, by name, and of none, by an empty name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "120")
+        invoke = partial(CliRunner().invoke, app, catch_exceptions=False)
+        return {name: invoke([*name.split(), "--help"]).stdout for name in ("", *COMMANDS)}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_knows_json_quiet_and_traceback(run, command):
-    text = run(command, "--help").out
+def test_every_command_knows_json_quiet_and_traceback(help_of, command):
+    text = help_of[command]
     assert all(option in text for option in ("--json", "--quiet", "--traceback"))
 
 
@@ -185,12 +197,11 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     assert all(name in text for name in members(Solver))
 
 
-def test_the_help_shows_no_types_of_python(run):
+def test_the_help_shows_no_types_of_python(help_of):
     for command in COMMANDS:
-        text = run(command, "--help").out
-        assert not re.search(r"[{}]|list\[|<[\w ]+>", text), command
-    assert "Usage: marginrank train [OPTIONS] DATA..." in run("train", "--help").out
-    assert "Usage: marginrank presets [OPTIONS] [NAME]" in run("presets", "--help").out
+        assert not re.search(r"[{}]|list\[|<[\w ]+>", help_of[command]), command
+    assert "Usage: marginrank train [OPTIONS] DATA..." in help_of["train"]
+    assert "Usage: marginrank presets [OPTIONS] [NAME]" in help_of["presets"]
 
 
 def test_a_model_before_the_data_is_answered_with_the_right_command(run):
@@ -204,10 +215,10 @@ def test_a_model_before_the_data_is_answered_with_the_right_command(run):
         assert run(*right.split()[1:]).code == 0
 
 
-def test_flags_take_no_value_in_the_help(run):
-    for words in ([], *([command] for command in COMMANDS)):
-        assert "bool" not in run(*words, "--help").out.lower()
-    assert re.search(r"--json +Print one JSON", run("train", "--help").out)
+def test_flags_take_no_value_in_the_help(help_of):
+    for text in help_of.values():
+        assert "bool" not in text.lower()
+    assert re.search(r"--json +Print one JSON", help_of["train"])
 
 
 COMMAND = """
@@ -232,10 +243,12 @@ RUN_WITH = """
 import json, sys
 import marginrank.cli
 marginrank.cli.__path__.append("more")
-from typer.testing import CliRunner
+from typer import testing
 from marginrank.cli.app import app
+command = testing._get_command(app)
+testing._get_command = lambda _: command  # built once
 for line in sys.argv[1:]:
-    done = CliRunner().invoke(app, line.split())
+    done = testing.CliRunner().invoke(app, line.split())
     print(json.dumps([done.exit_code, done.stdout, done.stderr]))
 """
 
