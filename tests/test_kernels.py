@@ -155,9 +155,11 @@ def test_kernels_that_make_no_arrays_are_held_to_it():
 UNOPTIMISED = {"NUMBA_OPT": "0"}
 
 COMPILED = """
+import gc
 import numpy as np
 from numba.core import event
 from marginrank import Ranker
+gc.disable()  # a seventh of the time
 compiled = []
 class Listener(event.Listener):
     def on_start(self, event):
