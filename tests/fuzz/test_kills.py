@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forks
 
 
 @pytest.mark.slow
@@ -15,7 +16,7 @@ import pytest
 def test_a_killed_command_leaves_the_old_or_the_new_file():
     words = ["5", "--only", "train,tune,table,fuse,rank"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.kills", *words],
+        [*forks.python("tests.cli.ready"), "-m", "tests.fuzz.kills", *words],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
