@@ -311,7 +311,7 @@ def test_the_fuzzer_reaches_both_outcomes() -> None:
     """Most undamaged files are good and some damaged ones are bad, so that neither law above is empty."""
     outcomes = {"good": 0, "bad": 0, "good although damaged": 0}
 
-    @settings(max_examples=200, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=130, database=None, suppress_health_check=list(HealthCheck))
     @given(seeds, damaged())
     def count(seed: int, broken: bytes) -> None:
         for data, verdict in ((make_file(seed, PLAIN_NUMBERS), "good"), (broken, "good although damaged")):
