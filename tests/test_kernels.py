@@ -16,7 +16,8 @@ import pytest
 from numba.core.errors import TypingError
 
 import marginrank
-from marginrank import kernel_folders, kernels
+from marginrank import Queries, Ranker, kernel_folders, kernels
+from marginrank.data import write_binary
 from marginrank.kernel_folders import KernelCacheWarning, folder_to_write, folders_to_read
 
 PACKAGE = Path(marginrank.__file__).parent
@@ -384,14 +385,17 @@ def test_kernels_are_kept_in_a_private_temporary_folder_without_a_home(read_only
 @posix
 @pytest.mark.slow
 def test_a_command_runs_where_nothing_can_be_written(read_only_package, tmp_path):
-    # Runs have the kernels that are the quickest to compile.
-    ranked = tmp_path / "some.run"
-    ranked.write_text("1 Q0 a 1 2.0 x\n1 Q0 b 2 1.0 x\n")
-    command = f"import sys; sys.argv = ['marginrank', 'inspect', {str(ranked)!r}]; "
+    # Scores of binary data need the kernel that is the quickest to compile, and no other.
+    queries = Queries.from_arrays(np.eye(2), [1, 0], qid=[1, 1])
+    ranker = Ranker("svmmap").fit(queries)
+    ranker.save(tmp_path / "model.safetensors")
+    write_binary(tmp_path / "two.queries", queries)
+    words = ["marginrank", "rank", *(str(tmp_path / name) for name in ("model.safetensors", "two.queries"))]
+    command = f"import sys; sys.argv = {words}; "
     program = f"{NO_TEMPORARY}{command}from marginrank.cli.app import main; main()"
     done = run(read_only_package, "-c", program, **UNOPTIMISED)
     assert done.returncode == 0, done.stderr
-    assert "2 to 2 documents" in done.stdout
+    assert [float(line) for line in done.stdout.splitlines()] == ranker.predict(queries).tolist()
     assert done.stderr.startswith("warning: no folder for compiled kernels")
     assert len(done.stderr.splitlines()) == 1
 
