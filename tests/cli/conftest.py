@@ -13,6 +13,7 @@ from marginrank import Queries, Ranker, read
 from marginrank.cli.app import app
 from marginrank.cli.fuse import Learning
 from marginrank.data import write_letor
+from marginrank.fusion import Fusion
 
 
 def judged(n_queries, seed, n_documents=8, **columns):
@@ -105,9 +106,14 @@ def run(folder):
 
 @pytest.fixture
 def few_Cs(monkeypatch):
-    """Let ``fuse`` choose from two values of C, and not from ten, where it does not matter which is chosen."""
-    fusion = Learning.fusion
+    """Let ``fuse`` choose from two values of C on two folds, where it does not matter which is chosen, nor how."""
+    fusion, fit = Learning.fusion, Fusion.fit
+
+    def fit_on_two(self, train, valid=None):
+        return fit(self, train, valid, folds=2 if valid is None else None)
+
     monkeypatch.setattr(Learning, "fusion", lambda self: fusion(self).set_params(Cs=[1.0, 10.0]))
+    monkeypatch.setattr(Fusion, "fit", fit_on_two)
 
 
 @pytest.fixture
