@@ -346,6 +346,10 @@ def some_table(rng: Random) -> pa.Table:
     return pa.table(columns)
 
 
+#: Number of good files of a kind, some of which take a while to make.
+GOOD_FILES = 30
+
+
 @cache
 def written(kind: str, seed: int) -> bytes:
     """Return one of some good files."""
@@ -425,10 +429,10 @@ def check_model(path: Path, data: bytes) -> bool:
 
 
 def of(kind: str, damages: Sequence[Damage], *, header: bool = False) -> Callable[[Random], bytes]:
-    """Draw one of thirty good files and damage it; half the time, the JSON of its header."""
+    """Draw one of the good files and damage it; half the time, the JSON of its header."""
 
     def draw(rng: Random) -> bytes:
-        data = written(kind, rng.randrange(30))
+        data = written(kind, rng.randrange(GOOD_FILES))
         if header and rng.random() < 0.5:
             return damaged_header(rng, data)
         return damaged(rng, data, damages)
@@ -453,7 +457,7 @@ def forged(kind: str) -> Callable[[Random], bytes]:
     """Draw a good file and change its header or an array, with digests that fit: damage by someone who knows how."""
 
     def draw(rng: Random) -> bytes:
-        content = parts(kind, rng.randrange(30))
+        content = parts(kind, rng.randrange(GOOD_FILES))
         header, arrays = content.header, dict(content.arrays)
         for _ in range(rng.choice([1, 1, 2])):
             if rng.random() < 0.5:
