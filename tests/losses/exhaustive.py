@@ -84,7 +84,7 @@ def exhaustive(measure, feature_map, grades, scores):
     orders, _ = _every_order(n)
     ideal = sorted(range(n), key=lambda d: -levels[d])
     value = _every_coefficients(*_what_counts(feature_map, measure, levels)) @ scores
-    losses = np.array([delta(measure, grades, order) for order in orders.tolist()])
+    losses = _every_loss(measure, tuple(grades))
     most = (value + losses).max()
     hinge = most - coefficients(feature_map, measure, levels, ideal) @ scores
     worst = losses[(np.diff(scores[orders], axis=1) <= 0).all(axis=1)].max()

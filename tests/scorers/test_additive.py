@@ -147,25 +147,27 @@ def test_a_memory_mapped_matrix_is_read_in_blocks(tmp_path, monkeypatch):
     assert_array_equal(bins.score(theta, mapped, n_jobs=3), whole.score(theta, X, n_jobs=1))
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @settings(max_examples=40)
 @given(queries=judged(), n_bins=st.integers(2, 6), spacing=spacings, seed=st.integers(0, 99))
-def test_risk_and_gradient_are_those_of_the_indicators(loss, queries, n_bins, spacing, seed):
-    additive = RankingRisk(PreparedAdditive(queries, Bins.learn(queries.X, n_bins, spacing)), loss)
-    linear = by_indicators(queries, loss, n_bins, spacing)
-    assert additive.n_parameters == linear.n_parameters
-    theta = dyadic(np.random.default_rng(seed), linear.n_parameters)
-    assert_array_equal(additive.scores(theta), linear.scores(theta))
-    for ours, theirs in [(additive, linear), (additive.parts, linear.parts)]:
-        value, gradient = ours(theta)
-        expected_value, expected_gradient = theirs(theta)
-        assert_allclose(np.sum(value), np.sum(expected_value), rtol=1e-12, atol=1e-12)
-        assert_allclose(np.atleast_2d(gradient).sum(0), np.atleast_2d(expected_gradient).sum(0), rtol=1e-12, atol=1e-12)
-    for query in range(len(queries)):
-        value, gradient = additive.block(query, theta)
-        expected_value, expected_gradient = linear.block(query, theta)
-        assert value == pytest.approx(expected_value, rel=1e-12, abs=1e-12)
-        assert_allclose(gradient, expected_gradient, rtol=1e-12, atol=1e-12)
+def test_risk_and_gradient_are_those_of_the_indicators(queries, n_bins, spacing, seed):
+    for loss in LOSSES:
+        additive = RankingRisk(PreparedAdditive(queries, Bins.learn(queries.X, n_bins, spacing)), loss)
+        linear = by_indicators(queries, loss, n_bins, spacing)
+        assert additive.n_parameters == linear.n_parameters
+        theta = dyadic(np.random.default_rng(seed), linear.n_parameters)
+        assert_array_equal(additive.scores(theta), linear.scores(theta))
+        for ours, theirs in [(additive, linear), (additive.parts, linear.parts)]:
+            value, gradient = ours(theta)
+            expected_value, expected_gradient = theirs(theta)
+            assert_allclose(np.sum(value), np.sum(expected_value), rtol=1e-12, atol=1e-12)
+            assert_allclose(
+                np.atleast_2d(gradient).sum(0), np.atleast_2d(expected_gradient).sum(0), rtol=1e-12, atol=1e-12
+            )
+        for query in range(len(queries)):
+            value, gradient = additive.block(query, theta)
+            expected_value, expected_gradient = linear.block(query, theta)
+            assert value == pytest.approx(expected_value, rel=1e-12, abs=1e-12)
+            assert_allclose(gradient, expected_gradient, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_bins", [3, 16, 40])
