@@ -44,25 +44,20 @@ ranker.fit_path(X, y, qid=qid, Cs=[1.0, 2.0])
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "heavy"),
-    [
-        ("", ("sklearn", "scipy", "pandas", "pyarrow", "numba", "joblib", "matplotlib", "narwhals", "rich")),
-        (FIT, ("sklearn", "scipy.sparse", "scipy.stats", "scipy.optimize", "pandas", "pyarrow", "joblib")),
-    ],
-    ids=["import", "fit"],
-)
-def test_nothing_heavy_is_imported_before_it_is_needed(code, heavy):
-    code = f"from marginrank import Ranker\n{code}"
+def test_nothing_heavy_is_imported_before_it_is_needed():
+    imported, fitted = loaded("from marginrank import Ranker", FIT)
+    heavy = {"sklearn", "scipy", "pandas", "pyarrow", "numba", "joblib", "matplotlib", "narwhals", "rich"}
+    assert imported & heavy == set()
+    heavy = {"sklearn", "scipy.sparse", "scipy.stats", "scipy.optimize", "pandas", "pyarrow", "joblib"}
     # SciPy before 1.15 imports its sparse matrices with its linear algebra.
-    assert loaded(heavy, code) <= (loaded(heavy, "import scipy.linalg") if "scipy" not in heavy else set())
+    assert not fitted & heavy or fitted & heavy <= loaded("import scipy.linalg")[0]
 
 
-def loaded(modules, code):
-    """The modules that code imports, of those given."""
-    code = f"import sys\n{code}\nprint(*sorted(set({modules}) & set(sys.modules)))"
+def loaded(*steps):
+    """All modules that are imported after each step of a program."""
+    code = "".join(f"{step}\nimport sys; print(*sys.modules)\n" for step in steps)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
 ASKED = [
