@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -96,21 +97,28 @@ def made(loss, queries, train, **options):
     return objective(loss, queries if train is xgboost_estimator else None, **options)
 
 
+@cache
+def trained(train, loss):
+    """Train once: return the queries, the calls of the objective and the scores."""
+    queries = some_queries()
+    fobj = Recorded(made(loss, queries, train))
+    scores = train(queries, fobj)
+    return queries, fobj.calls, scores
+
+
 @every_interface
 @every_loss
 def test_libraries_are_handed_our_gradients(train, loss):
-    queries = some_queries()
-    fobj = Recorded(made(loss, queries, train))
-    train(queries, fobj)
-    assert len(fobj.calls) == ROUNDS
-    for scores, gradient, curvature in fobj.calls:
+    queries, calls, _ = trained(train, loss)
+    assert len(calls) == ROUNDS
+    for scores, gradient, curvature in calls:
         # Queries know their documents; groups alone only their positions, by which dorm breaks ties.
         known = queries if train is xgboost_estimator else queries.grades
         offsets = None if train is xgboost_estimator else queries.offsets
         expected = loss.prepare(known, offsets)(scores)[1]
         np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(curvature, np.abs(expected), rtol=1e-6, atol=1e-9)
-    assert np.ptp(fobj.calls[-1][0]) > 0
+    assert np.ptp(calls[-1][0]) > 0
 
 
 @every_interface
@@ -134,9 +142,8 @@ def test_smooth_losses_are_handed_over_as_differences_of_their_values(train, los
 @every_interface
 @every_loss
 def test_training_lowers_the_loss_and_raises_its_measure(train, loss):
-    queries = some_queries()
+    queries, _, scores = trained(train, loss)
     prepared, name = loss.prepare(queries), loss.criterion
-    scores = train(queries, made(loss, queries, train))
     assert prepared(scores)[0].mean() < prepared(np.zeros(len(scores)))[0].mean()
     if "+" not in name:
         assert evaluate(queries, scores, name).mean[name] > evaluate(queries, -queries.X[:, 2], name).mean[name] + 0.1
