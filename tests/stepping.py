@@ -116,10 +116,15 @@ def _start(work: Callable[[], None]) -> int:
     return child
 
 
-def _ptrace(request: int, child: int, address: int, data: int = 0) -> int:
-    # The name is looked up at each call: the library of a parent is that of the child.
+@cache
+def _system_call() -> Callable[..., int]:
     call = ctypes.CDLL(None, use_errno=True).ptrace
     call.restype, call.argtypes = ctypes.c_long, [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    return call
+
+
+def _ptrace(request: int, child: int, address: int, data: int = 0) -> int:
+    call = _system_call()
     ctypes.set_errno(0)
     if request == _PEEKUSER:
         # The C library returns the word itself.
