@@ -114,6 +114,11 @@ def _coefficients_at_once(feature_map, measure, levels):
     return feature_map.profile(n, measure)[ranks] / (n if feature_map.shape == "linear" else 1)
 
 
+def every_coefficients(feature_map, measure, levels):
+    """Return all rankings, from first to last, and a(y) of each."""
+    return _every_order(len(levels))[0], _coefficients_at_once(*_what_counts(feature_map, measure, levels))
+
+
 class EveryRanking:
     """Loss and coefficients of all rankings of a query, in arrays."""
 

@@ -98,7 +98,7 @@ def test_a_step_minimises_what_the_definition_says():
 @pytest.mark.parametrize("method", ["svmmap", "ranksvm", "ranksvm-squared", "ndcg"])
 @pytest.mark.parametrize("C", [1.0, 30.0])
 def test_a_stream_seen_once_comes_near_the_batch_optimum(method, C):
-    queries, test = judged(600), judged(300, seed=1)
+    queries, test = judged(400), judged(200, seed=1)
     start = Ranker(method, C=C).fit(queries[:60])  # one scaling for both
     best = Ranker(method, C=C).fit(queries, start=start)
     ranker = Ranker(method, C=C)

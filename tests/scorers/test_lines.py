@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -123,15 +125,19 @@ def test_extreme_ranges_do_not_matter(scale):
         assert_allclose(bins.score(np.array(theta), [[-np.inf], [np.inf]]), [0.0, 4.0])
 
 
+@cache
+def problem_in_columns(n_bins):
+    """Queries, bins, and the queries with a column for each parameter."""
+    queries = ranking_problem(n_queries=61, n_documents=15, n_features=5)
+    bins = Bins.learn(queries.X, n_bins, shape="lines")
+    return queries, bins, queries.with_features(columns(bins, queries.X))
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("n_bins", [3, 40, 255])
 def test_risk_gradient_and_curvature_are_those_of_explicit_columns(loss, n_bins):
-    queries = ranking_problem(n_queries=61, n_documents=15, n_features=5)
-    bins = Bins.learn(queries.X, n_bins, shape="lines")
-    ours, theirs = (
-        RankingRisk(PreparedAdditive(queries, bins), loss),
-        RankingRisk.of(queries.with_features(columns(bins, queries.X)), loss),
-    )
+    queries, bins, explicit = problem_in_columns(n_bins)
+    ours, theirs = RankingRisk(PreparedAdditive(queries, bins), loss), RankingRisk.of(explicit, loss)
     theta, direction = np.random.default_rng(0).standard_normal((2, bins.n_parameters))
     value, gradient = ours(theta)
     expected_value, expected_gradient = theirs(theta)
