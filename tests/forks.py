@@ -37,10 +37,9 @@ def _start(modules: tuple[str, ...]) -> list[str]:
     import atexit
     import subprocess
     from pathlib import Path
-    from tempfile import TemporaryDirectory
+    from tempfile import mkdtemp
 
-    folder = TemporaryDirectory()
-    place = f"{folder.name}/server"
+    place = f"{mkdtemp()}/server"
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.forks", "serve", place, *modules],
         cwd=Path(__file__).parents[1],
@@ -49,11 +48,7 @@ def _start(modules: tuple[str, ...]) -> list[str]:
         start_new_session=True,
     )
 
-    @atexit.register
-    def end() -> None:
-        server.communicate()
-        folder.cleanup()
-
+    atexit.register(server.communicate)
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n"
     return [sys.executable, "-IS", __file__, "ask", place]
@@ -92,6 +87,7 @@ def _serve(place: str, modules: list[str]) -> list[str]:
     import gc
     import importlib
     import select
+    import shutil
     import threading
 
     for module in modules:
@@ -106,6 +102,7 @@ def _serve(place: str, modules: list[str]) -> list[str]:
         while True:
             ready, _, _ = select.select([listener.fileno(), 0], [], [])
             if 0 in ready:  # closed by the tests, at their end
+                shutil.rmtree(os.path.dirname(place))  # noqa: PTH120
                 os._exit(0)
             connection, _ = listener.accept()
             if os.fork() == 0:
@@ -157,16 +154,26 @@ def _fork(connection: socket.socket) -> list[str]:
 
 def _take(streams: dict[int, int]) -> None:
     """Make these the standard streams, by number; as in Python, those that are closed are None."""
+    import io
+    from typing import Any
+
+    stream: Any
+    content: Any
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         before, stream = getattr(sys, f"__{name}__"), None
         os.close(number)
         if number in streams:
             os.dup2(streams[number], number)
             os.close(streams[number])
-            stream = open(  # noqa: SIM115
-                number, before.mode, encoding=before.encoding, errors=before.errors, closefd=False
-            )
-            stream.reconfigure(line_buffering=name == "stderr" or stream.isatty())
+            at_once = before.write_through  # where PYTHONUNBUFFERED is set
+            content = io.FileIO(number, before.mode, closefd=False)
+            if number == 0:
+                content = io.BufferedReader(content)
+            elif not at_once:
+                content = io.BufferedWriter(content)
+            stream = io.TextIOWrapper(content, before.encoding, before.errors, write_through=at_once)
+            stream.reconfigure(line_buffering=not at_once and (number == 2 or content.isatty()))
+            stream.mode = before.mode
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
