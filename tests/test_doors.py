@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -52,11 +54,17 @@ def ranker(scorer, **options):
     return Ranker("svmmap", scorer=scorer, C=C, n_jobs=1, **options)
 
 
+@cache
+def scores_from_arrays(scorer):
+    X, y, qid = documents()
+    return ranker(scorer).fit(X, y, qid=qid).predict(X)
+
+
 @every_scorer
 @every_frame
 def test_frames_are_arrays_with_names(scorer, frame, tmp_path):
     X, y, qid = documents()
-    scores = ranker(scorer).fit(X, y, qid=qid).predict(X)
+    scores = scores_from_arrays(scorer)
     columns = dict(zip(NAMES, X.T, strict=True))
     fitted = ranker(scorer).fit(frame(columns), y, qid=qid)
     assert fitted.feature_names_in_.tolist() == list(fitted.model_.feature_names) == NAMES
