@@ -71,27 +71,35 @@ def _reach(
             worth = least_a * head - least_d * gains[level]
             heads, free = (head,) + heads, (worth > top,) + free  # noqa: RUF005
             top = tl.where(worth > top, worth, top)
-        top = tl.full([BLOCK], float("-inf"), tl.float64)
+        top, ways, ahead = tl.full([BLOCK], float("-inf"), tl.float64), (), ()
         for level in tl.static_range(LEVELS):
             worth = most_a * heads[level] - most_d * gains[level]
             goes = free[level] & (top <= worth + most_error)
             top = tl.where(goes & (worth > top), worth, top)
             goes = goes & ((last == level) | (near_a * heads[level] - near_d * gains[level] <= limit))
+            # Of all levels together, since each load is long in coming.
+            to = tl.load(successors + state * LEVELS + level, mask=goes, other=0)
+            ways, ahead = ways + (goes,), ahead + (to,)  # noqa: RUF005
+        for level in tl.static_range(LEVELS):
+            goes, to = ways[level], ahead[level]
             if tl.max(goes.to(tl.int32), 0) > 0:
-                to = tl.load(successors + state * LEVELS + level, mask=goes, other=0)
                 # One level leads from different states to different ones, and so do different levels from one state.
                 slot = tl.load(slots + to, mask=goes & (end > stop) & (stop - first > 1), other=-1)
                 known = goes & (slot >= stop) & (slot < end)
-                known = known & (tl.load(states + slot, mask=known, other=-1) == to)
+                found, best = (
+                    tl.load(states + slot, mask=known, other=-1),
+                    tl.load(values + slot, mask=known, other=0.0),
+                )
+                known = known & (found == to)
                 reached = value + slope * heads[level] - discount * gains[level]
-                better = known & (reached > tl.load(values + slot, mask=known, other=0.0))
                 new = goes & (known == 0)
                 place = tl.where(known, slot, end - 1 + tl.cumsum(new.to(tl.int32), 0))
                 tl.store(keys + place, key + (1 << (level * BITS)), mask=new)
                 tl.store(states + place, to, mask=new)
                 tl.store(slots + to, place, mask=new)
-                tl.store(values + place, reached, mask=new | better)
-                tl.store(trails + place, (at << WIDTH) + level, mask=new | better)
+                better = new | (known & (reached > best))
+                tl.store(values + place, reached, mask=better)
+                tl.store(trails + place, (at << WIDTH) + level, mask=better)
                 end += tl.sum(new.to(tl.int32), 0)
                 tl.debug_barrier()
     return end
