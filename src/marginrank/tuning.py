@@ -249,11 +249,7 @@ def tune(
         raise ValueError("give validation queries or a number of folds, not both")
     if not isinstance(ranker, BaseRanker):
         raise TypeError(f"tune takes a ranker first, not {ranker!r:.60}; give for example Ranker('ndcg@10')")
-    if not isinstance(Cs, Iterable) or isinstance(Cs, str):
-        raise TypeError(f"Cs is {Cs!r}; give a list of values of C, for example [0.1, 1, 10]")
-    values = sorted({check_C(C) for C in Cs})
-    if not values:
-        raise ValueError("Cs is empty; give at least one C")
+    values = check_Cs(Cs)
     is_chosen = ranker.get_params(deep=False).get("scorer") == CHOSEN
     nan_rule: Any = {"allow_nan": True, "nan_advice": ""} if is_chosen else ranker._nan
     queries = as_queries(X, y, qid, group, None, **nan_rule)
@@ -310,6 +306,20 @@ def tune(
     )
     final.model_ = final.model_.with_selection(selection.to_dict()).with_quantiles(queries)
     return selection
+
+
+def check_Cs(Cs: Iterable[float]) -> list[float]:
+    """Return the values of C from the smallest to the largest, each once.
+
+    >>> check_Cs([10, 0.1, 10.0])
+    [0.1, 10.0]
+    """
+    if not isinstance(Cs, Iterable) or isinstance(Cs, str):
+        raise TypeError(f"Cs is {Cs!r}; give a list of values of C, for example [0.1, 1, 10]")
+    values = sorted({check_C(C) for C in Cs})
+    if not values:
+        raise ValueError("Cs is empty; give at least one C")
+    return values
 
 
 def _with_scorers(grid: Mapping[str, Sequence[Any]], queries: AnyQueries) -> dict[str, Sequence[Any]]:

@@ -337,6 +337,34 @@ def test_C_and_features_are_chosen_by_the_validation_queries():
     assert fusion.score(valid) == pytest.approx(chosen.mean)
 
 
+def test_a_large_C_is_tried_for_curves_where_the_largest_of_the_others_is_best():
+    valid, kinds, additive = retrievers(20, 3), ["rrf", "minmax"], Additive(bins=16)
+
+    def tried(Cs, **options):
+        fusion = Fusion(kinds, Cs=Cs, **options).fit(TRAIN, valid)
+        table = {}
+        for one in fusion.selection_.candidates:
+            table.setdefault(one.parameters["features"], []).append(one.parameters["C"])
+        return fusion, table
+
+    rising, falling = [2000.0, 100.0, 1000.0], [0.001, 100.0, 2000.0]
+    fusion, table = tried(rising, scorer=additive)
+    other = next(kind for kind in kinds if kind != fusion.features_)
+    assert table == {fusion.features_: sorted(rising), other: [100.0, 1000.0]}
+    alone = Fusion(fusion.features_, Cs=rising, scorer=additive).fit(TRAIN, valid)
+    assert np.array_equal(fusion.predict(TEST), alone.predict(TEST))
+    assert tried(falling, scorer=additive)[1] == {key: [0.001, 100.0] for key in kinds}
+    assert tried([3000.0, 2000.0], scorer=additive)[1] == {key: [2000.0, 3000.0] for key in kinds}
+    for Cs in (rising, falling):
+        assert tried(Cs)[1] == dict.fromkeys(kinds, sorted(Cs))
+
+
+@pytest.mark.parametrize(("Cs", "message"), [("1", "a list of values"), (1.0, "a list of values"), ([], "empty")])
+def test_what_is_no_list_of_C_is_refused(Cs, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        Fusion(Cs=Cs).fit(TRAIN)
+
+
 def test_scores_come_in_the_order_of_the_queries(learned):
     rng = np.random.default_rng(0)
     order = rng.permutation(TEST.n_documents)

@@ -30,7 +30,7 @@ from marginrank.scoring import FusedFunction
 from marginrank.sklearn_api import Estimator, check_is_fitted
 from marginrank.solvers.auto import Auto
 from marginrank.threads import thread_count
-from marginrank.tuning import DEFAULT_CS, Rule, Selection, tune
+from marginrank.tuning import DEFAULT_CS, Rule, Selection, check_Cs, tune
 from marginrank.typing import FloatArray
 from marginrank.words import feature_labels
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
 #: Scorers that are tried where the choice is left to held-out queries.
 _TRIED: Final = ("linear", "additive")
+#: Features of runs are on a common scale, on which curves are seldom better with a larger C, and take long to train.
+_LARGE_C: Final = 1000.0
 
 
 class Fusion(Estimator):
@@ -70,7 +72,8 @@ class Fusion(Estimator):
             with 50 thresholds on the scores of each run.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
-        Cs: Values of C to choose from.
+        Cs: Values of C to choose from. For all scorers but the linear one, values above 1,000 take as long as all
+            others together, and are tried only if the largest of the others is best, with the best features.
         policy: How ties and queries without relevant documents are scored.
         rule: ``best`` or ``one-se``, as in `tune`.
         tol: Gap to the optimum at which training stops, relative to the objective.
@@ -133,19 +136,20 @@ class Fusion(Estimator):
         for kind in kinds:
             parse_features(kind)
         scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]
-        Cs = list(self.Cs)
+        Cs = check_Cs(self.Cs)
         columns = Columns(train, self.ranks)
         held_out = None if valid is None else Columns(valid, self.ranks)
         tried = [(scorer, kind) for scorer in scorers for kind in kinds]
 
-        def select(scorer: str | Scorer, kind: str) -> Selection:
+        def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
             ranker = self._ranker(scorer)
+            few = [C for C in Cs if C <= _LARGE_C] if not (all_Cs or ranker._light) else []
             return tune(
                 ranker,
                 _prepare(columns, kind, ranker),
                 valid=None if held_out is None else _prepare(held_out, kind, ranker),
                 folds=folds,
-                Cs=Cs,
+                Cs=few or Cs,
                 criterion=self.measure,
                 policy=self.policy,
                 rule=self.rule,
@@ -156,6 +160,10 @@ class Fusion(Estimator):
         # Side by side, since what a solver does between two passes takes one core.
         with ThreadPoolExecutor(min(thread_count(self.n_jobs), len(tried))) as pool:
             selections = dict(zip(tried, pool.map(select, *zip(*tried, strict=True)), strict=True))
+        best = _best(selections)
+        means = [one.mean for one in selections[best].candidates]
+        if len(means) < len(Cs) and means[-1] == max(means):
+            selections[best] = select(*best, all_Cs=True)
         self.features_, self.selection_ = _best_of(selections, chosen=self.scorer == CHOSEN)
         self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
         self.ranker_ = self.selection_.ranker
@@ -303,9 +311,13 @@ def load_any(path: str | Path) -> tuple[str, Model]:
         return kind, Model.from_parts(header["model"] if kind == "fusion" else header, arrays)
 
 
+def _best(selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
+    return max(selections, key=lambda setting: selections[setting].best.mean)
+
+
 def _best_of(selections: Mapping[tuple[str | Scorer, str], Selection], *, chosen: bool) -> tuple[str, Selection]:
     """Put the tables of all scorers and kinds of features together, and take the ranker of the best."""
-    best = max(selections, key=lambda setting: selections[setting].best.mean)
+    best = _best(selections)
     candidates = [
         (setting, number, replace(one, parameters={**_named(setting, chosen=chosen), **one.parameters}))
         for setting, selection in selections.items()
