@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from marginrank import threads
 from marginrank.threads import for_each, one_blas_thread
 
 _FIT = """
@@ -33,26 +34,49 @@ def test_solvers_run_with_one_thread_of_every_blas_from_the_first_fit_on():
     assert ran.stdout.split() == ["True", "{1}"]
 
 
-def test_blas_has_one_thread_until_the_last_that_asked_for_it_is_done(monkeypatch):
-    log = []
+@pytest.fixture
+def controllers(monkeypatch):
+    """Controllers of BLAS that were made, each with a log of what it was asked for."""
+    made = []
 
-    class Limits:
-        def __init__(self, n_threads, kind):
-            log.append((n_threads, kind))
+    class Controller:
+        def __init__(self):
+            self.log = []
+            made.append(self)
+
+        def limit(self, limits, user_api):
+            self.log.append((limits, user_api))
+            return self
 
         def restore_original_limits(self):
-            log.append("as before")
+            self.log.append("as before")
 
-    monkeypatch.setattr("threadpoolctl.threadpool_limits", Limits)
+    monkeypatch.setattr("threadpoolctl.ThreadpoolController", Controller)
+    monkeypatch.setattr(threads, "_BLAS_LIMIT", threads._BlasLimit())
+    return made
+
+
+def test_blas_has_one_thread_until_the_last_that_asked_for_it_is_done(controllers):
     for _ in range(2):
         first, second = one_blas_thread(), one_blas_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
-        assert log == [(1, "blas")]
+        assert controllers[0].log == [(1, "blas")]
         second.__exit__(None, None, None)
-        assert log == [(1, "blas"), "as before"]
-        log.clear()
+        assert controllers[0].log == [(1, "blas"), "as before"]
+        controllers[0].log.clear()
+
+
+def test_libraries_are_looked_for_again_only_after_an_import(controllers, monkeypatch):
+    for _ in range(3):
+        with one_blas_thread():
+            pass
+    assert len(controllers) == 1
+    monkeypatch.setitem(sys.modules, "a_module_with_a_library", sys)
+    with one_blas_thread():
+        pass
+    assert [len(one.log) for one in controllers] == [6, 2]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

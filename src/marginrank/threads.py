@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,14 +12,11 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from marginrank.typing import IntArray
-
-if TYPE_CHECKING:
-    from threadpoolctl import threadpool_limits
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
@@ -40,16 +38,21 @@ class _BlasLimit:
 
     def __init__(self) -> None:
         self._lock, self._n_users = threading.Lock(), 0
-        self._limits: threadpool_limits | None = None
+        self._controller: Any = None
+        self._n_modules = 0
+        self._limits: Any = None
 
     def begin(self) -> None:
         # The BLAS of SciPy is not limited unless it is loaded.
         import scipy.linalg  # noqa: F401, PLC0415
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415
+        from threadpoolctl import ThreadpoolController  # noqa: PLC0415
 
         with self._lock:
             if self._n_users == 0:
-                self._limits = threadpool_limits(1, "blas")
+                # Finding the libraries takes longer than a small fit. None is loaded without a module.
+                if self._n_modules != len(sys.modules):
+                    self._n_modules, self._controller = len(sys.modules), ThreadpoolController()
+                self._limits = self._controller.limit(limits=1, user_api="blas")
             self._n_users += 1
 
     def end(self) -> None:
@@ -86,6 +89,8 @@ def chunk_bounds(offsets: IntArray, n_chunks: int = CHUNKS) -> IntArray:
     n = len(offsets) - 1
     if n <= 0:
         return np.zeros(1, dtype=np.int64)
+    if n_chunks == 1:
+        return np.array([0, n])
     targets = np.linspace(offsets[0], offsets[-1], min(n_chunks, n) + 1)
     bounds = np.searchsorted(offsets, targets, side="left")
     bounds[0], bounds[-1] = 0, n
