@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import ClassVar, Final, NamedTuple, Self
 
 import numpy as np
@@ -253,9 +254,8 @@ class Trees(Form):
         """Return the slope of the score in each output, averaged on the line from each row of ``start`` to ``end``."""
         if not len(self.grades):
             return np.ones_like(start)
-        points, weights = np.polynomial.legendre.leggauss(_POINTS)
         slopes = np.zeros_like(start)
-        for at, weight in zip((1 + points) / 2, weights / 2, strict=True):
+        for at, weight in _quadrature():
             chances = _softmax(start + at * (end - start))
             slopes += weight * chances * (self.grades - (chances @ self.grades)[:, None])
         return slopes
@@ -284,6 +284,13 @@ class Trees(Form):
 def _missing_left(trees: Sequence[Tree]) -> BoolArray:
     parts = [np.asarray(tree.missing_left, dtype=np.bool_) for tree in trees if tree.missing_left is not None]
     return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
+
+
+@cache
+def _quadrature() -> list[tuple[float, float]]:
+    """Points between 0 and 1 and their weights, by Gauss's rule."""
+    points, weights = np.polynomial.legendre.leggauss(_POINTS)
+    return list(zip(((1 + points) / 2).tolist(), (weights / 2).tolist(), strict=True))
 
 
 def _softmax(raw: FloatArray) -> FloatArray:
