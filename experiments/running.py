@@ -197,6 +197,7 @@ def _sources(name: str) -> list[str]:
     return [texts[name] for name in sorted(texts)]
 
 
+@cache
 def _imported(source: str, package: str) -> list[str]:
     """Modules of a package that a text imports.
 
