@@ -73,10 +73,11 @@ def _lay_out(layout, task, ranked, query, depth):  # type: ignore[no-untyped-def
     begin, stop = layout.queries[query], layout.queries[query + 1]
     starts = layout.offsets[low:high]
     n_levels, scale = high - low, task.scales[query]
-    sizes = layout.offsets[low + 1 : high + 1] - starts
-    strides = np.empty(n_levels, dtype=np.int64)
+    # Arithmetic with whole arrays would take as long to compile as the rest of the kernel.
+    sizes, strides = np.empty(n_levels, dtype=np.int64), np.empty(n_levels, dtype=np.int64)
     total = 1
     for level in range(n_levels):
+        sizes[level] = layout.offsets[low + level + 1] - starts[level]
         strides[level] = total
         total *= min(sizes[level], depth) + 1
     counts = np.empty((total, n_levels), dtype=np.int32)
@@ -93,7 +94,9 @@ def _lay_out(layout, task, ranked, query, depth):  # type: ignore[no-untyped-def
     order, filled = np.empty(layers[depth + 1], dtype=np.int64), layers.copy()
     losses, margins, tails = np.zeros((total, n_levels)), np.zeros((total, n_levels)), np.zeros(total)
     for state in range(total):
-        placed = counts[state].sum()
+        placed = 0
+        for level in range(n_levels):
+            placed += counts[state, level]
         if placed > depth:
             continue
         order[filled[placed]] = state
@@ -318,10 +321,12 @@ def rescaled_frontier(layout, task, ranked, xi, gradient, complete, first, end):
             rank = task.ideal[ranked.documents[place]] if len(task.ideal) > 0 else place - begin
             ideal[place - begin] = task.profile[rank]
             margin -= scale * task.profile[rank] * ranked.scores[place]
+        placed = 0
         for level in range(len(lattice.sizes)):
-            for _ in range(min(lattice.sizes[level], depth - lattice.counts[state].sum())):
+            for _ in range(min(lattice.sizes[level], depth - placed)):
                 loss -= lattice.losses[state, level]
                 state += lattice.strides[level]
+                placed += 1
         n_states = len(lattice.tails)
         ends_loss, ends_margin, ends = np.zeros(n_states), np.zeros(n_states), np.zeros(n_states)
         _best_ends(lattice, 1.0, 0.0, ends_loss)
