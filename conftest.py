@@ -31,6 +31,8 @@ if not importlib.util.find_spec("triton"):
     collect_ignore += [f"src/marginrank/scorers/device_{name}_kernel.py" for name in ("rows", "places")]
 if not importlib.util.find_spec("distributed"):
     collect_ignore += [f"src/marginrank/distributed/{name}.py" for name in ("cluster", "frames")]
+#: These train models when they are imported, which is for forks alone.
+collect_ignore += [f"tests/{name}/ready.py" for name in ("cli", "distributed")]
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.
 SLOW_PLACES = (
     "README.md",
