@@ -61,7 +61,7 @@ $(RUNS) $(BENCH_READY): pyproject.toml requirements/install.txt
 $(TESTS): requirements/test.txt $(RUNS)
 	@echo "Installing what tests need into $(@D) ..."
 	@$(install_locked) $<
-	@$(dir $@)bin/python -W ignore -m compileall -qq -j 0 -x '/(tests?|pip|setuptools|fontTools|lexers)/' $(dir $@)lib src || true
+	@$(dir $@)bin/python -W ignore -m compileall -qq -j 0 -x '/(tests?|pip|setuptools|fontTools|lexers|transformers|quantization|cuda|distutils|reference)/' $(dir $@)lib src || true
 	@touch $@
 
 $(READY): requirements/dev.txt $(TESTS)
