@@ -49,7 +49,7 @@ class _BlasLimit:
 
         with self._lock:
             if self._n_users == 0:
-                # Finding the libraries takes longer than a small fit. None is loaded without a module.
+                # Finding the libraries takes nearly as long as a small fit. A new one comes with a module.
                 if self._n_modules != len(sys.modules):
                     self._n_modules, self._controller = len(sys.modules), ThreadpoolController()
                 self._limits = self._controller.limit(limits=1, user_api="blas")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
 #: Scorers that are tried where the choice is left to held-out queries.
 _TRIED: Final = ("linear", "additive")
-#: Features of runs are on a common scale, on which curves are seldom better with a larger C, and take long to train.
+#: With a larger C, curves take long to train and are seldom better, whatever the scale of the scores.
 _LARGE_C: Final = 1000.0
 
 
@@ -72,8 +72,8 @@ class Fusion(Estimator):
             with 50 thresholds on the scores of each run.
         nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
         ranks: Whether the columns are ranks (1 is best) instead of scores.
-        Cs: Values of C to choose from. For all scorers but the linear one, values above 1,000 take as long as all
-            others together, and are tried only if the largest of the others is best, with the best features.
+        Cs: Values of C to choose from. With any scorer but the linear one, values above 1,000 take as long to train as
+            all the others; they are tried only if the largest of the others is best, and only for the best features.
         policy: How ties and queries without relevant documents are scored.
         rule: ``best`` or ``one-se``, as in `tune`.
         tol: Gap to the optimum at which training stops, relative to the objective.
