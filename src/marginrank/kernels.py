@@ -13,21 +13,22 @@ import logging
 import pickle
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numba
-from numba import config
-from numba.core import event, serialize
+from numba import config, types
+from numba.core import cgutils, event, serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.registry import CPUDispatcher
 from numba.core.types import unliteral
-from numba.extending import is_jitted
+from numba.extending import intrinsic, is_jitted
 
 from marginrank.kernel_folders import folder_to_write, folders_to_read
+from marginrank.typing import Step
 
 #: What is logged when something has to be compiled.
 COMPILING: Final = "compiling kernels for this machine; this takes a few seconds, and happens once"
@@ -40,6 +41,9 @@ _REGISTER: Final[Any] = event.register
 _REBUILD: Final[Any] = CompileResult._rebuild
 _DUMP: Final[Any] = serialize.dumps
 _UNLITERAL: Final[Any] = unliteral
+_TYPE_OF: Final[Any] = numba.typeof
+_PARTS: Final[Any] = cgutils.unpack_tuple
+_IF_UNLIKELY: Final[Any] = cgutils.if_unlikely
 _DIGEST_SIZE: Final = hashlib.sha256().digest_size
 
 
@@ -66,6 +70,41 @@ def njit(*, cache: bool, allocates: bool = True, **options: Any) -> Callable[[Ca
         return dispatcher
 
     return compiled
+
+
+def pointers(steps: Sequence[Step]) -> tuple[tuple[int, tuple[Any, ...]], ...] | None:
+    """Replace the kernel of each step by its address, so that `call_each` can call it; None where Numba is disabled."""
+    if not all(is_jitted(kernel) for kernel, _ in steps):
+        return None
+    return tuple((_address(kernel, own), own) for kernel, own in steps)
+
+
+def _address(kernel: Any, arguments: tuple[Any, ...]) -> int:
+    kinds = (*(_TYPE_OF(argument) for argument in arguments), types.int64, types.int64)
+    kernel.compile(kinds)
+    compiled = kernel.overloads[kinds]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+
+def _call_each(typing_context, steps, first, end):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Call the kernel of each step with its own arguments, ``first`` and ``end``, from inside a kernel."""
+
+    def code(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        kinds, convention = signature.args[0].types, context.call_conv
+        for step, kind in zip(_PARTS(builder, values[0], len(kinds)), kinds, strict=True):
+            address, own = _PARTS(builder, step, 2)
+            expected = (*kind.types[1].types, types.int64, types.int64)
+            arguments = (*_PARTS(builder, own, len(expected) - 2), values[1], values[2])
+            function = builder.inttoptr(address, convention.get_function_type(types.none, expected).as_pointer())
+            status, _ = convention.call_function(builder, function, types.none, expected, arguments)
+            with _IF_UNLIKELY(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+        return context.get_dummy_value()
+
+    return types.void(steps, types.int64, types.int64), code
+
+
+call_each: Final[Any] = intrinsic(_call_each)
 
 
 class _Kernel(CPUDispatcher):
@@ -181,7 +220,7 @@ class KernelCache(_Cache):
         """A digest of all that the compiled code depends on but types: sources, constants, and versions."""
         functions = _reached(self._function)
         total = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
-        for path in sorted({function.__code__.co_filename for function in functions}):
+        for path in sorted({__file__, *(function.__code__.co_filename for function in functions)}):
             total.update(_source_digest(path))
         for function in sorted(functions, key=lambda one: (one.__module__, one.__qualname__)):
             total.update(repr(_constants(function)).encode())

@@ -8,12 +8,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from marginrank import risk_pass
 from marginrank.curvature import SampledCurvature, draw, sampled_curvature
 from marginrank.data.partitions import Arrays, Partitions, group_bounds
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.risk_parts import Runs, count_parts, cut, join
+from marginrank.risk_pass import CompiledPass, PassArrays
 from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer, RowsOnDevice, Scorer
 from marginrank.scorers.linear import Linear
 from marginrank.solvers.problem import Line, Offer, Problem
@@ -196,9 +198,20 @@ class RankingRisk(Problem):
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         point, self._at = self._check(theta), None
         table = self.scorer.table(point)
-        cells = self._add_up(lambda cells, runs: self._work(table, cells, runs), len(table))
+        if self._compiled is None:
+            cells = self._add_up(lambda cells, runs: self._work(table, cells, runs), len(table))
+        else:
+            cells, wrong = self._compiled(table, self.weights, self._n_jobs)
+            if wrong is not None:
+                self._check_scores(*self._rows(*self._chunks[wrong]))
         self._at = point.copy()
         return cells
+
+    @cached_property
+    def _compiled(self) -> CompiledPass | None:
+        if self._base is not None or len(self._tasks) < risk_pass.LEAST_TASKS:
+            return None
+        return CompiledPass.of(self.scorer, self.loss, PassArrays(self._scores, self._slopes, self._xi), self._chunks)
 
     def _add_up(self, work: Callable[[FloatArray, Runs], None], n_cells: int) -> FloatArray:
         """Let each run of queries add to cells of its own, so that the sum does not depend on who comes first."""
@@ -236,6 +249,9 @@ class RankingRisk(Problem):
         self.scorer.score(table, self._scores, start, stop)
         if self._base is not None:
             self._scores[start:stop] += self._base[start:stop]
+        self._check_scores(start, stop)
+
+    def _check_scores(self, start: int, stop: int) -> None:
         if not self._all_finite(self._scores, start, stop):
             at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
             raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")

@@ -16,7 +16,7 @@ from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.threads import for_chunks
-from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray, Step
 
 if TYPE_CHECKING:
     from marginrank.devices import Device
@@ -207,6 +207,13 @@ class PreparedLoss(ABC):
     @abstractmethod
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:  # noqa: ARG002
+        """Return the kernels that `evaluate` calls, in a thread, one after the other; none where there is more to it.
+
+        Each comes with its arguments but the last two, the queries.
+        """
+        return ()
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
         """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction.

@@ -13,7 +13,7 @@ from marginrank.losses.on_device.pairs import DevicePairs
 from marginrank.losses.oracles.levels import Levels
 from marginrank.losses.oracles.problem import numbers
 from marginrank.threads import PerThread
-from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
 
 NO_WEIGHTS: Final = np.zeros((0, 0))
 #: To sort a list and sweep it takes as long as this many pairs for each of its documents, gone through one by one.
@@ -111,6 +111,10 @@ class PreparedPairs(PreparedLoss):
         """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
         self._sum(scores, None, xi, gradient, first, end)
 
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        """Return the kernels that `evaluate` calls."""
+        return self._steps(scores, None, xi, gradient)
+
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
         """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
         if not self._squared:
@@ -142,6 +146,12 @@ class PreparedPairs(PreparedLoss):
     def _sum(
         self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
     ) -> None:
+        for kernel, arguments in self._steps(scores, direction, xi, out):
+            kernel(*arguments, first, end)
+
+    def _steps(
+        self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray
+    ) -> tuple[Step, ...]:
         work = (*self._lists, *self._room())
-        for write in self._kernels:
-            write(scores, self._layout, self._hinges, work, direction, (xi, out), first, end)
+        arguments = scores, self._layout, self._hinges, work, direction, (xi, out)
+        return tuple((kernel, arguments) for kernel in self._kernels)

@@ -16,11 +16,11 @@ from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.oracles.choice import PAIRS, Oracle, oracle_for
 from marginrank.losses.oracles.interleave import pair_costs
 from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Coefficients, Problem, Violations
+from marginrank.losses.oracles.problem import Coefficients, KernelRanker, Problem, Violations
 from marginrank.losses.oracles.sorting import Sorter
 from marginrank.losses.pairs import NO_WEIGHTS, Hinges, PreparedPairs
 from marginrank.measures import Measure, parse_measure
-from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, FloatArray, IntArray, Step
 
 #: ``auto`` lets each group of documents take one rank, where queries have groups; ``ignore`` ranks all documents.
 Groups: TypeAlias = Literal["auto", "ignore"]
@@ -112,10 +112,19 @@ class PreparedStructured(PreparedLoss):
         """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
         self._sorter.sort(scores, first, end)
         self._rank(self._weights, first, end)
-        self._finish(
-            self._ordered, self._layout, self._coefficients, self._violations, self.bound == "tight", (xi, gradient),
-            first, end,
-        )  # fmt: skip
+        finish, arguments = self._last_step(xi, gradient)
+        finish(*arguments, first, end)
+
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        """Return the kernels that `evaluate` calls; none where the oracle is not a kernel."""
+        if not isinstance(self._rank, KernelRanker):
+            return ()
+        middle = self._rank.kernel, self._rank.arguments(self._weights)
+        return self._sorter.step(scores), middle, self._last_step(xi, gradient)
+
+    def _last_step(self, xi: FloatArray, gradient: FloatArray) -> Step:
+        tight, slacks = self.bound == "tight", (xi, gradient)
+        return self._finish, (self._ordered, self._layout, self._coefficients, self._violations, tight, slacks)
 
     def on_device(self, device: Device) -> DeviceLoss | None:
         """Return the same loss where the features are; None where it cannot be computed there."""
@@ -169,8 +178,12 @@ class _PreparedFirstRelevant(PreparedLoss):
         self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        for kernel, arguments in self.steps(scores, xi, gradient):
+            kernel(*arguments, first, end)
+
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
         from marginrank.losses.oracles.first_relevant_kernel import first_relevant_loss  # noqa: PLC0415
 
-        tight = self.bound == "tight"
-        self._sorter.sort(scores, first, end)
-        first_relevant_loss(self._ordered, self._layout, self.problem.discounts, tight, (xi, gradient), first, end)
+        tight, discounts = self.bound == "tight", self.problem.discounts
+        last = self._ordered, self._layout, discounts, tight, (xi, gradient)
+        return self._sorter.step(scores), (first_relevant_loss, last)

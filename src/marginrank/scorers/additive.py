@@ -22,7 +22,7 @@ from marginrank.scorers.device_places import DevicePlaces
 from marginrank.scorers.forms import Form
 from marginrank.scorers.monotone import Monotone
 from marginrank.threads import PerThread
-from marginrank.typing import AnyArray, FloatArray, IntArray
+from marginrank.typing import AnyArray, FloatArray, IntArray, Step
 
 #: Bytes of rows that are read twice in a pass without much ado, whether memory has room for them or not.
 _FEW_BYTES: Final = 1 << 28
@@ -115,6 +115,12 @@ class PreparedAdditive(PreparedScorer):
         """Add each slope to the cells that its row is scored from."""
         self._rows.pull_back(slopes, cells, start, stop)
 
+    def steps(
+        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
+    ) -> tuple[Step, Step] | None:
+        """Return the kernels that `score` and `pull_back` are, without the rows; None where rows are read from disk."""
+        return self._rows.steps(table, scores, slopes, cells)
+
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Return sums of the cells above each threshold."""
         return self.bins.gradient(cells)
@@ -125,16 +131,16 @@ class _Codes:
 
     def __init__(self, n_columns: int, n_documents: int) -> None:
         self.n_bytes = 4 * n_columns * n_documents
-        self._in_memory = fits(self.n_bytes)
-        shape = (n_columns, n_documents) if self._in_memory else (n_documents, n_columns)
+        self.in_memory = fits(self.n_bytes)
+        shape = (n_columns, n_documents) if self.in_memory else (n_documents, n_columns)
         self._numbers = room(shape, np.uint32)
-        self._reader = None if self._in_memory else reader_of(self._numbers)
+        self._reader = None if self.in_memory else reader_of(self._numbers)
         self._turned = PerThread(_Turned)
 
     def put(self, start: int, columns: AnyArray) -> None:
         """Keep the numbers of some documents, given by columns."""
         rows = slice(start, start + columns.shape[1])
-        if self._in_memory:
+        if self.in_memory:
             self._numbers[:, rows] = columns
         else:
             self._numbers[rows] = columns.T
@@ -142,7 +148,7 @@ class _Codes:
 
     def columns(self, start: int, stop: int) -> tuple[AnyArray, slice]:
         """Return columns, and where the documents are in them; on disk, the columns of these alone."""
-        if self._in_memory:
+        if self.in_memory:
             return self._numbers, slice(start, stop)
         turned = self._turned()
         if turned.rows != (start, stop):
@@ -188,6 +194,16 @@ class _Words:
         words, rows = self._words.columns(start, stop)
         add_words(words, *self._packing, slopes[start - rows.start :], cells, rows.start, rows.stop)
 
+    def steps(
+        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
+    ) -> tuple[Step, Step] | None:
+        from marginrank.scorers.additive_kernel import add_words, score_words  # noqa: PLC0415
+
+        if not self._words.in_memory:
+            return None
+        rows = self._words.columns(0, 0)[0], *self._packing
+        return (score_words, (*rows, table, scores)), (add_words, (*rows, slopes, cells))
+
 
 class _Places:
     """Positions of lines, one feature after the other; features without parameters are left out."""
@@ -210,6 +226,16 @@ class _Places:
 
         positions, rows = self._positions.columns(start, stop)
         add_places(positions, *self._cells, slopes[start - rows.start :], cells, rows.start, rows.stop)
+
+    def steps(
+        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
+    ) -> tuple[Step, Step] | None:
+        from marginrank.scorers.additive_kernel import add_places, score_places  # noqa: PLC0415
+
+        if not self._positions.in_memory:
+            return None
+        rows = self._positions.columns(0, 0)[0], *self._cells
+        return (score_places, (*rows, table, scores)), (add_places, (*rows, slopes, cells))
 
 
 class _Packing(NamedTuple):

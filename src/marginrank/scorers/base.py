@@ -18,7 +18,7 @@ from marginrank.errors import DataError
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.forms import Form
 from marginrank.scorers.weights import has_nan
-from marginrank.typing import Features, FloatArray, IntArray
+from marginrank.typing import Features, FloatArray, IntArray, Step
 
 SomeForm = TypeVar("SomeForm", bound=Form)
 
@@ -133,6 +133,16 @@ class PreparedScorer(Prepared):
     @abstractmethod
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
         """Add the slopes of the rows from ``start`` to ``stop`` to the cells of the table."""
+
+    def steps(
+        self,
+        table: FloatArray,  # noqa: ARG002
+        scores: FloatArray,  # noqa: ARG002
+        slopes: FloatArray,  # noqa: ARG002
+        cells: FloatArray,  # noqa: ARG002
+    ) -> tuple[Step, Step] | None:
+        """Return the kernels that `score` and `pull_back` are, without the rows; None where there is more to them."""
+        return None
 
     @abstractmethod
     def gradient(self, cells: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from marginrank.scorers.forms import Form
 from marginrank.scorers.weights import Weights, replace_nan
 from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
-from marginrank.typing import Features, FloatArray, IntArray
+from marginrank.typing import Features, FloatArray, IntArray, Step
 
 Rows: TypeAlias = Callable[[Any, Any, int, int], None]
 #: Least features that are worth a task of their own.
@@ -137,9 +137,11 @@ class PreparedLinear(PreparedScorer):
         self.rows = rows = None if device is None else DeviceRows(X, device)
         self._empty = None if rows is None else rows.empty
         if rows is None:
-            self._score, self._pull_back = _row_kernels(X)
+            self._score, self._pull_back, self._in_memory = _row_kernels(X)
+            # Where queries are gone through in compiled code, a run may as well be half as long as in Python.
+            self.run_bytes = PreparedScorer.run_bytes // (1 if self._in_memory is None else 2)
         else:
-            self._score, self._pull_back = rows.score, rows.pull_back
+            self._score, self._pull_back, self._in_memory = rows.score, rows.pull_back, None
             self.n_bytes = self.run_bytes = rows.n_bytes
 
     @cached_property
@@ -154,6 +156,15 @@ class PreparedLinear(PreparedScorer):
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write X·w for the rows from ``start`` to ``stop``."""
         self._score(table, scores, start, stop)
+
+    def steps(
+        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
+    ) -> tuple[Step, Step] | None:
+        """Return the kernels that `score` and `pull_back` are, without the rows; None where rows are read from disk."""
+        if self._in_memory is None:
+            return None
+        score, add, features = self._in_memory
+        return (score, (*features, table, scores)), (add, (*features, slopes, cells))
 
     def empty(self, n: int) -> FloatArray:
         """Make room for scores or slopes."""
@@ -205,31 +216,39 @@ def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> Floa
     n_bytes = X.data.nbytes if sp.issparse(X) else X.nbytes
     n_chunks = max(CHUNKS, (0 if sp.issparse(X) else X.nbytes) // BLOCK_BYTES)
     bounds = np.linspace(0, n, min(n_chunks, n, 1 + n_bytes // _LEAST_BYTES) + 1, dtype=np.int64).tolist()
-    score, _ = _row_kernels(X)
+    score = _row_kernels(X).score
     for_each(lambda start, stop: score(w, scores, start, stop), list(pairwise(bounds)), n_jobs)
     return scores
 
 
-def _row_kernels(X: Features) -> tuple[Rows, Rows]:
-    """Scores of rows, and slopes of rows back to weights, for the kind of features at hand."""
+class _RowKernels(NamedTuple):
+    """Scores of rows, slopes of rows back to weights, and the kernels of both with the features, if in memory."""
+
+    score: Rows
+    add: Rows
+    in_memory: tuple[Callable[..., None], Callable[..., None], tuple[Any, ...]] | None
+
+
+def _row_kernels(X: Features) -> _RowKernels:
+    """Choose kernels for the kind of features at hand."""
     from marginrank.scorers import linear_kernel as kernel  # noqa: PLC0415
 
-    if sp.issparse(X):
-        parts = X.data, X.indices, X.indptr
-        return (
-            lambda w, scores, start, stop: kernel.score_sparse_rows(*parts, w, scores, start, stop),
-            lambda slopes, out, start, stop: kernel.add_sparse_rows(*parts, slopes, start, stop, out),
-        )
-    reader = reader_of(X)
-    if reader is not None:
+    if not sp.issparse(X) and (reader := reader_of(X)) is not None:
         rows = reader.rows
-        return (
+        return _RowKernels(
             lambda w, scores, start, stop: kernel.score_rows(rows(start, stop), w, scores[start:stop], 0, stop - start),
             lambda slopes, out, start, stop: kernel.add_rows(
-                rows(start, stop), slopes[start:stop], 0, stop - start, out
+                rows(start, stop), slopes[start:stop], out, 0, stop - start
             ),
+            None,
         )
-    return (
-        lambda w, scores, start, stop: kernel.score_rows(X, w, scores, start, stop),
-        lambda slopes, out, start, stop: kernel.add_rows(X, slopes, start, stop, out),
+    score, add = kernel.score_rows, kernel.add_rows
+    parts: tuple[Any, ...] = (X,)
+    if sp.issparse(X):
+        score, add = kernel.score_sparse_rows, kernel.add_sparse_rows
+        parts = X.data, X.indices, X.indptr
+    return _RowKernels(
+        lambda w, scores, start, stop: score(*parts, w, scores, start, stop),
+        lambda slopes, out, start, stop: add(*parts, slopes, out, start, stop),
+        (score, add, parts),
     )

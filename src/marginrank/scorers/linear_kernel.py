@@ -21,7 +21,7 @@ def score_rows(X, w, scores, start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
-def add_rows(X, slopes, start, stop, out):  # type: ignore[no-untyped-def]
+def add_rows(X, slopes, out, start, stop):  # type: ignore[no-untyped-def]
     """Add Σ slope·row over the rows from ``start`` to ``stop``, four rows at a time."""
     width = X.shape[1]
     full = start + (stop - start) // 4 * 4
@@ -52,7 +52,7 @@ def score_sparse_rows(data, indices, indptr, w, scores, start, stop):  # type: i
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def add_sparse_rows(data, indices, indptr, slopes, start, stop, out):  # type: ignore[no-untyped-def]
+def add_sparse_rows(data, indices, indptr, slopes, out, start, stop):  # type: ignore[no-untyped-def]
     """Add Σ slope·row over the rows from ``start`` to ``stop`` of a CSR matrix."""
     for row in range(start, stop):
         if slopes[row] != 0.0:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from marginrank.devices import Device
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.on_device.merging import DeviceMerge, Lattice, RankLevels
-from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
+from marginrank.losses.oracles.problem import KernelRanker, Problem, Ranker, Sorted, Violations
 from marginrank.measures import Measure, TwoLevels
 from marginrank.threads import PerThread
 from marginrank.typing import AnyArray, FloatArray, IntArray
@@ -172,10 +172,7 @@ def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> 
 
     room = PerThread(make_room)
 
-    def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_merge(lists, layout, lattice, weights, room(), worst, first, end)
-
-    return rank
+    return KernelRanker(most_violated_merge, lambda weights: (lists, layout, lattice, weights, room(), worst))
 
 
 def merge_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:
@@ -221,10 +218,7 @@ def prepare_path(problem: Problem, ordered: Sorted, violations: Violations) -> R
     scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     total = tuple(CreditSum(*tabulate_credits(problem), problem.profile, problem.scales))
 
-    def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_path(scores, layout, total, weights, room, first, end)
-
-    return rank
+    return KernelRanker(most_violated_path, lambda weights: (scores, layout, total, weights, room))
 
 
 def tabulate_credits(problem: Problem) -> Credits:

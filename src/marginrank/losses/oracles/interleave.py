@@ -10,7 +10,7 @@ from marginrank.devices import Device
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.on_device.interleaving import DeviceInterleaving
 from marginrank.losses.on_device.pairs import DevicePairs
-from marginrank.losses.oracles.problem import Placement, Problem, Ranker, Sorted, Violations
+from marginrank.losses.oracles.problem import KernelRanker, Placement, Problem, Ranker, Sorted, Violations
 from marginrank.threads import PerThread
 from marginrank.typing import FloatArray, IntArray
 
@@ -29,10 +29,7 @@ def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> 
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     pairs = tuple(PairCosts(pair_costs(problem), problem.scales))
 
-    def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_pairs(scores, layout, pairs, weights, worst, first, end)
-
-    return rank
+    return KernelRanker(most_violated_pairs, lambda weights: (scores, layout, pairs, weights, worst))
 
 
 def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
@@ -44,10 +41,7 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
     longest = problem.levels.longest
     room = PerThread(lambda: (np.empty(longest, dtype=np.int64), np.empty((2, longest))))
 
-    def rank(weights: FloatArray, first: int, end: int) -> None:
-        most_violated_interleaving(scores, layout, placement, weights, room(), worst, first, end)
-
-    return rank
+    return KernelRanker(most_violated_interleaving, lambda weights: (scores, layout, placement, weights, room(), worst))
 
 
 def pairs_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001

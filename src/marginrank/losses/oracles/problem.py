@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -99,6 +99,23 @@ class Slacks(NamedTuple):
 #: Ranks the sorted documents of queries ``first`` to ``end`` so that weight·Δ + a(y)·s is largest:
 #: ``rank(weights, first, end)``.
 Ranker: TypeAlias = Callable[[FloatArray, int, int], None]
+
+
+@dataclass(frozen=True)
+class KernelRanker:
+    """A `Ranker` that is one kernel.
+
+    Args:
+        kernel: The kernel.
+        arguments: All that it is given before the queries, as a function of the weights.
+    """
+
+    kernel: Callable[..., None]
+    arguments: Callable[[FloatArray], tuple[Any, ...]]
+
+    def __call__(self, weights: FloatArray, first: int, end: int) -> None:
+        """Rank queries ``first`` to ``end``."""
+        self.kernel(*self.arguments(weights), first, end)
 
 
 @dataclass(frozen=True)

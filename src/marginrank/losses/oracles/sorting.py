@@ -9,7 +9,7 @@ import numpy as np
 from marginrank.losses.oracles.levels import Levels
 from marginrank.losses.oracles.problem import Sorted, numbers
 from marginrank.threads import PerThread
-from marginrank.typing import AnyArray, FloatArray
+from marginrank.typing import AnyArray, FloatArray, Step
 
 
 class Order(NamedTuple):
@@ -47,5 +47,10 @@ class Sorter:
 
     def sort(self, scores: FloatArray, first: int, end: int) -> Sorted:
         """Sort queries ``first`` to ``end``; threads may sort different queries at the same time."""
-        self._sort(scores, self._layout, self._order, self._room(), self._out, first, end)
+        kernel, arguments = self.step(scores)
+        kernel(*arguments, first, end)
         return self.sorted
+
+    def step(self, scores: FloatArray) -> Step:
+        """Return the kernel that sorts, and what this thread gives it."""
+        return self._sort, (scores, self._layout, self._order, self._room(), self._out)
