@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 from marginrank import threads
-from marginrank.threads import for_each, one_blas_thread
+from marginrank.threads import for_chunks, for_each, one_blas_thread
 
 _FIT = """
 import numpy as np
@@ -101,3 +102,15 @@ def test_the_error_of_the_first_task_that_fails_is_raised_and_no_more_are_begun(
     with pytest.raises(ValueError, match="of the first"):
         for_each(work, [(n,) for n in range(1, 100)], 2)
     assert sorted(begun) == [1, 2]
+
+
+def test_few_documents_are_worked_on_in_one_go_by_the_thread_that_asks():
+    calls = []
+    for offsets in ([0, 0, 5, 2000], [0, 1001, 2001], [0, 0, 0], [0]):
+        for_chunks(
+            lambda first, end: calls.append((first, end, threading.current_thread() is threading.main_thread())),
+            np.array(offsets),
+            n_jobs=2,
+        )
+    assert [call[:2] for call in calls if call[2]] == [(0, 3), (0, 2)]
+    assert sorted(call[:2] for call in calls if not call[2]) == [(0, 1), (1, 2)]

@@ -60,7 +60,7 @@ def test_one_standard_error_takes_the_smallest_C_within_it():
 @pytest.mark.parametrize(
     ("options", "n_jobs", "threads"),
     [
-        ({}, None, 2),
+        ({}, None, 1),
         ({}, 3, 3),
         ({"scorer": "additive"}, None, 4),
         ({"grid": {"scorer": ["linear", "kernel"]}}, None, 8),
@@ -79,9 +79,11 @@ def test_few_documents_are_worth_few_threads(options, n_jobs, threads, monkeypat
     tune(ranker, TRAIN, folds=4, Cs=[0.1], n_jobs=n_jobs, grid=options.get("grid"))
     assert pools == [threads]
     pools.clear()
-    monkeypatch.setattr("marginrank.tuning._FEW_NUMBERS", TRAIN.n_features * (TRAIN.n_documents * 3 // 4 - 1))
-    tune(ranker, TRAIN, folds=4, Cs=[0.1])
-    assert pools == [4]
+    numbers = TRAIN.n_features * TRAIN.n_documents * 3 // 4
+    for useful in (((numbers - 1, 1), (numbers, 2)), ((numbers - 2, 1), (numbers - 1, 2))):
+        monkeypatch.setattr("marginrank.tuning._USEFUL_THREADS", useful)
+        tune(ranker, TRAIN, folds=4, Cs=[0.1])
+    assert pools == ([4, 4] if "scorer" in options else [2, 4])
 
 
 def test_folds_hold_every_query_out_once_and_train_on_all_at_the_end():

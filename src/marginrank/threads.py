@@ -22,6 +22,8 @@ _T = TypeVar("_T")
 _Item = TypeVar("_Item")
 # Fixed, so that nothing computed per chunk can depend on the number of threads.
 CHUNKS = 64
+#: To hand the work on as few documents as these to threads takes longer than to do it.
+_FEW_DOCUMENTS = 2_000
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -98,7 +100,10 @@ def chunk_bounds(offsets: IntArray, n_chunks: int = CHUNKS) -> IntArray:
 
 
 def for_chunks(work: Callable[[int, int], object], offsets: IntArray, n_jobs: int | None = None) -> None:
-    """Call ``work(first_query, end_query)`` for every chunk of queries."""
+    """Call ``work(first_query, end_query)`` for every chunk of queries; once where there are few documents."""
+    if 0 < offsets[-1] - offsets[0] <= _FEW_DOCUMENTS:
+        work(0, len(offsets) - 1)
+        return
     for_each(work, [(int(first), int(end)) for first, end in pairwise(chunk_bounds(offsets))], n_jobs)
 
 

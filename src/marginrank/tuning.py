@@ -39,9 +39,8 @@ from marginrank.words import count, plain, suggest
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
 Rule: TypeAlias = Literal["best", "one-se"]
-#: Most threads that are of use where training is mostly Python, and the numbers in the features up to which it is.
-_FEW_THREADS: Final = 2
-_FEW_NUMBERS: Final = 1_000_000
+#: Where training is mostly Python, threads wait for each other: how many are of use, by the numbers in the features.
+_USEFUL_THREADS: Final = ((50_000, 1), (1_000_000, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,8 +228,8 @@ def tune(
             several threads at a time; if it returns True, the search stops and returns the best so far.
         time_limit: Maximum duration of the search, in seconds.
         random_state: Seed of the folds, which do not depend on the order of the queries.
-        n_jobs: Number of folds to train in parallel; by default two for a linear scorer on small data, where more
-            would wait for each other, and otherwise all cores.
+        n_jobs: Number of folds to train in parallel; by default one or two for a linear scorer on small data, where
+            more would wait for each other, and otherwise all cores.
         checkpoint: A file in which finished settings are kept, and what was computed for the others, every few
             seconds, so that a killed search can go on.
         resume: Go on from the checkpoint if it exists.
@@ -461,8 +460,10 @@ class _Search:
         if _partitioned(self.splits):
             return 1
         threads, (train, _) = thread_count(n_jobs), self.splits[0]
-        few = train.n_documents * train.n_features <= _FEW_NUMBERS and all(one._light for one in rankers)
-        return min(threads, _FEW_THREADS) if n_jobs is None and few else threads
+        if n_jobs is None and all(one._light for one in rankers):
+            numbers = train.n_documents * train.n_features
+            threads = min([threads, *(useful for most, useful in _USEFUL_THREADS if numbers <= most)])
+        return threads
 
 
 def _partitioned(splits: Sequence[tuple[AnyQueries, AnyQueries]]) -> bool:
