@@ -17,7 +17,7 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
 
 NO_WEIGHTS: Final = np.zeros((0, 0))
 #: To sort a list and sweep it takes as long as this many pairs for each of its documents, gone through one by one.
-PAIRS_PER_DOCUMENT: Final = 128
+PAIRS_PER_DOCUMENT: Final = 160
 
 
 class Hinges(NamedTuple):

@@ -23,29 +23,58 @@ class Part(NamedTuple):
 
 
 @njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
-def _each_pair(part, longer, side, margin, squared, weight):  # type: ignore[no-untyped-def]
-    """Add the derivatives of all pairs of documents of two parts; return their loss.
+def _count_violated(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+    """Add the derivatives of all pairs of documents of two parts; return the weight of those that are violated.
 
-    ``side`` is 1 where the first part is the better one, else −1. The longer part is the one whose documents are gone
-    through several at a time.
+    ``side`` is 1 where the first part is the better one, else −1. The documents of the longer part are gone through
+    several at a time, for four of the other part.
     """
+    others, slopes, step, total = longer.scores, longer.slopes, side * weight, 0.0
+    n = len(part.scores)
+    for place in range(0, n - 3, 4):
+        # A pair is violated if side·(score − other) < margin.
+        bound_a, bound_b = side * part.scores[place] - margin, side * part.scores[place + 1] - margin
+        bound_c, bound_d = side * part.scores[place + 2] - margin, side * part.scores[place + 3] - margin
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for other in range(len(others)):
+            score = side * others[other]
+            own_a = step if score > bound_a else 0.0
+            own_b = step if score > bound_b else 0.0
+            own_c = step if score > bound_c else 0.0
+            own_d = step if score > bound_d else 0.0
+            a += own_a
+            b += own_b
+            c += own_c
+            d += own_d
+            slopes[other] += (own_a + own_b) + (own_c + own_d)
+        part.slopes[place] -= a
+        part.slopes[place + 1] -= b
+        part.slopes[place + 2] -= c
+        part.slopes[place + 3] -= d
+        total += side * (a + b + c + d)
+    for place in range(n - n % 4, n):
+        bound, slope = side * part.scores[place] - margin, 0.0
+        for other in range(len(others)):
+            own = step if side * others[other] > bound else 0.0
+            slope += own
+            slopes[other] += own
+        part.slopes[place] -= slope
+        total += side * slope
+    return total
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+def _square_each_pair(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the squared hinges of all pairs; return their loss. The arguments are as above."""
     others, other_slopes, total = longer.scores, longer.slopes, 0.0
     for place in range(len(part.scores)):
         score, slope = part.scores[place], 0.0
-        if squared:
-            for other in range(len(others)):
-                gap = margin - side * (score - others[other])
-                gap = gap if gap > 0.0 else 0.0
-                total += gap * gap
-                slope += 2.0 * gap
-                other_slopes[other] += side * weight * 2.0 * gap
-        else:
-            for other in range(len(others)):
-                gap = margin - side * (score - others[other])
-                violates = 1.0 if gap > 0.0 else 0.0
-                total += gap if gap > 0.0 else 0.0
-                slope += violates
-                other_slopes[other] += side * weight * violates
+        for other in range(len(others)):
+            gap = margin - side * (score - others[other])
+            gap = gap if gap > 0.0 else 0.0
+            total += gap * gap
+            slope += 2.0 * gap
+            other_slopes[other] += side * weight * 2.0 * gap
         part.slopes[place] -= side * weight * slope
     return weight * total
 
@@ -66,7 +95,10 @@ def _curve_each_pair(part, longer, side, margin, weight):  # type: ignore[no-unt
 
 @njit(nogil=True, cache=True, allocates=False)
 def _pairs_of(work, better, worse, margin, squared, weight, direction):  # type: ignore[no-untyped-def]
-    """Add up the pairs of two parts of a list, given by where they begin and end; return their loss."""
+    """Add up the pairs of two parts of a list, given by where they begin and end.
+
+    Returns the loss of squared hinges; of others, the weight of those that are violated.
+    """
     own, others = slice(better[0], better[1]), slice(worse[0], worse[1])
     first = Part(work.scores[own], work.moves[own], work.slopes[own])
     second = Part(work.scores[others], work.moves[others], work.slopes[others])
@@ -74,7 +106,9 @@ def _pairs_of(work, better, worse, margin, squared, weight, direction):  # type:
     if len(first.scores) > len(second.scores):
         first, second, side = second, first, -1.0
     if direction is None:
-        return _each_pair(first, second, side, margin, squared, weight)
+        if squared:
+            return _square_each_pair(first, second, side, margin, weight)
+        return _count_violated(first, second, side, margin, weight)
     _curve_each_pair(first, second, side, margin, weight)
     return 0.0
 
@@ -105,6 +139,12 @@ def _short_list(query, scores, layout, hinge, work, direction, out):  # type: ig
                 total += _pairs_of(work, better, worse, margin, hinge.squared, weight, direction)
     for place in range(begin, stop):
         out[documents[place]] = hinge.scales[query] * work.slopes[place - begin]
+    if direction is None and not hinge.squared:
+        # Σ (margin − s_i + s_j) over the violated pairs, by document.
+        total *= margin
+        for place in range(stop - begin):
+            total += work.slopes[place] * work.scores[place]
+        total = max(total, 0.0)
     return hinge.scales[query] * total
 
 
