@@ -10,7 +10,14 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Queries, kernels, risk_pass
-from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
+from marginrank.losses import (
+    ModifiedWTA,
+    PairwiseHinge,
+    SoftmaxCrossEntropy,
+    SquaredDifferences,
+    SquaredError,
+    StructuredLoss,
+)
 from marginrank.risk import RankingRisk
 from marginrank.scorers.additive import Additive
 from marginrank.scorers.linear import Linear
@@ -36,6 +43,10 @@ CASES = {
     "ndcg": (StructuredLoss("ndcg@3", "dorm"), Linear(), _queries(np.float64)),
     "rr": (StructuredLoss("rr", "mrr"), Linear(), _queries(sparse=True)),
     "ranksvm": (PairwiseHinge(), Linear(missing="zero"), _queries(weights=False)),
+    "squared": (PairwiseHinge(power=2), Linear(), _queries()),
+    "softmax": (SoftmaxCrossEntropy(), Linear(), _queries()),
+    "regression": (SquaredError(), Linear(), _queries(weights=False)),
+    "differences": (SquaredDifferences(), Linear(), _queries()),
     "steps": (StructuredLoss("auc"), Additive(bins=4, shape="steps"), _queries()),
     "lines": (StructuredLoss("auc"), Additive(bins=4, shape="lines"), _queries()),
 }
@@ -48,7 +59,8 @@ def test_it_computes_what_the_kernels_do_that_python_calls(case, monkeypatch):
     rng = np.random.default_rng(7)
     points = rng.standard_normal((3, plain.n_parameters))
     expected = [(*plain(theta), *plain.parts(theta)) for theta in points]
-    assert plain._compiled is None
+    products = [plain.hessian_product(points[0], theta) for theta in points] if loss.smooth else []
+    assert plain._compiled is plain._compiled_curve is None
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
     monkeypatch.setattr(risk_pass, "_SHARES", 3)  # 32 runs: calls of 11, 11 and 10, or of 4
     for n_jobs in (1, 3):
@@ -59,6 +71,9 @@ def test_it_computes_what_the_kernels_do_that_python_calls(case, monkeypatch):
             np.testing.assert_array_equal(risk(theta)[1], gradient)
             np.testing.assert_array_equal(risk.parts(theta)[0], values)
             np.testing.assert_array_equal(risk.parts(theta)[1], gradients)
+        for theta, product in zip(points, products, strict=False):
+            assert risk._compiled_curve is not None
+            np.testing.assert_array_equal(risk.hessian_product(points[0], theta), product)
 
 
 def test_weights_of_a_part_of_more_queries_count(monkeypatch):
@@ -88,7 +103,7 @@ def test_a_score_that_is_not_finite_is_named(monkeypatch):
 def test_what_is_not_a_kernel_is_called_from_python(monkeypatch):
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
     queries = _queries()
-    for loss in (SoftmaxCrossEntropy(), StructuredLoss("ndcg", "dorm")):
+    for loss in (ModifiedWTA(), StructuredLoss("ndcg", "dorm")):
         assert RankingRisk.of(queries, loss)._compiled is None
     monkeypatch.setattr(kernels, "is_jitted", lambda _: False)  # as with NUMBA_DISABLE_JIT
     assert RankingRisk.of(queries, StructuredLoss("ap"))._compiled is None

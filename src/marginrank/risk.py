@@ -15,7 +15,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.risk_parts import Runs, count_parts, cut, join
-from marginrank.risk_pass import CompiledPass, PassArrays
+from marginrank.risk_pass import CompiledPass, Evaluate
 from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer, RowsOnDevice, Scorer
 from marginrank.scorers.linear import Linear
 from marginrank.solvers.problem import Line, Offer, Problem
@@ -136,7 +136,9 @@ class RankingRisk(Problem):
         moves = self.scorer.table(self._check(direction))
         if self._at is None or not np.array_equal(self._at, theta):
             self._evaluate(theta)
-        cells = self._add_up(lambda cells, runs: self._curve(moves, cells, runs), len(moves))
+        cells = self._go_through(
+            self._compiled_curve, self._moves, moves, lambda cells, runs: self._curve(moves, cells, runs)
+        )
         return self.scorer.gradient(cells.sum(axis=0))
 
     def preconditioner_passes(self, C: float) -> float:
@@ -198,20 +200,41 @@ class RankingRisk(Problem):
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         point, self._at = self._check(theta), None
         table = self.scorer.table(point)
-        if self._compiled is None:
-            cells = self._add_up(lambda cells, runs: self._work(table, cells, runs), len(table))
-        else:
-            cells, wrong = self._compiled(table, self.weights, self._n_jobs)
-            if wrong is not None:
-                self._check_scores(*self._rows(*self._chunks[wrong]))
+        cells = self._go_through(
+            self._compiled, self._scores, table, lambda cells, runs: self._work(table, cells, runs)
+        )
         self._at = point.copy()
+        return cells
+
+    def _go_through(
+        self,
+        compiled: CompiledPass | None,
+        scores: FloatArray,
+        table: FloatArray,
+        work: Callable[[FloatArray, Runs], None],
+    ) -> FloatArray:
+        """Return the cells of all runs of queries, in compiled code where there is some."""
+        if compiled is None:
+            return self._add_up(work, len(table))
+        cells, wrong = compiled(table, self.weights, self._n_jobs)
+        if wrong is not None:
+            self._check_scores(scores, *self._rows(*self._chunks[wrong]))
         return cells
 
     @cached_property
     def _compiled(self) -> CompiledPass | None:
-        if self._base is not None or len(self._tasks) < risk_pass.LEAST_TASKS:
+        loss, scores, xi, slopes = self.loss, self._scores, self._xi, self._slopes
+        return None if self._base is not None else self._compile(lambda: loss.steps(scores, xi, slopes), scores)
+
+    @cached_property
+    def _compiled_curve(self) -> CompiledPass | None:
+        loss, scores, moves, slopes = self.loss, self._scores, self._moves, self._slopes
+        return self._compile(lambda: loss.curve_steps(scores, moves, slopes), moves)
+
+    def _compile(self, evaluate: Evaluate, scores: FloatArray) -> CompiledPass | None:
+        if len(self._tasks) < risk_pass.LEAST_TASKS:
             return None
-        return CompiledPass.of(self.scorer, self.loss, PassArrays(self._scores, self._slopes, self._xi), self._chunks)
+        return CompiledPass.of(self.scorer, evaluate, scores, self._slopes, self._chunks)
 
     def _add_up(self, work: Callable[[FloatArray, Runs], None], n_cells: int) -> FloatArray:
         """Let each run of queries add to cells of its own, so that the sum does not depend on who comes first."""
@@ -249,12 +272,12 @@ class RankingRisk(Problem):
         self.scorer.score(table, self._scores, start, stop)
         if self._base is not None:
             self._scores[start:stop] += self._base[start:stop]
-        self._check_scores(start, stop)
+        self._check_scores(self._scores, start, stop)
 
-    def _check_scores(self, start: int, stop: int) -> None:
-        if not self._all_finite(self._scores, start, stop):
-            at = start + int(np.argmin(np.isfinite(self._scores[start:stop])))
-            raise DataError(f"document {at} has score {self._scores[at]}; its features are missing, or w is too large")
+    def _check_scores(self, scores: FloatArray, start: int, stop: int) -> None:
+        if not self._all_finite(scores, start, stop):
+            at = start + int(np.argmin(np.isfinite(scores[start:stop])))
+            raise DataError(f"document {at} has score {scores[at]}; its features are missing, or w is too large")
 
     def _pull_back(self, cells: FloatArray, runs: Runs) -> None:
         self._weigh(self._slopes, self.weights, self.queries.offsets, runs[0][0], runs[-1][1])

@@ -51,11 +51,11 @@ def cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:
 
 def join(runs: Runs, offsets: IntArray, scorer: PreparedScorer) -> list[tuple[int, int]]:
     """Numbers of the runs that are worked on together: as many as a core has room for in its cache."""
-    bytes_per_row = scorer.n_bytes / max(1, int(offsets[-1]))
+    bytes_per_row, most = scorer.n_bytes / max(1, int(offsets[-1])), max(PreparedScorer.run_bytes, scorer.run_bytes)
     tasks, first = [], 0
     for number in range(1, len(runs) + 1):
         together = number < len(runs) and offsets[runs[number][1]] - offsets[runs[first][0]]
-        if number == len(runs) or together * bytes_per_row > scorer.run_bytes:
+        if number == len(runs) or together * bytes_per_row > most:
             tasks.append((first, number))
             first = number
     return tasks

@@ -225,6 +225,15 @@ class PreparedLoss(ABC):
             "or take a smooth loss such as PairwiseHinge(power=2)"
         )
 
+    def curve_steps(
+        self,
+        scores: FloatArray,  # noqa: ARG002
+        direction: FloatArray,  # noqa: ARG002
+        product: FloatArray,  # noqa: ARG002
+    ) -> tuple[Step, ...]:
+        """Return the kernels that `curve` calls, as `steps` does for `evaluate`."""
+        return ()
+
     def on_device(self, device: Device) -> DeviceLoss | None:  # noqa: ARG002
         """Return the same loss for scores in the memory of a device; None where it is computed on the CPU alone."""
         return None

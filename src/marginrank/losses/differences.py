@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.pointwise import PreparedSquares
 from marginrank.losses.smooth import varied
 from marginrank.measures.gains import GAINS, check_gain
-from marginrank.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,39 +51,5 @@ class SquaredDifferences(Loss):
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Compute the gains."""
-        return _PreparedDifferences(GAINS[self.gain](judged.grades) / self.unit, judged.offsets)
-
-
-class _PreparedDifferences(PreparedLoss):
-    def __init__(self, gains: FloatArray, offsets: IntArray) -> None:
-        lengths = np.diff(offsets)
-        self.offsets = offsets
-        self._query = np.repeat(np.arange(len(lengths)), lengths)
-        self._lengths = np.maximum(lengths, 1).astype(np.float64)
-        self.active = varied(gains, offsets)
-        self._gains = gains - self._means(gains, 0, len(lengths))
-        self._share = np.where(self.active, 1.0 / self._lengths, 0.0)[self._query]
-
-    def _means(self, values: FloatArray, first: int, end: int) -> FloatArray:
-        """The mean of the query of each document; sums run in the order of the documents."""
-        query = self._query[self.offsets[first] : self.offsets[end]] - first
-        sums = np.bincount(query, values, minlength=end - first)
-        return np.asarray((sums / self._lengths[first:end])[query])
-
-    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        documents = slice(self.offsets[first], self.offsets[end])
-        errors = scores[documents] - self._gains[documents]
-        errors -= self._means(errors, first, end)
-        gradient[documents] = errors * self._share[documents]
-        # A sum that overflows is infinite, which solvers refuse.
-        with np.errstate(over="ignore"):
-            squares = 0.5 * errors * gradient[documents]
-        xi[first:end] = np.bincount(self._query[documents] - first, squares, minlength=end - first)
-
-    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
-        documents = slice(self.offsets[first], self.offsets[end])
-        moves = direction[documents] - self._means(direction[documents], first, end)
-        product[documents] = moves * self._share[documents]
-
-    def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
-        return np.asarray(self._share * (1.0 - self._share))
+        gains = GAINS[self.gain](judged.grades) / self.unit
+        return PreparedSquares(gains, judged.offsets, varied(gains, judged.offsets), centered=True)

@@ -121,6 +121,10 @@ class PreparedPairs(PreparedLoss):
             super().curve(scores, direction, product, first, end)
         self._sum(scores, direction, self._xi, product, first, end)
 
+    def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
+        """Return the kernels that `curve` calls."""
+        return self._steps(scores, direction, self._xi, product)
+
     def on_device(self, device: Device) -> DeviceLoss | None:
         """Return the same loss where the features are; None where it cannot be computed there."""
         hinges = self._named

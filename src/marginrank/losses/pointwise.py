@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
-from marginrank.typing import FloatArray, IntArray
+from marginrank.typing import BoolArray, FloatArray, IntArray, Step
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,30 +34,54 @@ class SquaredError(Loss):
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Keep the grades."""
-        return _PreparedSquares(judged.grades, judged.offsets)
+        wanted = np.array(judged.grades, dtype=np.float64)
+        return PreparedSquares(wanted, judged.offsets, np.diff(judged.offsets) > 0, centered=False)
 
 
-class _PreparedSquares(PreparedLoss):
-    def __init__(self, grades: FloatArray, offsets: IntArray) -> None:
+class PreparedSquares(PreparedLoss):
+    """Squared errors of the documents of given queries.
+
+    Args:
+        wanted: What scores should be, by document.
+        offsets: Where queries begin.
+        active: Queries that count.
+        centered: Whether the mean error of a query does not count.
+    """
+
+    def __init__(self, wanted: FloatArray, offsets: IntArray, active: BoolArray, *, centered: bool) -> None:
         lengths = np.diff(offsets)
-        self.offsets = offsets
-        self.active = lengths > 0
-        self._grades = grades
-        self._query = np.repeat(np.arange(len(lengths)), lengths)
-        self._share = np.repeat(1.0 / np.maximum(lengths, 1), lengths)
+        self.offsets, self.active = offsets, active
+        self._wanted, self._centered = wanted, centered
+        self._share = np.repeat(np.where(active, 1.0 / np.maximum(lengths, 1), 0.0), lengths)
+        self._lists = offsets, self._share
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        documents = slice(self.offsets[first], self.offsets[end])
-        errors, share = scores[documents] - self._grades[documents], self._share[documents]
-        gradient[documents] = errors * share
-        # A sum that overflows is infinite, which solvers refuse.
-        with np.errstate(over="ignore"):
-            squares = 0.5 * errors * gradient[documents]
-        xi[first:end] = np.bincount(self._query[documents] - first, squares, minlength=end - first)
+        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+        for kernel, arguments in self.steps(scores, xi, gradient):
+            kernel(*arguments, first, end)
 
-    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
-        documents = slice(self.offsets[first], self.offsets[end])
-        product[documents] = direction[documents] * self._share[documents]
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        """Return the kernel that `evaluate` calls."""
+        from marginrank.losses.squares_kernel import squared_loss  # noqa: PLC0415
+
+        return ((squared_loss, (self._lists, self._wanted, self._centered, scores, (xi, gradient))),)
+
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
+        """Write the Hessian of queries ``first`` to ``end``, times the direction."""
+        for kernel, arguments in self.curve_steps(scores, direction, product):
+            kernel(*arguments, first, end)
+
+    def curve_steps(
+        self,
+        scores: FloatArray,  # noqa: ARG002
+        direction: FloatArray,
+        product: FloatArray,
+    ) -> tuple[Step, ...]:
+        """Return the kernel that `curve` calls."""
+        from marginrank.losses.squares_kernel import curve_squares  # noqa: PLC0415
+
+        return ((curve_squares, (self._lists, self._centered, direction, product)),)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
-        return self._share
+        """Return the diagonal of the Hessian."""
+        return np.asarray(self._share * (1.0 - self._share)) if self._centered else self._share

@@ -13,7 +13,7 @@ from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.on_device.softmax import DeviceSoftmax
 from marginrank.measures.gains import GAINS, check_gain
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.typing import BoolArray, FloatArray, IntArray, Step
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,21 +74,25 @@ class _PreparedSoftmax(PreparedLoss):
         self.offsets, self.active, self._query = offsets, active, query
         self._target = np.where(active[query], np.exp(log_target), 0.0)
         self._constant = np.where(self._target > 0, log_target, 0.0) if divergence else np.zeros(len(log_target))
+        self._lists = offsets, active
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        documents, query, log_model = self._model(scores, first, end)
-        target = self._target[documents]
-        terms = target * (self._constant[documents] - log_model)
-        active = self.active[first:end]
-        xi[first:end] = np.where(active, np.maximum(np.bincount(query, terms, minlength=end - first), 0.0), 0.0)
-        gradient[documents] = np.where(active[query], np.exp(log_model) - target, 0.0)
+        for kernel, arguments in self.steps(scores, xi, gradient):
+            kernel(*arguments, first, end)
+
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        from marginrank.losses.softmax_kernel import softmax_loss  # noqa: PLC0415
+
+        return ((softmax_loss, (self._lists, self._target, self._constant, scores, (xi, gradient))),)
 
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        # (diag P − P Pᵀ)·v = P∘(v − P·v): what is left of the direction once its mean under P is taken off.
-        documents, query, log_model = self._model(scores, first, end)
-        model = np.where(self.active[first:end][query], np.exp(log_model), 0.0)
-        means = np.bincount(query, model * direction[documents], minlength=end - first)
-        product[documents] = model * (direction[documents] - means[query])
+        for kernel, arguments in self.curve_steps(scores, direction, product):
+            kernel(*arguments, first, end)
+
+    def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
+        from marginrank.losses.softmax_kernel import curve_softmax  # noqa: PLC0415
+
+        return ((curve_softmax, (self._lists, scores, direction, product)),)
 
     def on_device(self, device: Device) -> DeviceLoss:
         counted = self.active[self._query].astype(np.float64)
@@ -96,15 +100,9 @@ class _PreparedSoftmax(PreparedLoss):
         return DeviceSoftmax(device, self.offsets, *parts)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
-        _, query, log_model = self._model(scores, 0, len(self.active))
-        model = np.where(self.active[query], np.exp(log_model), 0.0)
+        log_model = _log_softmax(scores, self._query, self.offsets)
+        model = np.where(self.active[self._query], np.exp(log_model), 0.0)
         return np.asarray(model * (1.0 - model))
-
-    def _model(self, scores: FloatArray, first: int, end: int) -> tuple[slice, IntArray, FloatArray]:
-        """Documents of queries ``first`` to ``end``, their queries from 0 on, and log P_s."""
-        documents = slice(self.offsets[first], self.offsets[end])
-        query, offsets = self._query[documents] - first, self.offsets[first : end + 1] - self.offsets[first]
-        return documents, query, _log_softmax(scores[documents], query, offsets)
 
 
 def _log_share(gains: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:
@@ -144,7 +142,6 @@ def _log_softmax(values: FloatArray, query: IntArray, offsets: IntArray) -> Floa
     largest = np.zeros(len(offsets) - 1)
     largest[occupied] = np.maximum.reduceat(values, offsets[:-1][occupied])
     shifted = values - largest[query]
-    # Sums by bincount run in the order of the documents, so a query gives the same result in any batch.
     sums = np.bincount(query, np.exp(shifted), minlength=len(largest))
     return np.asarray(shifted - np.log(np.maximum(sums, 1.0))[query])
 

@@ -138,7 +138,7 @@ class PreparedLinear(PreparedScorer):
         self._empty = None if rows is None else rows.empty
         if rows is None:
             self._score, self._pull_back, self._in_memory = _row_kernels(X)
-            # Where queries are gone through in compiled code, a run may as well be half as long as in Python.
+            # In compiled code a run costs nothing to begin, so that it may as well fit a smaller cache.
             self.run_bytes = PreparedScorer.run_bytes // (1 if self._in_memory is None else 2)
         else:
             self._score, self._pull_back, self._in_memory = rows.score, rows.pull_back, None

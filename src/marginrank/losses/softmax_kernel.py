@@ -1,0 +1,69 @@
+"""Cross entropy of the softmax of the scores of each query, its gradient, and products with its Hessian."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+from marginrank.kernels import njit
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _write_softmax(scores, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write the softmax of the scores from ``start`` to ``stop``; return the logarithm that was taken off each.
+
+    The largest score is taken off first, so that nothing overflows.
+    """
+    largest = scores[start]
+    for document in range(start, stop):
+        largest = max(largest, scores[document])
+    total = 0.0
+    for document in range(start, stop):
+        out[document] = exp(scores[document] - largest)
+        total += out[document]
+    for document in range(start, stop):
+        out[document] /= total
+    return largest + log(total)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def softmax_loss(lists, target, constant, scores, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Write the slacks and derivatives of queries ``first`` to ``end``: Σ P_g·(constant − log P_s), and P_s − P_g.
+
+    Args:
+        lists: Where queries begin, and which count.
+        target: P_g of each document.
+        constant: What is added to −log P_s of each document: log P_g for the divergence.
+        scores: By document.
+        slacks: Slacks by query and derivatives by document.
+        first: First query.
+        end: The query after the last.
+    """
+    (offsets, active), (xi, gradient) = lists, slacks
+    for query in range(first, end):
+        start, stop, total = offsets[query], offsets[query + 1], 0.0
+        if active[query]:
+            level = _write_softmax(scores, start, stop, gradient)
+            for document in range(start, stop):
+                total += target[document] * (constant[document] - (scores[document] - level))
+                gradient[document] -= target[document]
+        else:
+            for document in range(start, stop):
+                gradient[document] = 0.0
+        xi[query] = max(total, 0.0)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def curve_softmax(lists, scores, direction, product, first, end):  # type: ignore[no-untyped-def]
+    """Write (diag P − P Pᵀ)·v = P∘(v − P·v): what is left of the direction v once its mean under P is taken off."""
+    offsets, active = lists
+    for query in range(first, end):
+        start, stop, mean = offsets[query], offsets[query + 1], 0.0
+        if active[query]:
+            _write_softmax(scores, start, stop, product)
+            for document in range(start, stop):
+                mean += product[document] * direction[document]
+            for document in range(start, stop):
+                product[document] *= direction[document] - mean
+        else:
+            for document in range(start, stop):
+                product[document] = 0.0
