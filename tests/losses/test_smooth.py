@@ -137,3 +137,20 @@ def test_order_of_documents_does_not_matter(query, seed):
 def test_unknown_gains_are_refused():
     with pytest.raises(ValueError, match="choose one of exp2, linear, binary"):
         SoftmaxCrossEntropy("square")
+
+
+def test_large_scores_do_not_overflow_wherever_they_are():
+    for scores in ([0.0, 1000.0, 1000.0], [1000.0, 0.0, 1000.0]):
+        xi, gradient = SoftmaxCrossEntropy(target="share")(np.array(scores) > 0, scores)
+        assert xi.tolist() == pytest.approx([np.log(2.0)])
+        assert gradient.tolist() == pytest.approx([0.0, 0.0, 0.0])
+
+
+def test_what_was_written_before_does_not_count():
+    prepared = SoftmaxCrossEntropy().prepare([1, 1, 1, 0], [0, 2, 4])
+    xi, gradient, product = np.full(2, 7.0), np.full(4, 7.0), np.full(4, 7.0)
+    prepared.evaluate(np.zeros(4), xi, gradient, 0, 2)
+    prepared.curve(np.zeros(4), np.array([1.0, 2.0, 1.0, 3.0]), product, 0, 2)
+    assert xi[0] == 0.0
+    assert gradient[:2].tolist() == product[:2].tolist() == [0.0, 0.0]
+    assert product[2:].tolist() == [-0.5, 0.5]  # ½·(1 − 2) and ½·(3 − 2)
