@@ -15,11 +15,13 @@ from marginrank.typing import IntArray
 #: Queries one after the other: the first of each run, and the one after its last.
 Runs: TypeAlias = Sequence[tuple[int, int]]
 #: Most parts that the risk is given in, for solvers that make use of them. With few parameters, few planes hold an
-#: optimum up; with signs, a program is a sequence of programs.
+#: optimum up; with signs, a program is a sequence of programs; on tiny data, a program takes longer than a pass.
 PARTS: Final = 64
 _FEW_PARAMETERS: Final = 512
 _PARTS_OF_FEW: Final = 32
 _PARTS_OF_SIGNED: Final = 16
+_TINY_BYTES: Final = 1 << 18
+_PARTS_OF_TINY: Final = 16
 #: Bytes that planes may take, whatever the features take.
 _PLANE_BYTES: Final = 1 << 26
 
@@ -30,6 +32,8 @@ def count_parts(scorer: Prepared) -> int:
     signed = scorer.signs is not None and bool(scorer.signs.any())
     few = scorer.n_parameters <= _FEW_PARAMETERS
     most = _PARTS_OF_FEW if few else _PARTS_OF_SIGNED if signed else PARTS
+    if scorer.n_bytes <= _TINY_BYTES:
+        most = min(most, _PARTS_OF_TINY)
     return max(1, min(most, room // (20 * 8 * max(1, scorer.n_parameters))))
 
 

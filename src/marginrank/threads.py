@@ -101,10 +101,11 @@ def chunk_bounds(offsets: IntArray, n_chunks: int = CHUNKS) -> IntArray:
 
 def for_chunks(work: Callable[[int, int], object], offsets: IntArray, n_jobs: int | None = None) -> None:
     """Call ``work(first_query, end_query)`` for every chunk of queries; once where there are few documents."""
+    threads = thread_count(n_jobs)
     if 0 < offsets[-1] - offsets[0] <= _FEW_DOCUMENTS:
         work(0, len(offsets) - 1)
         return
-    for_each(work, [(int(first), int(end)) for first, end in pairwise(chunk_bounds(offsets))], n_jobs)
+    for_each(work, [(int(first), int(end)) for first, end in pairwise(chunk_bounds(offsets))], threads)
 
 
 def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None = None) -> None:

