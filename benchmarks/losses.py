@@ -19,6 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from marginrank import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
+from marginrank.losses.smooth import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
 from marginrank.risk import RankingRisk
@@ -30,6 +31,7 @@ LOSSES: dict[str, Loss] = {
     "ndcg@10, po": StructuredLoss("ndcg@10", "po"),
     "ndcg@10, dorm": StructuredLoss("ndcg@10", "dorm"),
     "ranksvm": PairwiseHinge(),
+    "softmax": SoftmaxCrossEntropy(),
 }
 
 

@@ -406,3 +406,12 @@ def test_results_do_not_depend_on_the_cache(modules):
         warnings.simplefilter("error")
         values = [load()(value) for value in np.linspace(0, 1, 3) for _ in range(2)]
     assert values == [2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
+
+
+def test_a_step_returns_nothing():
+    @kernels.njit(cache=False)
+    def count(values, first, end):
+        return end - first
+
+    with pytest.raises(TypeError, match="count returns a int64; a kernel of a step returns nothing"):
+        kernels.pointers([(count, (np.zeros(3),))])

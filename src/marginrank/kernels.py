@@ -83,6 +83,10 @@ def _address(kernel: Any, arguments: tuple[Any, ...]) -> int:
     kinds = (*(_TYPE_OF(argument) for argument in arguments), types.int64, types.int64)
     kernel.compile(kinds)
     compiled = kernel.overloads[kinds]
+    if compiled.signature.return_type != types.none:
+        raise TypeError(
+            f"{kernel.__name__} returns a {compiled.signature.return_type}; a kernel of a step returns nothing"
+        )
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
