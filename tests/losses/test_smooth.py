@@ -154,3 +154,9 @@ def test_what_was_written_before_does_not_count():
     assert xi[0] == 0.0
     assert gradient[:2].tolist() == product[:2].tolist() == [0.0, 0.0]
     assert product[2:].tolist() == [-0.5, 0.5]  # ½·(1 − 2) and ½·(3 − 2)
+
+
+def test_what_all_scores_share_changes_nothing():
+    plain, shifted = (SoftmaxCrossEntropy()([2, 0, 1], np.array([0.0, 1.0, 3.0]) + shift) for shift in (0.0, 2.0**40))
+    assert shifted[0].tolist() == plain[0].tolist()
+    assert shifted[1].tolist() == plain[1].tolist()

@@ -9,9 +9,9 @@ from marginrank.kernels import njit
 
 @njit(nogil=True, cache=True, allocates=False)
 def _write_softmax(scores, start, stop, out):  # type: ignore[no-untyped-def]
-    """Write the softmax of the scores from ``start`` to ``stop``; return the logarithm that was taken off each.
+    """Write the softmax of the scores from ``start`` to ``stop``; return what its logarithm takes off, in two parts.
 
-    The largest score is taken off first, so that nothing overflows.
+    The largest score is taken off first, so that nothing overflows, and what all scores share drowns nothing.
     """
     largest = scores[start]
     for document in range(start, stop):
@@ -22,7 +22,7 @@ def _write_softmax(scores, start, stop, out):  # type: ignore[no-untyped-def]
         total += out[document]
     for document in range(start, stop):
         out[document] /= total
-    return largest + log(total)
+    return largest, log(total)
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -42,9 +42,9 @@ def softmax_loss(lists, target, constant, scores, slacks, first, end):  # type: 
     for query in range(first, end):
         start, stop, total = offsets[query], offsets[query + 1], 0.0
         if active[query]:
-            level = _write_softmax(scores, start, stop, gradient)
+            largest, rest = _write_softmax(scores, start, stop, gradient)
             for document in range(start, stop):
-                total += target[document] * (constant[document] - (scores[document] - level))
+                total += target[document] * (constant[document] - (scores[document] - largest - rest))
                 gradient[document] -= target[document]
         else:
             for document in range(start, stop):
