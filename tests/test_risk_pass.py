@@ -100,6 +100,13 @@ def test_a_score_that_is_not_finite_is_named(monkeypatch):
             risk(theta)
 
 
+def test_hinges_have_no_hessian_there_either(monkeypatch):
+    monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
+    risk = RankingRisk.of(_queries(), PairwiseHinge())
+    with pytest.raises(TypeError, match="PairwiseHinge has kinks, and so no Hessian"):
+        risk.hessian_product(np.ones(11), np.ones(11))
+
+
 def test_what_is_not_a_kernel_is_called_from_python(monkeypatch):
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
     queries = _queries()

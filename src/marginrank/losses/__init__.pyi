@@ -1,6 +1,7 @@
 from .assigned import CostLoss as CostLoss
 from .assigned import GroupedLoss as GroupedLoss
 from .base import Judgements as Judgements
+from .base import KernelLoss as KernelLoss
 from .base import Loss as Loss
 from .base import PreparedLoss as PreparedLoss
 from .combine import MaxLoss as MaxLoss

@@ -253,3 +253,24 @@ class PreparedLoss(ABC):
         xi, gradient = np.zeros(len(self.offsets) - 1), np.zeros(len(scores))
         for_chunks(lambda first, end: self.evaluate(scores, xi, gradient, first, end), self.offsets, n_jobs)
         return xi, gradient
+
+
+class KernelLoss(PreparedLoss):
+    """A prepared loss that consists of kernels: `steps` and, for smooth losses, `curve_steps` return them."""
+
+    @abstractmethod
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        """Return the kernels that write slacks and derivatives, each with its arguments but the last two."""
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+        for kernel, arguments in self.steps(scores, xi, gradient):
+            kernel(*arguments, first, end)
+
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
+        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
+        steps = self.curve_steps(scores, direction, product)
+        if not steps:
+            super().curve(scores, direction, product, first, end)
+        for kernel, arguments in steps:
+            kernel(*arguments, first, end)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.base import PreparedLoss
+from marginrank.losses.base import KernelLoss
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.on_device.pairs import DevicePairs
 from marginrank.losses.oracles.levels import Levels
@@ -79,7 +79,7 @@ class Work(NamedTuple):
     level_offsets: IntArray
 
 
-class PreparedPairs(PreparedLoss):
+class PreparedPairs(KernelLoss):
     """Hinges over the pairs of documents of given queries."""
 
     def __init__(self, levels: Levels, hinges: Hinges) -> None:
@@ -107,23 +107,13 @@ class PreparedPairs(PreparedLoss):
             lambda: (*np.empty((4, longest)), np.empty(longest, kind), np.empty(levels.most + 1, np.int64))
         )
 
-    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
-        self._sum(scores, None, xi, gradient, first, end)
-
     def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
-        """Return the kernels that `evaluate` calls."""
+        """Return the kernels that write slacks and derivatives."""
         return self._steps(scores, None, xi, gradient)
 
-    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
-        if not self._squared:
-            super().curve(scores, direction, product, first, end)
-        self._sum(scores, direction, self._xi, product, first, end)
-
     def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
-        """Return the kernels that `curve` calls."""
-        return self._steps(scores, direction, self._xi, product)
+        """Return the kernels that write products with the Hessian; none where hinges are not squared."""
+        return self._steps(scores, direction, self._xi, product) if self._squared else ()
 
     def on_device(self, device: Device) -> DeviceLoss | None:
         """Return the same loss where the features are; None where it cannot be computed there."""
@@ -146,12 +136,6 @@ class PreparedPairs(PreparedLoss):
             self.curve(scores, (level == number).astype(np.float64), product, 0, len(counts))
             np.copyto(diagonal, product, where=level == number)
         return diagonal
-
-    def _sum(
-        self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
-    ) -> None:
-        for kernel, arguments in self._steps(scores, direction, xi, out):
-            kernel(*arguments, first, end)
 
     def _steps(
         self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
 from marginrank.typing import BoolArray, FloatArray, IntArray, Step
 
 
@@ -38,7 +38,7 @@ class SquaredError(Loss):
         return PreparedSquares(wanted, judged.offsets, np.diff(judged.offsets) > 0, centered=False)
 
 
-class PreparedSquares(PreparedLoss):
+class PreparedSquares(KernelLoss):
     """Squared errors of the documents of given queries.
 
     Args:
@@ -55,21 +55,11 @@ class PreparedSquares(PreparedLoss):
         self._share = np.repeat(np.where(active, 1.0 / np.maximum(lengths, 1), 0.0), lengths)
         self._lists = offsets, self._share
 
-    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
-        for kernel, arguments in self.steps(scores, xi, gradient):
-            kernel(*arguments, first, end)
-
     def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
-        """Return the kernel that `evaluate` calls."""
+        """Return the kernel that writes slacks and derivatives."""
         from marginrank.losses.squares_kernel import squared_loss  # noqa: PLC0415
 
         return ((squared_loss, (self._lists, self._wanted, self._centered, scores, (xi, gradient))),)
-
-    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        """Write the Hessian of queries ``first`` to ``end``, times the direction."""
-        for kernel, arguments in self.curve_steps(scores, direction, product):
-            kernel(*arguments, first, end)
 
     def curve_steps(
         self,
@@ -77,7 +67,7 @@ class PreparedSquares(PreparedLoss):
         direction: FloatArray,
         product: FloatArray,
     ) -> tuple[Step, ...]:
-        """Return the kernel that `curve` calls."""
+        """Return the kernel that writes products with the Hessian."""
         from marginrank.losses.squares_kernel import curve_squares  # noqa: PLC0415
 
         return ((curve_squares, (self._lists, self._centered, direction, product)),)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from marginrank.devices import Device
-from marginrank.losses.base import Judgements, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
 from marginrank.losses.on_device.base import DeviceLoss
 from marginrank.losses.on_device.softmax import DeviceSoftmax
 from marginrank.measures.gains import GAINS, check_gain
@@ -67,7 +67,7 @@ class SoftmaxCrossEntropy(Loss):
         return _PreparedSoftmax(log_target, varied(gains, offsets), query, offsets, self.divergence)
 
 
-class _PreparedSoftmax(PreparedLoss):
+class _PreparedSoftmax(KernelLoss):
     def __init__(
         self, log_target: FloatArray, active: BoolArray, query: IntArray, offsets: IntArray, divergence: bool
     ) -> None:
@@ -76,18 +76,10 @@ class _PreparedSoftmax(PreparedLoss):
         self._constant = np.where(self._target > 0, log_target, 0.0) if divergence else np.zeros(len(log_target))
         self._lists = offsets, active
 
-    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        for kernel, arguments in self.steps(scores, xi, gradient):
-            kernel(*arguments, first, end)
-
     def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
         from marginrank.losses.softmax_kernel import softmax_loss  # noqa: PLC0415
 
         return ((softmax_loss, (self._lists, self._target, self._constant, scores, (xi, gradient))),)
-
-    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        for kernel, arguments in self.curve_steps(scores, direction, product):
-            kernel(*arguments, first, end)
 
     def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
         from marginrank.losses.softmax_kernel import curve_softmax  # noqa: PLC0415

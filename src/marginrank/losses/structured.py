@@ -9,7 +9,7 @@ import numpy as np
 
 from marginrank.devices import Device
 from marginrank.losses.assigned import PreparedGroups, takes_groups
-from marginrank.losses.base import Bound, Judgements, PreparedLoss
+from marginrank.losses.base import Bound, Judgements, KernelLoss, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal import TwoBoundLoss
 from marginrank.losses.on_device.base import DeviceLoss
@@ -166,7 +166,7 @@ class _PreparedPairSums(PreparedPairs):
         super().__init__(problem.levels, Hinges(np.zeros(n), np.zeros(n, np.int64), NO_WEIGHTS, twice, margins, False))
 
 
-class _PreparedFirstRelevant(PreparedLoss):
+class _PreparedFirstRelevant(KernelLoss):
     """Reciprocal rank under φmrr: Chakrabarti et al. (KDD 2008) Fig. 3, by prefix sums."""
 
     def __init__(self, problem: Problem, bound: Bound) -> None:
@@ -176,10 +176,6 @@ class _PreparedFirstRelevant(PreparedLoss):
         self.active = problem.active
         self._sorter = Sorter(problem.levels, all_together=False)
         self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
-
-    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        for kernel, arguments in self.steps(scores, xi, gradient):
-            kernel(*arguments, first, end)
 
     def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
         from marginrank.losses.oracles.first_relevant_kernel import first_relevant_loss  # noqa: PLC0415
