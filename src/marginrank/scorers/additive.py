@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from marginrank.typing import AnyArray, FloatArray, IntArray, Step
 
 #: Bytes of rows that are read twice in a pass without much ado, whether memory has room for them or not.
 _FEW_BYTES: Final = 1 << 28
+#: Kernels of scores and of slopes, and the rows as they take them.
+_Kernels: TypeAlias = tuple[Callable[..., None], Callable[..., None], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,11 @@ class PreparedAdditive(PreparedScorer):
         self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
     ) -> tuple[Step, Step] | None:
         """Return the kernels that `score` and `pull_back` are, without the rows; None where rows are read from disk."""
-        return self._rows.steps(table, scores, slopes, cells)
+        kernels = self._rows.kernels()
+        if kernels is None:
+            return None
+        score, add, rows = kernels
+        return (score, (*rows, table, scores)), (add, (*rows, slopes, cells))
 
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Return sums of the cells above each threshold."""
@@ -133,26 +140,26 @@ class _Codes:
         self.n_bytes = 4 * n_columns * n_documents
         self.in_memory = fits(self.n_bytes)
         shape = (n_columns, n_documents) if self.in_memory else (n_documents, n_columns)
-        self._numbers = room(shape, np.uint32)
-        self._reader = None if self.in_memory else reader_of(self._numbers)
+        self.numbers = room(shape, np.uint32)
+        self._reader = None if self.in_memory else reader_of(self.numbers)
         self._turned = PerThread(_Turned)
 
     def put(self, start: int, columns: AnyArray) -> None:
         """Keep the numbers of some documents, given by columns."""
         rows = slice(start, start + columns.shape[1])
         if self.in_memory:
-            self._numbers[:, rows] = columns
+            self.numbers[:, rows] = columns
         else:
-            self._numbers[rows] = columns.T
-            settle(self._numbers, rows)
+            self.numbers[rows] = columns.T
+            settle(self.numbers, rows)
 
     def columns(self, start: int, stop: int) -> tuple[AnyArray, slice]:
         """Return columns, and where the documents are in them; on disk, the columns of these alone."""
         if self.in_memory:
-            return self._numbers, slice(start, stop)
+            return self.numbers, slice(start, stop)
         turned = self._turned()
         if turned.rows != (start, stop):
-            rows = self._numbers[start:stop] if self._reader is None else self._reader.rows(start, stop)
+            rows = self.numbers[start:stop] if self._reader is None else self._reader.rows(start, stop)
             turned.columns, turned.rows = np.ascontiguousarray(rows.T), (start, stop)
         return turned.columns, slice(0, stop - start)
 
@@ -194,15 +201,10 @@ class _Words:
         words, rows = self._words.columns(start, stop)
         add_words(words, *self._packing, slopes[start - rows.start :], cells, rows.start, rows.stop)
 
-    def steps(
-        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
-    ) -> tuple[Step, Step] | None:
+    def kernels(self) -> _Kernels | None:
         from marginrank.scorers.additive_kernel import add_words, score_words  # noqa: PLC0415
 
-        if not self._words.in_memory:
-            return None
-        rows = self._words.columns(0, 0)[0], *self._packing
-        return (score_words, (*rows, table, scores)), (add_words, (*rows, slopes, cells))
+        return (score_words, add_words, (self._words.numbers, *self._packing)) if self._words.in_memory else None
 
 
 class _Places:
@@ -227,15 +229,11 @@ class _Places:
         positions, rows = self._positions.columns(start, stop)
         add_places(positions, *self._cells, slopes[start - rows.start :], cells, rows.start, rows.stop)
 
-    def steps(
-        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
-    ) -> tuple[Step, Step] | None:
+    def kernels(self) -> _Kernels | None:
         from marginrank.scorers.additive_kernel import add_places, score_places  # noqa: PLC0415
 
-        if not self._positions.in_memory:
-            return None
-        rows = self._positions.columns(0, 0)[0], *self._cells
-        return (score_places, (*rows, table, scores)), (add_places, (*rows, slopes, cells))
+        rows = self._positions
+        return (score_places, add_places, (rows.numbers, *self._cells)) if rows.in_memory else None
 
 
 class _Packing(NamedTuple):
