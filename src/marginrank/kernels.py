@@ -23,6 +23,7 @@ from numba import config, types
 from numba.core import cgutils, event, serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
+from numba.core.extending import _Intrinsic
 from numba.core.registry import CPUDispatcher
 from numba.core.types import unliteral
 from numba.extending import intrinsic, is_jitted
@@ -224,7 +225,8 @@ class KernelCache(_Cache):
         """A digest of all that the compiled code depends on but types: sources, constants, and versions."""
         functions = _reached(self._function)
         total = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
-        for path in sorted({__file__, *(function.__code__.co_filename for function in functions)}):
+        makers = (__file__, str(Path(__file__).with_name("vectors.py")))
+        for path in sorted({*makers, *(function.__code__.co_filename for function in functions)}):
             total.update(_source_digest(path))
         for function in sorted(functions, key=lambda one: (one.__module__, one.__qualname__)):
             total.update(repr(_constants(function)).encode())
@@ -232,7 +234,7 @@ class KernelCache(_Cache):
 
 
 def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
-    """Return a function and all compiled functions that it may call."""
+    """Return a function and all compiled functions, and makers of code, that it may call."""
     reached: set[Callable[..., Any]] = set()
     waiting = [function]
     while waiting:
@@ -241,6 +243,7 @@ def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
             reached.add(one)
             found: list[Any] = [one.__globals__.get(name) for name in one.__code__.co_names]
             waiting += [other.py_func for other in found if is_jitted(other)]
+            reached |= {other._defn for other in found if isinstance(other, _Intrinsic)}
     return reached
 
 

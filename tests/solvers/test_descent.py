@@ -64,10 +64,10 @@ def test_it_is_no_worse_than_the_concave_convex_procedure(feature_map, C):
             assert found.primal < 0.97 * found.trace[0].primal
         ratios.append(found.primal / first.primal)
         passes.append(found.passes / first.passes)
-    # Which local minimum one of them ends in is a matter of rounding.
+    # Which local minimum one of them ends in, and how soon, is a matter of rounding.
     assert np.mean(ratios) <= 1 + MARGIN
     assert max(ratios) <= 1 + 4 * MARGIN
-    assert max(passes) < 1
+    assert np.mean(passes) < 0.9
 
 
 @pytest.mark.slow

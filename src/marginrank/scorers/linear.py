@@ -21,7 +21,7 @@ from marginrank.scorers.forms import Form
 from marginrank.scorers.weights import Weights, replace_nan
 from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
-from marginrank.typing import Features, FloatArray, IntArray, Step
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray, Step
 
 Rows: TypeAlias = Callable[[Any, Any, int, int], None]
 #: Least features that are worth a task of their own.
@@ -221,6 +221,13 @@ def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> Floa
     return scores
 
 
+def _copied_rows(X: AnyArray) -> Callable[[int, int], AnyArray] | None:
+    """Return what copies rows to memory, one after the other; None where they stand there already."""
+    if (reader := reader_of(X)) is not None:
+        return reader.rows
+    return None if X.flags.c_contiguous else lambda start, stop: np.ascontiguousarray(X[start:stop])
+
+
 class _RowKernels(NamedTuple):
     """Scores of rows, slopes of rows back to weights, and the kernels of both with the features, if in memory."""
 
@@ -233,8 +240,8 @@ def _row_kernels(X: Features) -> _RowKernels:
     """Choose kernels for the kind of features at hand."""
     from marginrank.scorers import linear_kernel as kernel  # noqa: PLC0415
 
-    if not sp.issparse(X) and (reader := reader_of(X)) is not None:
-        rows = reader.rows
+    rows = None if sp.issparse(X) else _copied_rows(X)
+    if rows is not None:
         return _RowKernels(
             lambda w, scores, start, stop: kernel.score_rows(rows(start, stop), w, scores[start:stop], 0, stop - start),
             lambda slopes, out, start, stop: kernel.add_rows(
