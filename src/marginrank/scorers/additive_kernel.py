@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from marginrank.kernels import njit
+from marginrank.scorers.additive_vectors import add_to_lines, score_lines
 
 _LOW = np.uint32(255)
 _SECOND, _THIRD, _FOURTH = np.uint32(8), np.uint32(16), np.uint32(24)
@@ -196,39 +197,34 @@ def score_places(positions, firsts, sizes, table, scores, start, stop):  # type:
     """Write the scores of the rows from ``start`` to ``stop``, given the positions of one feature after the other."""
     values = np.zeros((256, 2))
     out = scores[start:stop]
-    out[:] = 0.0
+    for row in range(len(out)):
+        out[row] = 0.0
     for feature in range(positions.shape[0]):
         first, size = firsts[feature], sizes[feature]
         for code in range(size):
             values[code, 0] = table[first + code]
             values[code, 1] = _UNIT * (table[first + code + 1] - table[first + code]) if code + 1 < size else 0.0
-        part = positions[feature, start:stop]
-        for row in range(len(part)):
-            cell = part[row] >> _FOURTH
-            out[row] += values[cell, 0] + np.float64(np.int32(part[row] & _PART)) * values[cell, 1]
+        # While one feature is scored, the positions of the next come from memory.
+        score_lines(positions[feature, start:stop], positions.strides[0], values, out)
 
 
 @njit(nogil=True, cache=True)
 def add_places(positions, firsts, sizes, slopes, cells, start, stop):  # type: ignore[no-untyped-def]
-    """Transpose of `score_places`: add the slopes of the rows to the two cells beside each position.
-
-    Two rows at a time, as in `add_words`.
-    """
-    sums = np.empty((2, 256, 2))
+    """Transpose of `score_places`: add the slopes of the rows to the two cells beside each position."""
+    sums = np.empty((4, 256, 2))
     given = slopes[start:stop]
     for feature in range(positions.shape[0]):
-        sums[:] = 0.0
-        part = positions[feature, start:stop]
-        for row in range(len(part)):
-            cell = part[row] >> _FOURTH
-            sums[row & 1, cell, 0] += given[row]
-            sums[row & 1, cell, 1] += given[row] * np.float64(np.int32(part[row] & _PART))
         first, size = firsts[feature], sizes[feature]
+        for copy in range(4):
+            for code in range(size):
+                sums[copy, code, 0] = sums[copy, code, 1] = 0.0
+        add_to_lines(positions[feature, start:stop], given, sums)
+        before = 0.0
         for code in range(size):
-            moved = _UNIT * (sums[0, code, 1] + sums[1, code, 1])
-            cells[first + code] += sums[0, code, 0] + sums[1, code, 0] - moved
-            if code + 1 < size:
-                cells[first + code + 1] += moved
+            slope = (sums[0, code, 0] + sums[1, code, 0]) + (sums[2, code, 0] + sums[3, code, 0])
+            moved = _UNIT * ((sums[0, code, 1] + sums[1, code, 1]) + (sums[2, code, 1] + sums[3, code, 1]))
+            cells[first + code] += slope - moved + before
+            before = moved
 
 
 @njit(nogil=True, cache=True)
