@@ -12,7 +12,7 @@ from typing import Any, Final
 from numba import types
 from numba.core import cgutils
 
-from marginrank.vectors import DOUBLE, FLOAT, LONG, Vectors, arrays, contiguous, for_kernels, row_of, size
+from marginrank.vectors import DOUBLE, LONG, Vectors, arrays, contiguous, for_kernels, row_of, size
 
 #: Numbers of a vector.
 _LANES: Final = 8
@@ -21,9 +21,6 @@ _SUMS: Final = 2
 #: Bytes ahead of those being multiplied that are asked for: some processors do not look far enough ahead themselves.
 _AHEAD: Final = 4096
 _SLOT: Final[Any] = cgutils.alloca_once_value
-#: Most that `add_eight_rows_roughly` can be off, as a share of Σ |slope|·|feature|: a slope is rounded once to float32,
-#: and a sum of eight products eight times.
-ROUGHNESS: Final = 9.01 * 2.0**-24
 
 
 def _row_product(typing_context, X, row, weights):  # type: ignore[no-untyped-def]  # noqa: ARG001
@@ -49,8 +46,8 @@ def _row_product(typing_context, X, row, weights):  # type: ignore[no-untyped-de
     return types.float64(X, types.int64, weights), code
 
 
-def _adding(n_rows: int, *, rough: bool) -> Callable[..., Any]:
-    """Return what adds some rows times their slopes, in float64, or roughly: sums of these rows in float32."""
+def _adding(n_rows: int) -> Callable[..., Any]:
+    """Return what adds some rows times their slopes."""
 
     def define(typing_context, X, row, slopes, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
         contiguous(X, slopes, out)
@@ -62,23 +59,15 @@ def _adding(n_rows: int, *, rough: bool) -> Callable[..., Any]:
             numbers = [builder.add(values[1], LONG(number)) for number in range(n_rows)]
             begins = [row_of(builder, features, number) for number in numbers]
             own = [builder.load(builder.gep(given.data, [number])) for number in numbers]
-            each = [vectors.splat(builder.fptrunc(slope, FLOAT) if rough else slope) for slope in own]
+            each = [vectors.splat(slope) for slope in own]
 
             def add(column: Any, _: int, mask: Any) -> None:
                 there = builder.gep(total.data, [column])
-                before = vectors.load(there, mask)
-                rows = [vectors.load(builder.gep(begin, [column]), mask) for begin in begins]
-                if rough:
-                    even, odd = vectors.zeros(FLOAT), vectors.zeros(FLOAT)
-                    for number in range(0, n_rows, 2):
-                        even = vectors.fma(each[number], rows[number], even)
-                        odd = vectors.fma(each[number + 1], rows[number + 1], odd)
-                    after = builder.fadd(before, vectors.wide(builder.fadd(even, odd)))
-                else:
-                    after = before
-                    for slope, row_part in zip(each, rows, strict=True):
-                        after = vectors.fma(slope, vectors.wide(row_part), after)
-                vectors.store(after, there, mask)
+                total_part = vectors.load(there, mask)
+                for slope, begin in zip(each, begins, strict=True):
+                    row_part = vectors.wide(vectors.load(builder.gep(begin, [column]), mask))
+                    total_part = vectors.fma(slope, row_part, total_part)
+                vectors.store(total_part, there, mask)
 
             vectors.each(size(builder, features, 1), add)
             return context.get_dummy_value()
@@ -100,6 +89,5 @@ def _adding_in_python(n_rows: int) -> Callable[..., None]:
 
 
 row_product: Final = for_kernels(_row_product, _product_in_python)
-add_row: Final = for_kernels(_adding(1, rough=False), _adding_in_python(1))
-add_four_rows: Final = for_kernels(_adding(4, rough=False), _adding_in_python(4))
-add_eight_rows_roughly: Final = for_kernels(_adding(8, rough=True), _adding_in_python(8))
+add_row: Final = for_kernels(_adding(1), _adding_in_python(1))
+add_four_rows: Final = for_kernels(_adding(4), _adding_in_python(4))
