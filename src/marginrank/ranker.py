@@ -215,6 +215,8 @@ class Ranker(Online):
             scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
             # Half of the time, so that the solver has as much.
             prepared = prepare(scorer.within(limit / 2), weighted(scaled.queries, self.weighting), self.n_jobs)
+            # A scorer that has made features of its own from those on the scale of the model leaves these to be freed.
+            scaled = replace(scaled, queries=queries)
         else:
             scaled, prepared = self._as_before(before, queries)
         stopper = self._stopper(prepared, scaled, validation, patience, callback)

@@ -46,15 +46,17 @@ def test_curves_have_the_risk_and_parts_of_the_cpu(queries, loss, shape, device)
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("loss", [StructuredLoss("auc"), StructuredLoss("ndcg@5", "dorm"), PairwiseHinge(power=2)])
-def test_risk_and_parts_are_those_of_the_cpu(queries, loss, device):
-    here, there = (RankingRisk.of(queries, loss, Linear(device=at)) for at in (None, device))
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_risk_and_parts_are_those_of_the_cpu(queries, loss, device, dtype):
+    here, there = (RankingRisk.of(queries, loss, Linear(device=at, dtype=dtype)) for at in (None, device))
     theta, direction = np.random.default_rng(3).normal(size=(2, 5))
     value, slope = here(theta)
     parts = there.parts(theta)
     assert there(theta)[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(there(theta)[1], slope, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose([parts[0].sum(), *parts[1].sum(axis=0)], [value, *slope], rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(there.scores(theta), queries.X.astype(np.float64) @ theta, rtol=1e-12, atol=1e-14)
+    expected = queries.X.astype(dtype or np.float32).astype(np.float64) @ theta
+    np.testing.assert_allclose(there.scores(theta), expected, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(there.block(4, theta)[1], here.block(4, theta)[1], rtol=1e-10, atol=1e-12)
     if loss.smooth:
         products = (risk.hessian_product(theta, direction) for risk in (here, there))

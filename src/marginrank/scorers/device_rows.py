@@ -17,14 +17,14 @@ _ROWS: Final = 1 << 18
 #: Runs of rows that are added up on their own, in each part of the rows.
 _RUNS: Final = 64
 #: Rows and columns of the tiles of products with weights, and with slopes: the quickest on one H200.
-_SCORED: Final = {"ROWS": 16, "COLUMNS": 32, "num_warps": 2}
+_SCORED: Final = {"ROWS": 8, "COLUMNS": 64, "num_warps": 1}
 _ADDED: Final = {"ROWS": 8, "COLUMNS": 256, "num_warps": 2}
 
 
 class DeviceRows:
     """Features in the memory of a device, multiplied by weights and by slopes there; products are in float64.
 
-    Where the device runs kernels, float32 features stay float32, which halves what a product reads.
+    Where the device runs kernels, features of float32 and float16 stay as they are, and a product reads less.
 
     Args:
         X: Dense features.
@@ -36,8 +36,8 @@ class DeviceRows:
             raise DataError(f"Linear(device={device!r}) takes dense features, and these are sparse; leave out device")
         torch = import_torch("Linear(device=...)")
         self.device = Device.find(torch, device)
-        self._kernels = X.dtype == np.float32 and self.device.runs_kernels
-        dtype = torch.float32 if self._kernels else torch.float64
+        self._kernels = X.dtype in (np.float16, np.float32) and self.device.runs_kernels
+        dtype = torch.float64 if not self._kernels else torch.float16 if X.dtype == np.float16 else torch.float32
         try:
             self._X = torch.empty(X.shape, dtype=dtype, device=self.device.device)
         except torch.OutOfMemoryError:

@@ -1,4 +1,4 @@
-"""Products of features and weights in Triton: features in float32 as they are, sums in float64."""
+"""Products of features and weights in Triton: features in float32 or float16 as they are, sums in float64."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from marginrank.data.naming import features_named
 from marginrank.data.partitioned import PartitionedQueries
 from marginrank.data.queries import Queries, feature_number
 from marginrank.errors import DataError
@@ -18,6 +19,7 @@ from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.device_rows import DeviceRows
 from marginrank.scorers.forms import Form
+from marginrank.scorers.half import as_kernels_take_it, check_half, rounded
 from marginrank.scorers.weights import Weights, replace_nan
 from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
@@ -42,6 +44,8 @@ class Linear(Scorer):
         device: Where to keep dense features in training: None for the memory of this machine; ``cuda``, another device
             of PyTorch or ``auto`` for a copy there, which needs PyTorch. Losses without kernels for a GPU are computed
             on the CPU.
+        dtype: Type of dense features in training: None for their own, ``float16`` for half of the memory of float32.
+            The objective and its gap are those of the rounded features; predictions use the features as they are.
 
     >>> queries = Queries.from_arrays([[1.0, 0.5], [0.0, 2.0]], [1, 0], group=[2])
     >>> Linear().prepare(queries).scores(np.array([2.0, -1.0])).tolist()
@@ -59,10 +63,13 @@ class Linear(Scorer):
     nonnegative: bool | Sequence[int | str] = False
     missing: Missing = "error"
     device: str | None = None
+    dtype: str | None = None
 
     def __post_init__(self) -> None:
         if self.missing not in get_args(Missing):
             raise ValueError(f"missing is {self.missing!r}; choose one of {', '.join(map(repr, get_args(Missing)))}")
+        if self.dtype not in (None, "float16"):
+            raise ValueError(f"dtype is {self.dtype!r}; choose 'float16', or None for the type of the features")
 
     @property
     def takes_nan(self) -> bool:  # type: ignore[override]
@@ -98,15 +105,21 @@ class Linear(Scorer):
         gaps = np.flatnonzero(queries.missing) if self.missing == "indicator" else np.zeros(0, dtype=np.int64)
         return Weights(n, fill=np.asarray(Standardize().fit(queries).mean_, dtype=np.float64), flagged=gaps)
 
-    def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:  # noqa: ARG002
+    def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:
         """Prepare for scoring the documents of given queries."""
-        form = self.learn(queries)
-        return PreparedLinear(queries, self._signs(queries, form), form, self.device)
+        return self._prepared(queries, self.learn(queries), n_jobs)
 
-    def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:  # noqa: ARG002
+    def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:
         """Prepare for scoring other queries with the same weights."""
-        weights = same_kind(self, form, Weights)
-        return PreparedLinear(queries, self._signs(queries, weights), weights, self.device)
+        return self._prepared(queries, same_kind(self, form, Weights), n_jobs)
+
+    def _prepared(self, queries: Queries, form: Weights, n_jobs: int | None) -> PreparedLinear:
+        X, signs = form.columns(queries.X), self._signs(queries, form)
+        if self.dtype is not None:
+            check_half()
+            with features_named(queries):
+                X = rounded(X, n_jobs)
+        return PreparedLinear(queries if X is queries.X else queries.with_features(X), signs, form, self.device)
 
     def _signs(self, queries: Queries, form: Weights) -> IntArray | None:
         if self.nonnegative is False or self.nonnegative is None:
@@ -119,7 +132,14 @@ class Linear(Scorer):
 
 
 class PreparedLinear(PreparedScorer):
-    """Scores X·w of dense or sparse features, on the CPU or another device."""
+    """Scores X·w of dense or sparse features, on the CPU or another device.
+
+    Args:
+        queries: Queries with one column for each weight.
+        signs: Signs that weights have to keep to.
+        form: What is left after training.
+        device: Where features are kept; None for the memory of this machine.
+    """
 
     def __init__(
         self,
@@ -129,8 +149,7 @@ class PreparedLinear(PreparedScorer):
         device: str | None = None,
     ) -> None:
         self.form = form or Weights(queries.n_features)
-        X = self.form.columns(queries.X)
-        self.queries = queries if X is queries.X else queries.with_features(X)
+        self.queries, X = queries, queries.X
         self.signs = signs
         self.n_parameters = self.form.n_parameters
         self.n_bytes = X.data.nbytes if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
@@ -224,7 +243,7 @@ def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> Floa
 def _copied_rows(X: AnyArray) -> Callable[[int, int], AnyArray] | None:
     """Return what copies rows to memory, one after the other; None where they stand there already."""
     if (reader := reader_of(X)) is not None:
-        return reader.rows
+        return lambda start, stop: as_kernels_take_it(reader.rows(start, stop))
     return None if X.flags.c_contiguous else lambda start, stop: np.ascontiguousarray(X[start:stop])
 
 
@@ -249,9 +268,10 @@ def _row_kernels(X: Features) -> _RowKernels:
             ),
             None,
         )
-    score, add = kernel.score_rows, kernel.add_rows
-    parts: tuple[Any, ...] = (X,)
-    if sp.issparse(X):
+    if not sp.issparse(X):
+        score, add = kernel.score_rows, kernel.add_rows
+        parts: tuple[Any, ...] = (as_kernels_take_it(X),)
+    else:
         score, add = kernel.score_sparse_rows, kernel.add_sparse_rows
         parts = X.data, X.indices, X.indptr
     return _RowKernels(
