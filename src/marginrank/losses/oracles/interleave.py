@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,11 @@ from marginrank.losses.on_device.pairs import DevicePairs
 from marginrank.losses.oracles.problem import KernelRanker, Placement, Problem, Ranker, Sorted, Violations
 from marginrank.threads import PerThread
 from marginrank.typing import FloatArray, IntArray
+
+#: Numbers after the last that counts, of which kernels may see some, since they look at several together.
+_AFTER: Final = 16
+#: Relative difference between numbers that are the same but for rounding.
+_EVEN: Final = 1e-12
 
 
 class PairCosts(NamedTuple):
@@ -39,7 +44,7 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     placement = tuple(_placement(problem))
     longest = problem.levels.longest
-    room = PerThread(lambda: (np.empty(longest, dtype=np.int64), np.empty((2, longest))))
+    room = PerThread(lambda: (np.empty((2, longest + 1), dtype=np.int64), np.zeros((2, longest + 1 + _AFTER))))
 
     return KernelRanker(most_violated_interleaving, lambda weights: (scores, layout, placement, weights, room(), worst))
 
@@ -68,11 +73,13 @@ def pair_costs(problem: Problem) -> FloatArray:
 
 
 def _placement(problem: Problem) -> Placement:
-    return Placement(_shares(problem), problem.discounts, -np.diff(problem.discounts), problem.scales)
+    (shares, rises), discounts = _shares(problem), problem.discounts
+    sums = np.pad([discounts, np.cumsum(discounts)], ((0, 0), (0, _AFTER)))
+    return Placement(shares, discounts, -np.diff(discounts), sums, rises, problem.scales)
 
 
-def _shares(problem: Problem) -> FloatArray:
-    """Return the share of each relevant document by place, 0 at all other places."""
+def _shares(problem: Problem) -> tuple[FloatArray, FloatArray]:
+    """Return the share of each relevant document by place, 0 at all other places, and the rises of `Placement`."""
     two, out = problem.two_levels(), np.zeros(len(problem.levels.documents))
     query = np.repeat(np.arange(len(two.n_rel)), two.n_rel)
     i = 1 + np.arange(len(query)) - np.repeat(np.cumsum(two.n_rel) - two.n_rel, two.n_rel)
@@ -80,4 +87,10 @@ def _shares(problem: Problem) -> FloatArray:
     if shares is None:
         raise TypeError(f"{problem.measure} declares no shares")
     out[problem.levels.queries[:-1][problem.active][query] + i - 1] = shares
-    return out
+    rises, steps = np.zeros(len(problem.active)), np.where(i[1:] > 1, np.diff(shares), np.nan)
+    own = np.repeat(np.flatnonzero(problem.active), two.n_rel)
+    rises[own[1:]] = np.where(np.isnan(steps), rises[own[1:]], steps)
+    # Shares that rise evenly are on a line through the first of them.
+    uneven = np.abs(shares - shares[np.cumsum(two.n_rel)[query] - two.n_rel[query]] - rises[own] * (i - 1))
+    rises[own[uneven > _EVEN * np.abs(shares)]] = np.nan
+    return out, rises

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from marginrank.kernels import njit
 from marginrank.losses.oracles.interleave import PairCosts
+from marginrank.losses.oracles.interleave_vectors import best_place
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Placement, Violations
 
+# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
+
 
 @njit(nogil=True, cache=True, allocates=False)
-def _rank_interleaved(relevant_before, n_rel, start, ranks):  # type: ignore[no-untyped-def]
-    """Rank two sorted lists when ``relevant_before[j]`` relevant documents precede the irrelevant one j."""
-    n_irr = len(relevant_before)
-    j = 0
+def _rank_interleaved(relevant_before, n_rel, start, passed, ranks):  # type: ignore[no-untyped-def]
+    """Rank two sorted lists when ``relevant_before[j]`` relevant documents precede the irrelevant one j.
+
+    ``passed`` is room for n_rel + 1 numbers. There are no branches, since where the lists alternate cannot be foreseen.
+    """
+    for i in range(n_rel + 1):
+        passed[i] = 0
+    for j in range(len(relevant_before)):
+        passed[relevant_before[j]] += 1
+        ranks[start + n_rel + j] = relevant_before[j] + j
+    total = 0
     for i in range(n_rel):
-        while j < n_irr and relevant_before[j] <= i:
-            ranks[start + n_rel + j] = i + j
-            j += 1
-        ranks[start + i] = i + j
-    while j < n_irr:
-        ranks[start + n_rel + j] = n_rel + j
-        j += 1
+        total += passed[i]
+        ranks[start + i] = i + total
 
 
 @njit(nogil=True, cache=True, allocates=False)
@@ -57,53 +63,81 @@ def most_violated_pairs(scores, layout, pairs, weights, violations, first, end):
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def _place_irrelevant(relevant, irrelevant, pair, weighted, drops, gains, relevant_before):  # type: ignore[no-untyped-def]
+def _best_by_adding(relevant, score, pair, shares, drops, gains):  # type: ignore[no-untyped-def]
+    """Return how many of some relevant documents should precede an irrelevant one, by the gain of passing each."""
+    n = len(relevant)
+    for i in range(n):
+        gains[i] = shares[i] * drops[i] - pair * (relevant[i] - score)
+    best, value, largest = n, 0.0, 0.0
+    for back in range(n):
+        value += gains[n - 1 - back]
+        pays = value > largest
+        best = n - 1 - back if pays else best
+        largest = value if pays else largest
+    return best
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relevant_before):  # type: ignore[no-untyped-def]
     """Place each irrelevant document where it pays most, by divide and conquer.
 
     As the discount is convex, the lower its score, the lower its best place. Yue et al. (SIGIR 2007) Algorithm 2
     finds the places one by one; placing every second document between its neighbours, then every second of the others,
     bounds the places left to look at, so that the work is O(n log n) (Mohapatra et al., 2018).
+
+    Where shares rise evenly, sums of gains come from sums of scores and discounts: Σ_{t≥i} share_t·(D(t + j) − D(t + j
+    + 1)) is share_i·D(i + j) − rise·Σ_{r≤i+j} D(r), up to a constant. Elsewhere they are added up.
     """
-    step = 1
-    while 2 * step <= len(irrelevant):
+    n_rel, n_irr, step = len(relevant), len(irrelevant), 1
+    even, origin = rise == rise, relevant[0]  # noqa: PLR0124
+    while 2 * step <= n_irr:
         step *= 2
     while step > 0:
-        for j in range(step - 1, len(irrelevant), 2 * step):
+        for j in range(step - 1, n_irr, 2 * step):
             fewest = relevant_before[j - step] if j >= step else 0
-            most = relevant_before[j + step] if j + step < len(irrelevant) else len(relevant)
-            n, score = most - fewest, irrelevant[j]
-            above, shares, own = relevant[fewest:most], weighted[fewest:most], drops[fewest + j : most + j]
-            for i in range(n):
-                gains[i] = shares[i] * own[i] - pair * (above[i] - score)
-            best, value, largest = n, 0.0, 0.0
-            for back in range(n):
-                value += gains[n - 1 - back]
-                pays = value > largest
-                best = n - 1 - back if pays else best
-                largest = value if pays else largest
-            relevant_before[j] = fewest + best
+            most = relevant_before[j + step] if j + step < n_irr else n_rel
+            if even:
+                price = pair * (irrelevant[j] - origin)
+                place = best_place(tables, placement.sums, price, rise, fewest, most, j)
+            else:
+                shares, drops = tables[0, fewest:most], placement.drops[fewest + j : most + j]
+                place = fewest + _best_by_adding(relevant[fewest:most], irrelevant[j], pair, shares, drops, tables[1])
+            relevant_before[j] = place
         step //= 2
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+def _lost(shares, discounts, ranks):  # type: ignore[no-untyped-def]
+    """Return what relevant documents lose that are not at the first ranks."""
+    total = 0.0
+    for i in range(len(ranks)):
+        total += shares[i] * (discounts[i] - discounts[ranks[i]])
+    return total
 
 
 @njit(nogil=True, cache=True, allocates=False)
 def most_violated_interleaving(scores, layout, placement, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
     """Place the irrelevant documents, where a credit is a share times a discount that is convex in the rank."""
     layout, placement, violations = Layout(*layout), Placement(*placement), Violations(*violations)
-    before, sums = room
-    discounts, drops, ranks = placement.discounts, placement.drops, violations.ranks
+    counts, tables = room
+    ranks = violations.ranks
     for query in range(first, end):
         if not layout.active[query]:
             continue
         start, stop = layout.queries[query], layout.queries[query + 1]
-        end_rel = layout.offsets[layout.of_query[query] + 1]
-        n_rel, relevant_before = end_rel - start, before[: stop - end_rel]
-        pair, weighted, gains = 2.0 * placement.scales[query], sums[0, :n_rel], sums[1]
-        for i in range(n_rel):
-            weighted[i] = weights[query] * placement.shares[start + i]
+        end_rel, weight = layout.offsets[layout.of_query[query] + 1], weights[query]
+        n_rel, relevant_before = end_rel - start, counts[0, : stop - end_rel]
+        pair, rise = 2.0 * placement.scales[query], weight * placement.rises[query]
         relevant, irrelevant = scores[start:end_rel], scores[end_rel:stop]
-        _place_irrelevant(relevant, irrelevant, pair, weighted, drops, gains, relevant_before)
-        _rank_interleaved(relevant_before, n_rel, start, ranks)
-        delta = 0.0
         for i in range(n_rel):
-            delta += weighted[i] * (discounts[i] - discounts[ranks[start + i]])
-        violations.deltas[query] = delta
+            tables[0, i] = weight * placement.shares[start + i]
+        if rise == rise:  # noqa: PLR0124
+            # Only differences of scores matter, and numbers that all of them share would drown these.
+            worth = 0.0
+            for i in range(n_rel):
+                tables[1, i] = worth
+                worth += pair * (relevant[i] - relevant[0])
+            tables[0, n_rel], tables[1, n_rel] = tables[0, n_rel - 1] + rise, worth
+        _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relevant_before)
+        _rank_interleaved(relevant_before, n_rel, start, counts[1], ranks)
+        violations.deltas[query] = _lost(tables[0], placement.discounts, ranks[start:end_rel])

@@ -71,12 +71,16 @@ class Coefficients(NamedTuple):
 class Placement(NamedTuple):
     """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query.
 
-    ``drops`` are the differences of neighbouring discounts.
+    ``drops`` are the differences of neighbouring discounts, ``sums`` has discounts and their sums up to each rank, and
+    ``rises`` is by how much the shares of a query rise from one document to the next, NaN if not evenly. The sums end
+    with zeros, so that kernels may look at several ranks together.
     """
 
     shares: FloatArray
     discounts: FloatArray
     drops: FloatArray
+    sums: FloatArray
+    rises: FloatArray
     scales: FloatArray
 
 
