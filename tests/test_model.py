@@ -469,3 +469,47 @@ def test_a_saved_ranker_replaces_a_file_only_where_it_may(tmp_path):
     ranker.save(tmp_path / "model", overwrite=False)
     with pytest.raises(FileExistsError, match="model"):
         ranker.save(tmp_path / "model", overwrite=False)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scorer", ["linear", "linear(missing=mean)", "kernel(rank=20)"])
+def test_features_are_scaled_and_scored_a_few_rows_at_a_time(scorer, dtype, monkeypatch):
+    rng = np.random.default_rng(5)
+    X = (rng.standard_normal((240, 4)) * [1.0, 50.0, 0.01, 0.0] + [0.0, 300.0, 1e5, 3.0]).astype(dtype)
+    grades, qid = (X[:, 0] + rng.standard_normal(240) > 0.5).astype(int), np.repeat([f"q{n}" for n in range(20)], 12)
+    ranker = Ranker("svmmap", C=3.0, scaling="standard", scorer=scorer).fit(X, grades, qid=qid)
+    model = ranker.model_
+    scaled = (X - model.scaler.mean_) / np.where(model.scaler.scale_ > 0, model.scaler.scale_, np.inf)
+    expected = model.form.score(model.theta, scaled)
+    assert np.ptp(expected) > 0.01
+    # The mean of the third feature is ten million standard deviations away, which float32 cannot tell.
+    rel = 1e-4 if dtype == np.float32 else 1e-9
+    order = rng.permutation(240)
+    for numbers in (1 << 17, 28):
+        monkeypatch.setattr("marginrank.model._NUMBERS", numbers)
+        assert ranker.predict(X) == pytest.approx(expected, rel=rel, abs=rel)
+        assert ranker.predict(X, qid=qid) == pytest.approx(expected, rel=rel, abs=rel)
+        assert ranker.predict(X[order]) == pytest.approx(expected[order], rel=rel, abs=rel)
+        assert ranker.predict(X[:1]) == pytest.approx(expected[:1], rel=rel, abs=rel)
+
+
+def test_scaling_becomes_part_of_the_weights_unless_digits_would_be_lost():
+    X = np.array([[1.0, 10.0, 7.0], [3.0, 10.5, 7.0], [5.0, 12.0, 7.0], [2.0, 11.0, 7.0]])
+    near = Ranker("svmmap", scaling="standard").fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2]).model_
+    weights, constant = near._folded(near.scaler)
+    assert weights == pytest.approx(near.theta / np.where(near.scaler.scale_ > 0, near.scaler.scale_, np.inf))
+    assert constant == pytest.approx(weights @ X.mean(axis=0))
+    assert near.score(X) == pytest.approx(weights @ X.T - constant)
+    moved = X + np.array([0.0, 1e6, 0.0])
+    far = Ranker("svmmap", scaling="standard").fit(moved, [1, 0, 1, 0], qid=[1, 1, 2, 2]).model_
+    assert far._folded(far.scaler) is None
+    assert far.score(moved) == pytest.approx(near.score(X), rel=1e-6)
+
+
+def test_query_ids_are_checked_where_they_are_not_needed():
+    X = np.array([[1.0, 10.0], [3.0, 10.5], [5.0, 12.0], [2.0, 11.0]])
+    ranker = Ranker("svmmap", scaling="standard").fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2])
+    with pytest.raises(DataError, match=r"qid has shape \(3,\) for 4 rows"):
+        ranker.predict(X, qid=[5, 5, 6])
+    with pytest.raises(DataError, match="group sums to 3 but there are 4 rows"):
+        ranker.predict(X, group=[1, 2])

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import IO, Any, Final, cast
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.memory import VARIABLE, max_memory, size_text
-from marginrank.threads import PerThread
+from marginrank.threads import PerThread, for_each
 from marginrank.typing import AnyArray
 
 #: Bytes of a block of rows, where nothing else decides.
@@ -187,6 +187,38 @@ def blocks(array: AnyArray, n_rows: int | None = None) -> Iterator[tuple[slice, 
     for start in range(0, len(array), step):
         stop = min(start + step, len(array))
         yield slice(start, stop), array[start:stop] if reader is None else reader.rows(start, stop)
+
+
+def for_each_block(
+    array: AnyArray,
+    work: Callable[[int, slice, AnyArray], None],
+    n_rows: int | None = None,
+    n_jobs: int | None = None,
+    out: AnyArray | None = None,
+) -> int:
+    """Call ``work(number, rows, block)`` for the rows of an array, a block at a time; return how many there are.
+
+    Args:
+        array: The array.
+        work: What is done to a block, which is not to be kept or written to.
+        n_rows: Number of rows of a block; a few megabytes by default.
+        n_jobs: Number of threads, all cores by default; one that goes in order if one of the arrays is on disk.
+        out: An array whose rows are written.
+    """
+    step = n_rows or max(1, BLOCK_BYTES * len(array) // max(1, array.nbytes))
+    starts = range(0, len(array), step)
+    if any(reader_of(one) is not None for one in (array, out) if one is not None):
+        for number, (rows, block) in enumerate(blocks(array, step)):
+            work(number, rows, block)
+            if out is not None:
+                settle(out, rows)
+    else:
+        for_each(
+            lambda start: work(start // step, slice(start, start + step), array[start : start + step]),
+            [(start,) for start in starts],
+            n_jobs,
+        )
+    return len(starts)
 
 
 def take_rows(array: AnyArray, rows: AnyArray) -> AnyArray:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 import numpy as np
 
 from marginrank.data.naming import FeatureError
 from marginrank.data.partitions import Arrays, LocalPartitions, Partitions
 from marginrank.errors import DataError
-from marginrank.mapped import blocks, room, settle
+from marginrank.mapped import for_each_block, room
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.preparation.formulas import standardized
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray
 
-# Rows worked on at a time, so that float32 or memory-mapped features are never held in float64 at once.
-BLOCK = 8192
+#: Numbers worked on at a time: features are never held in float64 at once, and a block stays in the cache of a core.
+_NUMBERS: Final = 1 << 17
 
 
 class Standardize(FeatureTransformer):
@@ -77,9 +78,11 @@ class Standardize(FeatureTransformer):
             data = np.where(varies[X.indices] | np.isnan(X.data), X.data / divisor[X.indices], 0.0)
             return sp.csr_array((data.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
         out = room(X.shape, X.dtype)
-        for rows, block in blocks(X, BLOCK):
+
+        def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
             out[rows] = standardized(block, self.mean_, self.scale_)
-            settle(out, rows)
+
+        for_each_block(X, work, _rows_at_a_time(X), out=out)
         return out
 
 
@@ -98,11 +101,9 @@ def _extent(X: Features) -> Arrays:
     if not X.shape[0]:
         return np.full(X.shape[1], np.nan, X.dtype), np.full(X.shape[1], np.nan, X.dtype), np.array([sp.issparse(X)])
     if not sp.issparse(X):
-        low, high = np.full((2, X.shape[1]), np.nan, dtype=X.dtype)
-        for _, block in blocks(X, BLOCK):
-            low = np.fmin(low, np.fmin.reduce(block, axis=0))
-            high = np.fmax(high, np.fmax.reduce(block, axis=0))
-        return low, high, np.array([False])
+        ends = _by_block(X, lambda block: np.stack([np.fmin.reduce(block), np.fmax.reduce(block)]), 2)
+        low, high = np.fmin.reduce(ends[:, 0]), np.fmax.reduce(ends[:, 1])
+        return low.astype(X.dtype), high.astype(X.dtype), np.array([False])
     n, width = X.shape
     partly = np.bincount(X.indices, minlength=width) < n
     low, high = np.where(partly, 0.0, np.nan), np.where(partly, 0.0, np.nan)
@@ -120,11 +121,8 @@ def _sums(X: Features, origin: FloatArray, unit: FloatArray) -> Arrays:
     if sp.issparse(X):
         column, values, counts = _present(X, unit)
         return counts, np.bincount(column, values, X.shape[1])
-    counts, sums = np.zeros(X.shape[1], dtype=np.int64), np.zeros(X.shape[1])
-    for _, block in blocks(X, BLOCK):
-        counts += np.count_nonzero(~np.isnan(block), axis=0)
-        sums += np.nansum((block - origin) / unit, axis=0)
-    return counts, sums
+    missing, sums = _by_block(X, lambda block: _sum_of_numbers(_in_units(block, origin, unit)), 2).sum(axis=0)
+    return len(X) - missing.astype(np.int64), sums
 
 
 def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray) -> Arrays:
@@ -133,10 +131,42 @@ def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray
         column, values, counts = _present(X, unit)
         zeros = counts - np.bincount(column, minlength=X.shape[1])
         return (np.bincount(column, (values - mean[column]) ** 2, X.shape[1]) + zeros * mean**2,)
-    squares = np.zeros(X.shape[1])
-    for _, block in blocks(X, BLOCK):
-        squares += np.nansum(((block - origin) / unit - mean) ** 2, axis=0)
-    return (squares,)
+
+    def squared(block: AnyArray) -> FloatArray:
+        away = _in_units(block, origin, unit)
+        away -= mean
+        return np.asarray(_sum_of_numbers(np.multiply(away, away, out=away))[1])
+
+    return (_by_block(X, squared, 1).sum(axis=(0, 1)),)
+
+
+def _rows_at_a_time(X: AnyArray) -> int:
+    return max(1, _NUMBERS // max(1, int(X.shape[1])))
+
+
+def _by_block(X: AnyArray, reduce: Callable[..., AnyArray], n: int) -> FloatArray:
+    """Return what columns are reduced to, n numbers each, in each block of rows; they do not depend on the threads."""
+    found = np.empty((-(-len(X) // _rows_at_a_time(X)), n, X.shape[1]))
+
+    def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
+        found[number] = reduce(block)
+
+    for_each_block(X, work, _rows_at_a_time(X))
+    return found
+
+
+def _in_units(block: AnyArray, origin: FloatArray, unit: FloatArray) -> FloatArray:
+    away = np.subtract(block, origin, dtype=np.float64)
+    away /= unit
+    return away
+
+
+def _sum_of_numbers(values: FloatArray) -> FloatArray:
+    """Return how many NaNs each column has, and the sum of its other values."""
+    total = values.sum(axis=0)
+    if not np.isnan(total).any():
+        return np.stack([np.zeros_like(total), total])
+    return np.stack([np.isnan(values).sum(axis=0), np.nansum(values, axis=0)])
 
 
 def _present(X: sp.csr_array, unit: FloatArray) -> tuple[AnyArray, FloatArray, AnyArray]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from marginrank.data.naming import FeatureError
 from marginrank.errors import DataError
-from marginrank.mapped import BLOCK_BYTES, reader_of, room, settle
+from marginrank.mapped import BLOCK_BYTES, for_each_block, room
 from marginrank.sparse import sp
-from marginrank.threads import for_each
 from marginrank.typing import AnyArray, Features, FloatArray
 
 #: Most that rounding may move the values of a feature, as a share of their standard deviation.
@@ -32,24 +30,18 @@ def rounded(X: Features, n_jobs: int | None = None) -> AnyArray:
     if sp.issparse(X):
         raise DataError("dtype is for dense features, and these are sparse; leave it out")
     half = room(X.shape, np.float16)
-    step = max(1, BLOCK_BYTES * len(X) // max(1, X.nbytes))
-    bounds = list(pairwise([*range(0, len(X), step), len(X)]))
-    moments = np.zeros((len(bounds), 3, X.shape[1]))
-    reader = reader_of(X)
+    n_rows = max(1, BLOCK_BYTES * len(X) // max(1, X.nbytes))
+    moments = np.zeros((1 + len(X) // n_rows, 3, X.shape[1]))
+    # Around the first row, so that what all values share does not drown their differences.
+    origin = np.zeros(X.shape[1]) if not len(X) else X[0].astype(np.float64)
 
-    def work(number: int, start: int, stop: int) -> None:
-        block = X[start:stop] if reader is None else reader.rows(start, stop)
+    def work(number: int, rows: slice, block: AnyArray) -> None:
         with np.errstate(over="ignore", under="ignore"):
-            half[start:stop] = block
-        off = half[start:stop].astype(np.float64) - block
-        # Around the first row, so that what all values share does not drown their differences.
-        away = block - X[0].astype(np.float64)
+            half[rows] = block
+        off, away = half[rows].astype(np.float64) - block, block - origin
         moments[number] = (off * off).sum(axis=0), away.sum(axis=0), (away * away).sum(axis=0)
-        settle(half, slice(start, stop))
 
-    # What goes to disk is written in order.
-    in_order = reader is not None or reader_of(half) is not None
-    for_each(work, [(number, *bound) for number, bound in enumerate(bounds)], 1 if in_order else n_jobs)
+    for_each_block(X, work, n_rows, n_jobs, half)
     _check(moments.sum(axis=0), max(1, len(X)))
     return half
 
