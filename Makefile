@@ -138,6 +138,7 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/growth.py
 	$(BENCH_BIN)/python benchmarks/fusion.py
 	$(BENCH_BIN)/python benchmarks/passes.py $(PASSES)
+	$(BENCH_BIN)/python benchmarks/fitting.py
 	$(BENCH_BIN)/python benchmarks/half.py
 	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py

@@ -194,7 +194,7 @@ class Model:
         folded = self._folded(scaler)
         if folded is not None:
             weights, constant = folded
-            return self.form.score(weights, features, n_jobs) - constant
+            return self.form.score(weights, self.form.before_scaling(features), n_jobs) - constant
         scores = np.empty(len(features))
 
         def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
@@ -211,7 +211,7 @@ class Model:
 
         (x − mean)/scale·w is x·w/scale − mean·w/scale.
         """
-        if not isinstance(scaler, Standardize) or not isinstance(self.form, Weights) or self.form.takes_nan:
+        if not isinstance(scaler, Standardize) or not isinstance(self.form, Weights) or self.form.fill is not None:
             return None
         varies = scaler.scale_ > 0
         divisor = np.where(varies, scaler.scale_, 1.0)
