@@ -24,20 +24,27 @@ _UNIT = 2.0**-24
 
 
 @njit(nogil=True, cache=True)
-def encode_rows(X, grid, missing_codes, codes):  # type: ignore[no-untyped-def]
-    """Count the thresholds that each value exceeds, by bisection of rows filled up with inf to a power of two.
+def _count_exceeded(X, row, grid, exceeded):  # type: ignore[no-untyped-def]
+    """Count the thresholds that each value of a row exceeds, by bisection of rows filled up with inf to a power of two.
 
-    All features of a row take the same step together, so that they need no branches, which could not be foreseen.
+    All features take the same step together, so that they need no branches, which could not be foreseen.
     """
+    for feature in range(len(exceeded)):
+        exceeded[feature] = 0
+    step = grid.shape[1] // 2
+    while step:
+        for feature in range(len(exceeded)):
+            passed = np.float64(X[row, feature]) > grid[feature, exceeded[feature] + step - 1]
+            exceeded[feature] += step * passed
+        step //= 2
+
+
+@njit(nogil=True, cache=True)
+def encode_rows(X, grid, missing_codes, codes):  # type: ignore[no-untyped-def]
+    """Write how many thresholds each value exceeds."""
     exceeded = np.empty(X.shape[1], dtype=np.int64)
     for row in range(X.shape[0]):
-        exceeded[:] = 0
-        step = grid.shape[1] // 2
-        while step:
-            for feature in range(X.shape[1]):
-                passed = np.float64(X[row, feature]) > grid[feature, exceeded[feature] + step - 1]
-                exceeded[feature] += step * passed
-            step //= 2
+        _count_exceeded(X, row, grid, exceeded)
         for feature in range(X.shape[1]):
             codes[row, feature] = missing_codes[feature] if np.isnan(X[row, feature]) else exceeded[feature]
 
@@ -45,13 +52,14 @@ def encode_rows(X, grid, missing_codes, codes):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def locate_rows(X, grid, starts, missing_codes, positions):  # type: ignore[no-untyped-def]
     """Find each value between two neighbours of the start, the thresholds and inf, and how far it is on the way."""
+    exceeded = np.empty(X.shape[1], dtype=np.int64)
     for row in range(X.shape[0]):
+        _count_exceeded(X, row, grid, exceeded)
         for feature in range(X.shape[1]):
-            value = np.float64(X[row, feature])
+            value, cell = np.float64(X[row, feature]), exceeded[feature]
             if np.isnan(value):
                 positions[row, feature] = np.uint32(missing_codes[feature] << 24)
                 continue
-            cell = np.searchsorted(grid[feature], value)
             low = starts[feature] if cell == 0 else grid[feature, cell - 1]
             high = grid[feature, cell] if cell < grid.shape[1] else np.inf
             part = 0.0
