@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from marginrank import threads
-from marginrank.threads import for_chunks, for_each, one_blas_thread
+from marginrank import Ranker, threads
+from marginrank.threads import default_threads, for_chunks, for_each, one_blas_thread, thread_count
 
 _FIT = """
 import numpy as np
@@ -114,3 +114,40 @@ def test_few_documents_are_worked_on_in_one_go_by_the_thread_that_asks():
         )
     assert [call[:2] for call in calls if call[2]] == [(0, 3), (0, 2)]
     assert sorted(call[:2] for call in calls if not call[2]) == [(0, 1), (1, 2)]
+
+
+def test_what_a_task_asks_for_in_turn_runs_on_its_own_thread():
+    inner = []
+
+    def work(number):
+        own = threading.get_ident()
+        for_each(lambda other: inner.append((number, other, threading.get_ident() == own)), [(0,), (1,)], 2)
+
+    for_each(work, [(number,) for number in range(4)], 2)
+    assert sorted(inner) == [(number, other, True) for number in range(4) for other in (0, 1)]
+    outside = []
+    for_each(lambda _: outside.append(threading.get_ident()), [(0,), (1,), (2,)], 2)
+    assert threading.get_ident() not in outside
+
+
+def test_tasks_see_the_context_of_the_caller():
+    with np.errstate(over="ignore"):
+        for_each(lambda _: np.float64(1e300) * np.full(3, 1e300), [(0,), (1,)], 2)
+    with default_threads(3):
+        found = []
+        for_each(lambda _: found.append(thread_count(None)), [(0,), (1,)], 2)
+        assert found == [3, 3]
+    assert thread_count(5) == 5
+
+
+def test_a_ranker_scales_on_its_own_number_of_threads(monkeypatch):
+    seen = set()
+
+    def counted(work, tasks, n_jobs=None):
+        seen.add(thread_count(n_jobs))
+        for_each(work, tasks, n_jobs)
+
+    monkeypatch.setattr("marginrank.mapped.for_each", counted)
+    X = np.random.default_rng(0).standard_normal((40, 3)) * [1.0, 10.0, 100.0]
+    Ranker("svmmap", scaling="standard", n_jobs=7).fit(X, [1, 0] * 20, qid=np.arange(40) // 4)
+    assert seen == {7}

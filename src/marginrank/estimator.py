@@ -43,6 +43,7 @@ from marginrank.resuming import repeatable, run_log, start_digest
 from marginrank.scorers.bins import Shape
 from marginrank.sklearn_api import Estimator, check_is_fitted, check_rows, clone, column_names
 from marginrank.solvers.base import Callback
+from marginrank.threads import default_threads
 from marginrank.typing import AnyArray, Features, FloatArray
 
 if TYPE_CHECKING:
@@ -190,7 +191,8 @@ class BaseRanker(FittedAttributes, Estimator):
         Cs = [check_C(self.C)]
         if checkpoint is not None:
             self._check_resumes()
-        with run_log(checkpoint, resume, lambda: self._about(queries, Cs, held_out, begin)) as log:
+        about = lambda: self._about(queries, Cs, held_out, begin)  # noqa: E731
+        with run_log(checkpoint, resume, about) as log, default_threads(self.n_jobs):
             self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0].with_quantiles(queries)
         self._trained_queries = contents(queries) if qid is not None and isinstance(queries, Queries) else None
         warn_of_ties([self.model_], queries)
@@ -256,7 +258,8 @@ class BaseRanker(FittedAttributes, Estimator):
             raise ValueError("Cs is empty; give at least one C")
         learn_columns(self, queries)
         check_seed(self.random_state)
-        models = self._train(queries, values, None, callback, None, time_limit, log)
+        with default_threads(self.n_jobs):
+            models = self._train(queries, values, None, callback, None, time_limit, log)
         return [self._with_model(C, model) for C, model in zip(values, models, strict=True)]
 
     def _with_model(self, C: float, model: Model) -> Self:

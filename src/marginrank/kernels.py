@@ -24,7 +24,7 @@ from numba.core import cgutils, event, serialize
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.extending import _Intrinsic
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.types import unliteral
 from numba.extending import intrinsic, is_jitted
 
@@ -44,6 +44,7 @@ _DUMP: Final[Any] = serialize.dumps
 _UNLITERAL: Final[Any] = unliteral
 _TYPE_OF: Final[Any] = numba.typeof
 _PARTS: Final[Any] = cgutils.unpack_tuple
+_TARGET: Final[Any] = cpu_target
 _IF_UNLIKELY: Final[Any] = cgutils.if_unlikely
 _DIGEST_SIZE: Final = hashlib.sha256().digest_size
 
@@ -71,6 +72,12 @@ def njit(*, cache: bool, allocates: bool = True, **options: Any) -> Callable[[Ca
         return dispatcher
 
     return compiled
+
+
+def instructions() -> tuple[str, str]:
+    """Return the kind of processor that kernels are compiled for, and the instructions that they may use."""
+    machine, _, known = _TARGET.target_context.codegen().magic_tuple()
+    return machine, known
 
 
 def pointers(steps: Sequence[Step]) -> tuple[tuple[int, tuple[Any, ...]], ...] | None:

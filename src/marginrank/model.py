@@ -177,7 +177,7 @@ class Model:
         """
         features = X.X if isinstance(X, Queries) else X
         with np.errstate(over="ignore"):
-            if self.scaler is None or self.needs_queries or sp.issparse(features):
+            if sp.issparse(features) or not (isinstance(self.scaler, Standardize) and isinstance(self.form, Weights)):
                 scores = self.form.score(self.theta, self._scaled(X, qid, group), n_jobs)
             else:
                 self.check(X)
@@ -189,7 +189,7 @@ class Model:
             raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
         return scores
 
-    def _scores_by_block(self, features: AnyArray, scaler: FeatureTransformer, n_jobs: int | None) -> FloatArray:
+    def _scores_by_block(self, features: AnyArray, scaler: Standardize, n_jobs: int | None) -> FloatArray:
         """Scale and score a few rows at a time, while they are in the cache: there is no copy of all features."""
         folded = self._folded(scaler)
         if folded is not None:
@@ -198,20 +198,18 @@ class Model:
         scores = np.empty(len(features))
 
         def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-            # Each thread has settings of its own.
-            with np.errstate(over="ignore"):
-                ready = scaler.scaled_rows(self.form.before_scaling(block))
-                scores[rows] = self.form.score(self.theta, ready, 1)
+            ready = scaler.scaled_rows(cast("AnyArray", self.form.before_scaling(block)))
+            scores[rows] = self.form.score(self.theta, ready, 1)
 
         for_each_block(features, work, max(1, _NUMBERS // max(1, self.n_features)), n_jobs)
         return scores
 
-    def _folded(self, scaler: FeatureTransformer) -> tuple[FloatArray, float] | None:
+    def _folded(self, scaler: Standardize) -> tuple[FloatArray, float] | None:
         """Return weights of features that are not scaled, and a constant to subtract; None where digits would be lost.
 
         (x − mean)/scale·w is x·w/scale − mean·w/scale.
         """
-        if not isinstance(scaler, Standardize) or not isinstance(self.form, Weights) or self.form.fill is not None:
+        if isinstance(self.form, Weights) and self.form.fill is not None:
             return None
         varies = scaler.scale_ > 0
         divisor = np.where(varies, scaler.scale_, 1.0)

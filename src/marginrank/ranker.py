@@ -215,7 +215,7 @@ class Ranker(Online):
             scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
             # Half of the time, so that the solver has as much.
             prepared = prepare(scorer.within(limit / 2), weighted(scaled.queries, self.weighting), self.n_jobs)
-            # A scorer that has made features of its own from those on the scale of the model leaves these to be freed.
+            # If the scorer made its own copy, the scaled features can be freed.
             scaled = replace(scaled, queries=queries)
         else:
             scaled, prepared = self._as_before(before, queries)

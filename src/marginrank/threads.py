@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
 from operator import itemgetter
@@ -26,13 +27,35 @@ CHUNKS = 64
 _FEW_DOCUMENTS = 2_000
 
 
+#: Threads that are used where no number is given; None for all cores.
+_DEFAULT: ContextVar[int | None] = ContextVar("marginrank_threads", default=None)
+#: Whether this thread is one of a pool: what it hands to the same pool might never begin.
+_OWN = threading.local()
+
+
 def thread_count(n_jobs: int | None) -> int:
     """Threads to use: all cores for None or -1, otherwise the number given."""
+    n_jobs = _DEFAULT.get() if n_jobs is None else n_jobs
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not isinstance(n_jobs, int) or n_jobs < 1:
         raise ValueError(f"n_jobs is {n_jobs}; give a positive number of threads, or -1 for all cores")
     return n_jobs
+
+
+@contextmanager
+def default_threads(n_jobs: int | None) -> Iterator[None]:
+    """Return a context in which so many threads are used where no number is given.
+
+    >>> with default_threads(3):
+    ...     thread_count(None)
+    3
+    """
+    before = _DEFAULT.set(n_jobs)
+    try:
+        yield
+    finally:
+        _DEFAULT.reset(before)
 
 
 class _BlasLimit:
@@ -111,10 +134,11 @@ def for_chunks(work: Callable[[int, int], object], offsets: IntArray, n_jobs: in
 def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None = None) -> None:
     """Call ``work`` with every tuple of arguments, on as many threads as asked for; all have ended when it returns.
 
-    After an error no further task is begun. Of several, that of the first task is raised.
+    After an error no further task is begun. Of several, that of the first task is raised. Tasks see the context of the
+    caller, such as NumPy's treatment of floating-point errors; what they ask for in turn runs on their own thread.
     """
     n_threads = min(thread_count(n_jobs), len(tasks))
-    if n_threads <= 1:
+    if n_threads <= 1 or getattr(_OWN, "busy", False):
         for task in tasks:
             work(*task)
         return
@@ -123,18 +147,21 @@ def for_each(work: Callable[..., object], tasks: Sequence[tuple[Any, ...]], n_jo
     errors: list[tuple[int, BaseException]] = []
 
     def take() -> None:
-        while True:
-            try:
+        _OWN.busy = True
+        try:
+            while waiting:
                 number, task = waiting.popleft()
-            except IndexError:
-                return
-            try:
-                work(*task)
-            except BaseException as error:
-                errors.append((number, error))
-                waiting.clear()
+                try:
+                    work(*task)
+                except BaseException as error:
+                    errors.append((number, error))
+                    waiting.clear()
+        except IndexError:  # another thread took the last task
+            return
+        finally:
+            _OWN.busy = False
 
-    running = [_pool(n_threads).submit(take) for _ in range(n_threads)]
+    running = [_pool(n_threads).submit(copy_context().run, take) for _ in range(n_threads)]
     try:
         wait(running)
     except BaseException:

@@ -122,7 +122,7 @@ class Vectors:
         return self.builder.extract_element(numbers, INT(0))
 
     def fetch(self, pointer: Any, ahead: Any) -> None:
-        """Ask for what stands so many bytes after a pointer, which may be nowhere."""
+        """Prefetch the memory this many bytes past a pointer; the address need not be valid."""
         there = self.builder.gep(self.builder.bitcast(pointer, BYTE.as_pointer()), [ahead])
         self.call("prefetch.p0", ir.VoidType(), there, INT(0), INT(_LEVEL), INT(1))
 

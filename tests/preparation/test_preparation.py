@@ -187,7 +187,8 @@ def test_standardize_is_its_definition(data):
 
 
 def test_standardize_agrees_with_scikit_learn(monkeypatch):
-    monkeypatch.setattr(marginrank.preparation.standardize, "_NUMBERS", 35)  # seven rows
+    monkeypatch.setattr(marginrank.preparation.standardize, "_NUMBERS", 35)
+    monkeypatch.setattr(marginrank.preparation.standardize, "_LEAST_ROWS", 7)
     rng = np.random.default_rng(0)
     X = rng.lognormal(size=(100, 5))
     X[rng.random(X.shape) < 0.1] = np.nan

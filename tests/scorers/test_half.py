@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, Ranker, evaluate
+from marginrank.distributed import DistributedQueries
 from marginrank.errors import DataError
 from marginrank.losses import StructuredLoss
 from marginrank.risk import RankingRisk
@@ -117,11 +118,27 @@ def test_what_it_does_not_go_with_is_said():
 
 
 def test_a_processor_without_float16_is_named(monkeypatch):
-    from llvmlite import binding
+    from marginrank import kernels
 
-    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {"f16c": False})
-    with pytest.raises(DataError, match="this processor has no instructions for float16; leave out dtype"):
+    monkeypatch.setattr(kernels, "instructions", lambda: ("x86_64-unknown-linux-gnu", "+sse2,-f16c"))
+    with pytest.raises(DataError, match="kernels are compiled without instructions for float16 on this processor"):
         HALF.prepare(_judged())
+    monkeypatch.setattr(kernels, "instructions", lambda: ("aarch64-unknown-linux-gnu", ""))
+    HALF.prepare(_judged())
+
+
+def test_what_spreads_little_in_a_batch_is_taken_if_it_spreads_in_the_training_data():
+    rng = np.random.default_rng(0)
+    X, qid = rng.standard_normal((400, 3)), np.repeat(np.arange(40), 10)
+    X[:, 2] = qid // 10 + 1e-4 * rng.standard_normal(400)
+    queries = Queries.from_arrays(X, (X[:, 0] > 0).astype(int), qid=qid)
+    ranker = Ranker("svmmap", scorer=HALF, scaling="standard")
+    whole = ranker.fit(queries).objective_
+    assert ranker.fit(DistributedQueries.from_queries(queries, 4)).objective_ == pytest.approx(whole, rel=1e-3)
+    ranker.partial_fit([[1.0, 0.0, 2.5], [0.0, 1.0, 2.5001]], [1, 0], qid=[1, 1])
+    spoiled = queries.with_features(X + np.array([0.0, 0.0, 5000.0]))
+    with pytest.raises(DataError, match="float16 would move feature 2 by"):
+        Ranker("svmmap", scorer=HALF, scaling=None).fit(DistributedQueries.from_queries(spoiled, 4))
 
 
 def test_the_features_it_was_made_of_can_be_freed():

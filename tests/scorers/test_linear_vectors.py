@@ -5,7 +5,8 @@ from math import fsum
 import numpy as np
 import pytest
 
-from marginrank.scorers import linear_vectors
+from marginrank import Queries, Ranker
+from marginrank.scorers import Linear, linear_vectors
 from marginrank.scorers.linear import linear_scores
 from marginrank.scorers.linear_kernel import add_rows, score_rows
 
@@ -65,9 +66,39 @@ def test_features_in_another_order_in_memory_are_scored_too():
 
 
 def test_there_is_a_twin_for_debugging_in_python():
-    X, w, slopes = _drawn(8, 5, np.float64)
-    assert linear_vectors._product_in_python(X, 2, w) == pytest.approx(float(X[2] @ w))
-    for n_rows in (1, 4):
-        out = np.zeros(5)
-        linear_vectors._adding_in_python(n_rows)(X, 0, slopes, out)
-        assert out == pytest.approx(slopes[:n_rows] @ X[:n_rows])
+    for dtype in (np.float16, np.float64):
+        X, w, slopes = _drawn(8, 5, dtype)
+        given = _as_kernels_take_it(X)
+        assert linear_vectors._product_in_python(given, 2, w) == pytest.approx(float(X[2] @ w))
+        for n_rows in (1, 4):
+            out = np.zeros(5)
+            linear_vectors._adding_in_python(n_rows)(given, 0, slopes, out)
+            assert out == pytest.approx(slopes[:n_rows] @ X[:n_rows])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16, np.int32, np.int64, np.bool_, ">f8", ">f4"])
+def test_features_of_other_types_are_numbers(dtype):
+    X = np.random.default_rng(0).integers(0, 2 if dtype == np.bool_ else 50, (60, 4))
+    w = np.array([0.5, -1.0, 2.0, 0.25])
+    assert linear_scores(X.astype(dtype), w).tolist() == (X @ w).tolist()
+    grades, qid = (X[:, 0] > X[:, 1]).astype(int), np.repeat(np.arange(6), 10)
+    for scaling in (None, "standard"):
+        model = Ranker("svmmap", scaling=scaling).fit(X, grades, qid=qid).model_
+        assert model.score(X.astype(dtype)) == pytest.approx(model.score(X.astype(float)), rel=1e-12)
+
+
+def test_weights_of_other_types_and_strides_are_numbers():
+    X, _, _ = _drawn(6, 4, np.float32)
+    w = np.array([1.0, -2.0, 3.0, 4.0])
+    queries = Queries.from_arrays(X, [1, 0] * 3, group=[6])
+    expected = linear_scores(X, w)
+    for same in (w.astype(int), w.astype(np.float32), np.repeat(w, 3)[::3], w[::-1].copy()[::-1]):
+        assert np.array_equal(linear_scores(X, same), expected)
+        assert np.array_equal(Linear().prepare(queries).scores(same), expected)
+
+
+def test_kernels_refuse_numbers_that_they_would_take_for_others():
+    scores = np.zeros(2)
+    for X, w in [(np.ones((2, 3), np.int16), np.ones(3)), (np.ones((2, 3)), np.ones(3, np.float32))]:
+        with pytest.raises(Exception, match="products take features in float16, float32 or float64"):
+            score_rows(X, w, scores, 0, 2)

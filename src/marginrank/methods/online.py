@@ -35,6 +35,7 @@ from marginrank.sklearn_api import column_names
 from marginrank.solvers.base import Callback, Solver
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.solvers.stream import Stream
+from marginrank.threads import default_threads
 from marginrank.typing import FloatArray
 
 
@@ -150,7 +151,8 @@ class Online(BaseRanker):
         given = self._training_queries(X, y, qid, group, query_weights, reset=first)
         batch = in_canonical_order(in_memory(given, "a stream of batches"))
         if first:
-            self.model_ = self._train(batch, [check_C(self.C)], None, callback, None)[0].with_quantiles(batch)
+            with default_threads(self.n_jobs):
+                self.model_ = self._train(batch, [check_C(self.C)], None, callback, None)[0].with_quantiles(batch)
         else:
             self.model_ = self._after(batch, callback)
         return self

@@ -92,10 +92,6 @@ class FeatureTransformer(Estimator):
             return self._as_configured(prepared, X)
         return X.with_features(prepared, None if X.feature_names is None else self.get_feature_names_out())
 
-    def scaled_rows(self, rows: Features) -> Features:
-        """Prepare some rows of features that were checked before, for transformers that do not go by query."""
-        return self._apply(rows, None)
-
     def fit_transform(
         self,
         X: Queries | PartitionedQueries | npt.ArrayLike,

@@ -18,6 +18,8 @@ from marginrank.typing import AnyArray, Features, FloatArray
 
 #: Numbers worked on at a time: features are never held in float64 at once, and a block stays in the cache of a core.
 _NUMBERS: Final = 1 << 17
+#: Least rows of a block, so that what is kept of each takes little memory beside them.
+_LEAST_ROWS: Final = 256
 
 
 class Standardize(FeatureTransformer):
@@ -66,6 +68,10 @@ class Standardize(FeatureTransformer):
         self.mean_ = np.zeros(len(low)) if sparse.any() else low + mean * unit
         self.scale_ = np.sqrt(squares / counts) * unit
 
+    def scaled_rows(self, rows: AnyArray) -> AnyArray:
+        """Scale some rows of dense features, which are not checked again."""
+        return standardized(rows, self.mean_, self.scale_).astype(rows.dtype, copy=False)
+
     def _apply(self, X: Features, grouping: Grouping | None) -> Features:  # noqa: ARG002
         if sp.issparse(X):
             varies = self.scale_ > 0
@@ -80,7 +86,7 @@ class Standardize(FeatureTransformer):
         out = room(X.shape, X.dtype)
 
         def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-            out[rows] = standardized(block, self.mean_, self.scale_)
+            out[rows] = self.scaled_rows(block)
 
         for_each_block(X, work, _rows_at_a_time(X), out=out)
         return out
@@ -141,7 +147,7 @@ def _squares(X: Features, origin: FloatArray, unit: FloatArray, mean: FloatArray
 
 
 def _rows_at_a_time(X: AnyArray) -> int:
-    return max(1, _NUMBERS // max(1, int(X.shape[1])))
+    return max(_LEAST_ROWS, _NUMBERS // max(1, int(X.shape[1])))
 
 
 def _by_block(X: AnyArray, reduce: Callable[..., AnyArray], n: int) -> FloatArray:

@@ -9,16 +9,23 @@ import numpy as np
 from marginrank.data.naming import FeatureError
 from marginrank.errors import DataError
 from marginrank.mapped import BLOCK_BYTES, for_each_block, room
+from marginrank.preparation.standardize import Standardize
 from marginrank.sparse import sp
 from marginrank.typing import AnyArray, Features, FloatArray
 
 #: Most that rounding may move the values of a feature, as a share of their standard deviation.
 _MOST: Final = 0.01
+#: How far rounding moves a number at most, as a share of it, and where it is next to 0.
+_RELATIVE: Final = 2.0**-12
+_ABSOLUTE: Final = 2.0**-25
 _ADVICE: Final = "use scaling='standard', or leave out dtype"
 
 
-def rounded(X: Features, n_jobs: int | None = None) -> AnyArray:
-    """Return dense features in float16; refuse those that would lose more than float16 loses of any number.
+def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> AnyArray:
+    """Return dense features in float16.
+
+    Values that float16 cannot hold are refused and, if ``checked``, features that rounding would move by more than 1 %
+    of their standard deviation.
 
     >>> rounded(np.array([[1.0, 0.1], [3.0, 0.7]])).tolist()
     [[1.0, 0.0999755859375], [3.0, 0.7001953125]]
@@ -42,17 +49,23 @@ def rounded(X: Features, n_jobs: int | None = None) -> AnyArray:
         moments[number] = (off * off).sum(axis=0), away.sum(axis=0), (away * away).sum(axis=0)
 
     for_each_block(X, work, n_rows, n_jobs, half)
-    _check(moments.sum(axis=0), max(1, len(X)))
-    return half
-
-
-def _check(moments: FloatArray, n: int) -> None:
-    moved, total, squares = moments / n
+    moved, total, squares = moments.sum(axis=0) / max(1, len(X))
     if not np.isfinite(moved).all():
         column = int(np.argmin(np.isfinite(moved)))
         raise FeatureError("{feature} has values that float16 cannot hold; " + _ADVICE, column)
-    deviations = np.sqrt(np.maximum(squares - total * total, 0.0))
-    shares = np.sqrt(moved) / np.where(deviations > 0.0, deviations, np.inf)
+    if checked:
+        _check_share(np.sqrt(moved), np.sqrt(np.maximum(squares - total * total, 0.0)))
+    return half
+
+
+def check_rounding(scaler: Standardize) -> None:
+    """Refuse features that rounding could move too far, given their means and standard deviations."""
+    sizes = np.sqrt(scaler.mean_ * scaler.mean_ + scaler.scale_ * scaler.scale_)
+    _check_share(_RELATIVE * sizes + _ABSOLUTE, scaler.scale_)
+
+
+def _check_share(moved: FloatArray, deviations: FloatArray) -> None:
+    shares = np.where(deviations > 0.0, moved / np.where(deviations > 0.0, deviations, 1.0), 0.0)
     if shares.max(initial=0.0) > _MOST:
         column = int(np.argmax(shares))
         text = f"float16 would move {{feature}} by {shares[column]:.2g} of its standard deviation; {_ADVICE}"
@@ -60,12 +73,12 @@ def _check(moments: FloatArray, n: int) -> None:
 
 
 def check_half() -> None:
-    """Refuse a processor that has no instructions for float16."""
-    from llvmlite import binding  # noqa: PLC0415
+    """Refuse a processor for which kernels are compiled without instructions for float16."""
+    from marginrank.kernels import instructions  # noqa: PLC0415
 
-    features = binding.get_host_cpu_features()
-    if "f16c" in features and not features["f16c"]:
-        raise DataError("this processor has no instructions for float16; leave out dtype")
+    machine, known = instructions()
+    if machine.startswith(("x86", "i686")) and "+f16c" not in known:
+        raise DataError("kernels are compiled without instructions for float16 on this processor; leave out dtype")
 
 
 def as_kernels_take_it(X: AnyArray) -> AnyArray:

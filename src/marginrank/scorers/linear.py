@@ -19,13 +19,15 @@ from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.device_rows import DeviceRows
 from marginrank.scorers.forms import Form
-from marginrank.scorers.half import as_kernels_take_it, check_half, rounded
+from marginrank.scorers.half import as_kernels_take_it, check_half, check_rounding, rounded
 from marginrank.scorers.weights import Weights, replace_nan
 from marginrank.sparse import sp
 from marginrank.threads import CHUNKS, for_each
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, Step
 
 Rows: TypeAlias = Callable[[Any, Any, int, int], None]
+#: Types of dense features that kernels take; others become float64.
+_KERNEL_TYPES: Final = tuple(np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
 #: Least features that are worth a task of their own.
 _LEAST_BYTES: Final = 1 << 16
 #: What a missing value is to a linear scorer.
@@ -97,6 +99,9 @@ class Linear(Scorer):
         """Return the form of the weights, with what replaces missing values."""
         if self.device is not None:
             raise DataError("features on a device are not trained on partitions; leave out device")
+        if self.dtype is not None:
+            with features_named(queries):
+                check_rounding(Standardize().fit(queries))
         n = queries.n_features
         if self.missing in ("error", "zero"):
             return Weights(n, raw_fill=np.zeros(n) if self.missing == "zero" else None)
@@ -107,18 +112,20 @@ class Linear(Scorer):
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:
         """Prepare for scoring the documents of given queries."""
-        return self._prepared(queries, self.learn(queries), n_jobs)
+        return self._prepared(queries, self.learn(queries), n_jobs, checked=True)
 
     def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:
         """Prepare for scoring other queries with the same weights."""
         return self._prepared(queries, same_kind(self, form, Weights), n_jobs)
 
-    def _prepared(self, queries: Queries, form: Weights, n_jobs: int | None) -> PreparedLinear:
+    def _prepared(
+        self, queries: Queries, form: Weights, n_jobs: int | None, *, checked: bool = False
+    ) -> PreparedLinear:
         X, signs = form.columns(queries.X), self._signs(queries, form)
         if self.dtype is not None:
             check_half()
             with features_named(queries):
-                X = rounded(X, n_jobs)
+                X = rounded(X, n_jobs, checked=checked)
         return PreparedLinear(queries if X is queries.X else queries.with_features(X), signs, form, self.device)
 
     def _signs(self, queries: Queries, form: Weights) -> IntArray | None:
@@ -170,7 +177,7 @@ class PreparedLinear(PreparedScorer):
 
     def table(self, theta: FloatArray) -> FloatArray:
         """Return the weights themselves."""
-        return theta
+        return np.ascontiguousarray(theta, dtype=np.float64)
 
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write X·w for the rows from ``start`` to ``stop``."""
@@ -235,16 +242,19 @@ def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> Floa
     n_bytes = X.data.nbytes if sp.issparse(X) else X.nbytes
     n_chunks = max(CHUNKS, (0 if sp.issparse(X) else X.nbytes) // BLOCK_BYTES)
     bounds = np.linspace(0, n, min(n_chunks, n, 1 + n_bytes // _LEAST_BYTES) + 1, dtype=np.int64).tolist()
-    score = _row_kernels(X).score
-    for_each(lambda start, stop: score(w, scores, start, stop), list(pairwise(bounds)), n_jobs)
+    score, weights = _row_kernels(X).score, np.ascontiguousarray(w, dtype=np.float64)
+    for_each(lambda start, stop: score(weights, scores, start, stop), list(pairwise(bounds)), n_jobs)
     return scores
 
 
 def _copied_rows(X: AnyArray) -> Callable[[int, int], AnyArray] | None:
-    """Return what copies rows to memory, one after the other; None where they stand there already."""
+    """Return what copies rows to memory as kernels take them; None where they are there already."""
+    kind = X.dtype if X.dtype in _KERNEL_TYPES else np.dtype(np.float64)
     if (reader := reader_of(X)) is not None:
-        return lambda start, stop: as_kernels_take_it(reader.rows(start, stop))
-    return None if X.flags.c_contiguous else lambda start, stop: np.ascontiguousarray(X[start:stop])
+        return lambda start, stop: as_kernels_take_it(np.asarray(reader.rows(start, stop), dtype=kind))
+    if X.flags.c_contiguous and X.dtype == kind:
+        return None
+    return lambda start, stop: as_kernels_take_it(np.ascontiguousarray(X[start:stop], dtype=kind))
 
 
 class _RowKernels(NamedTuple):

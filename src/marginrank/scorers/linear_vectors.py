@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 from numba import types
 from numba.core import cgutils
 
@@ -23,9 +24,16 @@ _AHEAD: Final = 4096
 _SLOT: Final[Any] = cgutils.alloca_once_value
 
 
+def _check_types(X: Any, *others: Any) -> None:
+    """Refuse numbers that the code would take for others; those of 16 bits are float16."""
+    if X.dtype not in (types.uint16, types.float32, types.float64) or any(one.dtype != types.float64 for one in others):
+        raise TypeError(f"products take features in float16, float32 or float64 and other numbers in float64, not {X}")
+
+
 def _row_product(typing_context, X, row, weights):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Return the product of a row and weights."""
     contiguous(X, weights)
+    _check_types(X, weights)
 
     def code(context, builder, signature, values):  # type: ignore[no-untyped-def]
         vectors = Vectors(builder, _LANES)
@@ -51,6 +59,7 @@ def _adding(n_rows: int) -> Callable[..., Any]:
 
     def define(typing_context, X, row, slopes, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
         contiguous(X, slopes, out)
+        _check_types(X, slopes, out)
 
         def code(context, builder, signature, values):  # type: ignore[no-untyped-def]
             vectors = Vectors(builder, _LANES)
@@ -77,13 +86,17 @@ def _adding(n_rows: int) -> Callable[..., Any]:
     return define
 
 
+def _numbers(rows: Any) -> Any:
+    return rows.view(np.float16) if rows.dtype == np.uint16 else rows
+
+
 def _product_in_python(X: Any, row: int, weights: Any) -> float:
-    return float(X[row] @ weights)
+    return float(_numbers(X[row]) @ weights)
 
 
 def _adding_in_python(n_rows: int) -> Callable[..., None]:
     def add(X: Any, row: int, slopes: Any, out: Any) -> None:
-        out += slopes[row : row + n_rows] @ X[row : row + n_rows]
+        out += slopes[row : row + n_rows] @ _numbers(X[row : row + n_rows])
 
     return add
 

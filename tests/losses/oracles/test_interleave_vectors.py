@@ -1,8 +1,10 @@
 """The best place of a document, against looking at all of them."""
 
 import numpy as np
+import pytest
 
 from marginrank.kernels import njit
+from marginrank.losses import StructuredLoss
 from marginrank.losses.oracles import interleave_vectors
 from marginrank.losses.oracles.interleave_vectors import best_place
 
@@ -36,3 +38,15 @@ def test_it_is_the_last_of_the_best():
         assert place(tables, sums, price, rise, first, last, passed) == expected
         assert interleave_vectors._in_python(tables, sums, price, rise, first, last, passed) == expected
     assert tied > 100
+
+
+def test_one_extreme_score_does_not_drown_the_others():
+    rng = np.random.default_rng(5)
+    scores, grades = rng.standard_normal(200) * 0.05, (rng.random(200) < 0.4).astype(int)
+    grades[0] = 1
+    loss = StructuredLoss("ap").prepare(grades)
+    found = []
+    for extreme in (1e2, 1e6, 1e10, 1e13, 1e15, 1e30):
+        scores[0] = extreme
+        found.append(loss(scores)[0][0])
+    assert found == pytest.approx([found[0]] * len(found), rel=1e-9)

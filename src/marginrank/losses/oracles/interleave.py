@@ -14,7 +14,7 @@ from marginrank.losses.oracles.problem import KernelRanker, Placement, Problem, 
 from marginrank.threads import PerThread
 from marginrank.typing import FloatArray, IntArray
 
-#: Numbers after the last that counts, of which kernels may see some, since they look at several together.
+#: Padding: kernels read several entries at a time, and may read past the last one.
 _AFTER: Final = 16
 #: Relative difference between numbers that are the same but for rounding.
 _EVEN: Final = 1e-12

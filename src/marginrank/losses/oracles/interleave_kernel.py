@@ -6,12 +6,16 @@ Every oracle kernel ranks the documents of queries ``first`` to ``end``, by plac
 
 from __future__ import annotations
 
+import numpy as np
+
 from marginrank.kernels import njit
 from marginrank.losses.oracles.interleave import PairCosts
 from marginrank.losses.oracles.interleave_vectors import best_place
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Placement, Violations
 
+#: Sums of scores beyond this many times the largest loss are left alone.
+LARGEST_SUM = 1e4
 # Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
@@ -86,7 +90,8 @@ def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relev
     bounds the places left to look at, so that the work is O(n log n) (Mohapatra et al., 2018).
 
     Where shares rise evenly, sums of gains come from sums of scores and discounts: Σ_{t≥i} share_t·(D(t + j) − D(t + j
-    + 1)) is share_i·D(i + j) − rise·Σ_{r≤i+j} D(r), up to a constant. Elsewhere they are added up.
+    + 1)) is share_i·D(i + j) − rise·Σ_{r≤i+j} D(r), up to a constant. Elsewhere, and where sums of scores are so large
+    that their differences would be lost in rounding, gains are added up.
     """
     n_rel, n_irr, step = len(relevant), len(irrelevant), 1
     even, origin = rise == rise, relevant[0]  # noqa: PLR0124
@@ -129,6 +134,9 @@ def most_violated_interleaving(scores, layout, placement, weights, room, violati
         n_rel, relevant_before = end_rel - start, counts[0, : stop - end_rel]
         pair, rise = 2.0 * placement.scales[query], weight * placement.rises[query]
         relevant, irrelevant = scores[start:end_rel], scores[end_rel:stop]
+        spread = max(relevant[0], irrelevant[0]) - min(relevant[n_rel - 1], irrelevant[stop - end_rel - 1])
+        if pair * n_rel * spread > LARGEST_SUM * weight:
+            rise = np.nan
         for i in range(n_rel):
             tables[0, i] = weight * placement.shares[start + i]
         if rise == rise:  # noqa: PLR0124
