@@ -428,3 +428,22 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypa
     for name, text in (("a.csv", "qid,x\n1,2\n"), ("a.jsonl", '{"qid": 1, "x": 2}\n')):
         with pytest.raises(ImportError, match=r"this needs pyarrow: pip install 'marginrank\[tables\]'"):
             read(write(tmp_path / name, text))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "qid,grade,x\n1,1,2\n1,0,bad\n"),
+        ("b.csv", 'qid,grade,x\n1,1,"2\n'),
+        ("a.jsonl", '{"qid": 1, "x": 1}\n{"qid": 1, "x": }\n'),
+        ("a.txt", "1 qid:1 1:0.5\n0 qid:1 1:bad\n"),
+    ],
+)
+def test_a_file_is_closed_as_soon_as_it_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    path = write(tmp_path / name, text)
+    with pytest.raises(DataError) as held:
+        read_queries(path)
+    left = [fd for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.readlink() == path]
+    assert held.value is not None
+    assert not left

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -64,10 +65,11 @@ def _read_file(path: Path, how: How, assembly: Assembly) -> None:
     check_pyarrow(path)
     head = _Head.of(path, how.named.get("qid"))
     sheet = head.sheet(how)
-    blocks = record_blocks(text_blocks(line_blocks(path, _BLOCK_BYTES, how.budget), path), head.separator)
-    for part in in_order(sheet.part, head.below(blocks), how.n_threads):
-        if part is not None:
-            assembly.add(part)
+    with closing(line_blocks(path, _BLOCK_BYTES, how.budget)) as lines:
+        blocks = record_blocks(text_blocks(lines, path), head.separator)
+        for part in in_order(sheet.part, head.below(blocks), how.n_threads):
+            if part is not None:
+                assembly.add(part)
     if not assembly.n_rows:
         raise DataError("there are no rows below the names of the columns", path=path)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,8 @@ _LIMIT_LOCK: Final = threading.Lock()
 
 def csv_records(path: Path, separator: str, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
     """Yield the line that each record of a file begins on, and its fields; blank lines are left out."""
-    return records_of(text_blocks(line_blocks(path, block_bytes), path), separator)
+    with closing(line_blocks(path, block_bytes)) as lines:
+        yield from records_of(text_blocks(lines, path), separator)
 
 
 def records_of(blocks: Iterable[TextBlock], separator: str) -> Iterator[tuple[int, list[str]]]:

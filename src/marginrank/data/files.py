@@ -8,7 +8,7 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TextIO, TypeAlias, cast
@@ -145,7 +145,7 @@ def create_text(path: str | Path) -> TextIO:
     return target.open("w", encoding="utf-8", errors=NOT_UTF8, newline="\n")
 
 
-def line_blocks(path: Path, size: int = BLOCK_BYTES, budget: int | None = None) -> Iterator[bytes]:
+def line_blocks(path: Path, size: int = BLOCK_BYTES, budget: int | None = None) -> Generator[bytes]:
     """Yield the text of a file in blocks of whole lines; the last line gets its line feed if it has none.
 
     Lines may end in a line feed, a carriage return or both; in the blocks all end in a line feed, some with a carriage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -77,19 +78,19 @@ def _read_file(path: Path, how: How, assembly: Assembly) -> None:
 
 def _read_all(path: Path, how: How, assembly: Assembly, names: dict[str, None]) -> bool:
     """Add all rows, and the names that come up; return whether all rows were read by the names that are known now."""
-    blocks = text_blocks(line_blocks(path, _BLOCK_BYTES, how.budget), path)
     parse = partial(parse_json, id_names=_id_names(how.named))
     chosen, n_rows = _chosen(names, how), 0
-    for block in in_order(parse, blocks, how.n_threads):
-        if block.columns.keys() - names.keys():
-            names.update(dict.fromkeys(block.columns))
-            check_names("".join(names))
-            before, chosen = chosen, _chosen(names, how)
-            if assembly.n_rows and (chosen is None or before is None or chosen.roles != before.roles):
-                assembly.clear()
-        if chosen is not None and assembly.n_rows == n_rows and block.n_rows:
-            assembly.add(block.part(chosen, how))
-        n_rows += block.n_rows
+    with closing(line_blocks(path, _BLOCK_BYTES, how.budget)) as lines:
+        for block in in_order(parse, text_blocks(lines, path), how.n_threads):
+            if block.columns.keys() - names.keys():
+                names.update(dict.fromkeys(block.columns))
+                check_names("".join(names))
+                before, chosen = chosen, _chosen(names, how)
+                if assembly.n_rows and (chosen is None or before is None or chosen.roles != before.roles):
+                    assembly.clear()
+            if chosen is not None and assembly.n_rows == n_rows and block.n_rows:
+                assembly.add(block.part(chosen, how))
+            n_rows += block.n_rows
     if n_rows == 0:
         raise DataError("no data in this file; it is empty", path=path)
     if chosen is None:

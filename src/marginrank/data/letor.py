@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -230,9 +231,8 @@ def _note_qid(text: _Text, block: Block, file: _File) -> None:
 
 def _parsed_blocks(path: Path, options: Options, n_threads: int, budget: int) -> Iterator[Block]:
     """Parse blocks on threads."""
-    return in_order(
-        lambda block: parse_block(block, options), text_blocks(line_blocks(path, budget=budget), path), n_threads
-    )
+    with closing(line_blocks(path, budget=budget)) as lines:
+        yield from in_order(lambda block: parse_block(block, options), text_blocks(lines, path), n_threads)
 
 
 def _check_widths(text: _Text) -> None:
