@@ -20,6 +20,7 @@ from marginrank.model import Model
 from marginrank.model_file import read_model, write_model
 from marginrank.scorers import Additive, Kernel, Linear
 from marginrank.scorers.forms import all_forms
+from marginrank.scorers.standardized import fold
 from marginrank.solvers import Auto, Bundle, FrankWolfe
 
 NAMES = ["bm25", "age", "häufig"]
@@ -486,7 +487,7 @@ def test_features_are_scaled_and_scored_a_few_rows_at_a_time(scorer, dtype, monk
     rel = 1e-4 if dtype == np.float32 else 1e-9
     order = rng.permutation(240)
     for numbers in (1 << 17, 28):
-        monkeypatch.setattr("marginrank.model._NUMBERS", numbers)
+        monkeypatch.setattr("marginrank.scorers.standardized._NUMBERS", numbers)
         assert ranker.predict(X) == pytest.approx(expected, rel=rel, abs=rel)
         assert ranker.predict(X, qid=qid) == pytest.approx(expected, rel=rel, abs=rel)
         assert ranker.predict(X[order]) == pytest.approx(expected[order], rel=rel, abs=rel)
@@ -496,13 +497,13 @@ def test_features_are_scaled_and_scored_a_few_rows_at_a_time(scorer, dtype, monk
 def test_scaling_becomes_part_of_the_weights_unless_digits_would_be_lost():
     X = np.array([[1.0, 10.0, 7.0], [3.0, 10.5, 7.0], [5.0, 12.0, 7.0], [2.0, 11.0, 7.0]])
     near = Ranker("svmmap", scaling="standard").fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2]).model_
-    weights, constant = near._folded(near.scaler)
+    weights, constant = fold(near.theta, near.scaler)
     assert weights == pytest.approx(near.theta / np.where(near.scaler.scale_ > 0, near.scaler.scale_, np.inf))
     assert constant == pytest.approx(weights @ X.mean(axis=0))
     assert near.score(X) == pytest.approx(weights @ X.T - constant)
     moved = X + np.array([0.0, 1e6, 0.0])
     far = Ranker("svmmap", scaling="standard").fit(moved, [1, 0, 1, 0], qid=[1, 1, 2, 2]).model_
-    assert far._folded(far.scaler) is None
+    assert fold(far.theta, far.scaler) is None
     assert far.score(moved) == pytest.approx(near.score(X), rel=1e-6)
 
 

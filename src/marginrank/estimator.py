@@ -191,8 +191,10 @@ class BaseRanker(FittedAttributes, Estimator):
         Cs = [check_C(self.C)]
         if checkpoint is not None:
             self._check_resumes()
-        about = lambda: self._about(queries, Cs, held_out, begin)  # noqa: E731
-        with run_log(checkpoint, resume, about) as log, default_threads(self.n_jobs):
+        with (
+            default_threads(self.n_jobs),
+            run_log(checkpoint, resume, lambda: self._about(queries, Cs, held_out, begin)) as log,
+        ):
             self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0].with_quantiles(queries)
         self._trained_queries = contents(queries) if qid is not None and isinstance(queries, Queries) else None
         warn_of_ties([self.model_], queries)

@@ -195,8 +195,8 @@ def for_each_block(
     n_rows: int | None = None,
     n_jobs: int | None = None,
     out: AnyArray | None = None,
-) -> int:
-    """Call ``work(number, rows, block)`` for the rows of an array, a block at a time; return how many there are.
+) -> None:
+    """Call ``work(number, rows, block)`` for the rows of an array, a block at a time.
 
     Args:
         array: The array.
@@ -206,7 +206,6 @@ def for_each_block(
         out: An array whose rows are written.
     """
     step = n_rows or max(1, BLOCK_BYTES * len(array) // max(1, array.nbytes))
-    starts = range(0, len(array), step)
     if any(reader_of(one) is not None for one in (array, out) if one is not None):
         for number, (rows, block) in enumerate(blocks(array, step)):
             work(number, rows, block)
@@ -215,10 +214,9 @@ def for_each_block(
     else:
         for_each(
             lambda start: work(start // step, slice(start, start + step), array[start : start + step]),
-            [(start,) for start in starts],
+            [(start,) for start in range(0, len(array), step)],
             n_jobs,
         )
-    return len(starts)
 
 
 def take_rows(array: AnyArray, rows: AnyArray) -> AnyArray:

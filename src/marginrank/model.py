@@ -17,7 +17,6 @@ from marginrank.data.partitioned import AnyQueries
 from marginrank.data.queries import Queries, check_finite
 from marginrank.drift.quantiles import FeatureQuantiles, feature_quantiles
 from marginrank.errors import DataError, NumericalError
-from marginrank.mapped import for_each_block
 from marginrank.model_checks import check_certificate, check_counts, check_record, check_selection, check_theta
 from marginrank.model_file import read_model, reading, write_model
 from marginrank.notebooks import ResultTable, data_frame
@@ -27,6 +26,7 @@ from marginrank.preparation.scalings import SCALINGS
 from marginrank.preparation.standardize import Standardize
 from marginrank.scorers.bins import Bins, Shape
 from marginrank.scorers.forms import Form
+from marginrank.scorers.standardized import standardized_scores
 from marginrank.scorers.weights import Weights
 from marginrank.scoring import SCALER, Function, Parts, read_parts
 from marginrank.solvers.solution import Solution, Step
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from marginrank.drift.comparing import Drift
     from marginrank.export.base import Export, Target
 
-#: Numbers that are scaled and scored at a time: they stay in the cache of a core.
-_NUMBERS: Final = 1 << 17
-#: Standard deviations that a mean may be away from 0 for a scaling to become part of the weights.
-_FAR: Final = 1e4
 _REASONS: Final = ("converged", "stationary", "max_iter", "time_limit", "callback", "interrupted")
 
 
@@ -177,46 +173,17 @@ class Model:
         """
         features = X.X if isinstance(X, Queries) else X
         with np.errstate(over="ignore"):
-            if sp.issparse(features) or not (isinstance(self.scaler, Standardize) and isinstance(self.form, Weights)):
+            if not isinstance(self.scaler, Standardize) or not isinstance(self.form, Weights) or sp.issparse(features):
                 scores = self.form.score(self.theta, self._scaled(X, qid, group), n_jobs)
             else:
                 self.check(X)
                 if not isinstance(X, Queries) and (qid is not None or group is not None):
                     group_rows(len(features), qid, group)
-                scores = self._scores_by_block(features, self.scaler, n_jobs)
+                scores = standardized_scores(self.form, self.theta, features, self.scaler, n_jobs)
         if not np.isfinite(scores).all():
             at = int(np.argmin(np.isfinite(scores)))
             raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
         return scores
-
-    def _scores_by_block(self, features: AnyArray, scaler: Standardize, n_jobs: int | None) -> FloatArray:
-        """Scale and score a few rows at a time, while they are in the cache: there is no copy of all features."""
-        folded = self._folded(scaler)
-        if folded is not None:
-            weights, constant = folded
-            return self.form.score(weights, self.form.before_scaling(features), n_jobs) - constant
-        scores = np.empty(len(features))
-
-        def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-            ready = scaler.scaled_rows(cast("AnyArray", self.form.before_scaling(block)))
-            scores[rows] = self.form.score(self.theta, ready, 1)
-
-        for_each_block(features, work, max(1, _NUMBERS // max(1, self.n_features)), n_jobs)
-        return scores
-
-    def _folded(self, scaler: Standardize) -> tuple[FloatArray, float] | None:
-        """Return weights of features that are not scaled, and a constant to subtract; None where digits would be lost.
-
-        (x − mean)/scale·w is x·w/scale − mean·w/scale.
-        """
-        if isinstance(self.form, Weights) and self.form.fill is not None:
-            return None
-        varies = scaler.scale_ > 0
-        divisor = np.where(varies, scaler.scale_, 1.0)
-        with np.errstate(over="ignore"):
-            weights = np.where(varies, self.theta / divisor, 0.0)
-            far = float(np.abs(np.where(varies, scaler.mean_, 0.0) / divisor).max(initial=0.0))
-        return (weights, float(weights @ scaler.mean_)) if far <= _FAR and np.isfinite(weights).all() else None
 
     def explain(
         self,

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from marginrank.errors import DataError, NumericalError
 from marginrank.model_checks import check_first_feature, check_scale, check_theta, check_values
 from marginrank.model_file import read_model, reading
-from marginrank.preparation.formulas import BY_QUERY, LEARNED, standardized
+from marginrank.preparation.formulas import BY_QUERY, LEARNED, standardized, unscaled_weights
 from marginrank.preparation.run_features import RunTable, parse_features, run_names
 from marginrank.scorers.forms import Form, find_form
 from marginrank.scorers.formula import LinearTerm, Term
@@ -244,8 +244,7 @@ class Function:
             return None
         if self.mean is None or self.scale is None:
             return term.score
-        mean = self.mean
-        weights = np.where(self.scale > 0, term.weights / np.where(self.scale > 0, self.scale, 1.0), 0.0)
+        mean, weights = self.mean, unscaled_weights(term.weights, self.scale)
 
         def score(X: FloatArray) -> FloatArray:
             with np.errstate(over="ignore", invalid="ignore"):

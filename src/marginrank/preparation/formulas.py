@@ -21,6 +21,16 @@ def standardized(X: AnyArray, mean: FloatArray, scale: FloatArray) -> FloatArray
     return np.asarray(centred if varies.all() else np.where(varies | np.isnan(centred), centred, 0.0))
 
 
+def unscaled_weights(weights: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return weights / scale, the weights of centred features that give the same scores; 0 where the scale is 0.
+
+    >>> unscaled_weights(np.array([6.0, 1.0]), np.array([2.0, 0.0])).tolist()
+    [3.0, 0.0]
+    """
+    varies = scale > 0
+    return np.where(varies, weights / np.where(varies, scale, 1.0), 0.0)
+
+
 def to_unit_range(X: AnyArray, offsets: IntArray) -> FloatArray:
     """Scale each column to [0, 1] inside each query."""
     low = np.fmin.reduceat(X, offsets[:-1], axis=0).astype(np.float64)

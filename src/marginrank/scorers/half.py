@@ -24,7 +24,7 @@ _ADVICE: Final = "use scaling='standard', or leave out dtype"
 def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> AnyArray:
     """Return dense features in float16.
 
-    Values that float16 cannot hold are refused and, if ``checked``, features that rounding would move by more than 1 %
+    Values beyond its range are refused and, if ``checked``, features that rounding would move by more than 1 %
     of their standard deviation.
 
     >>> rounded(np.array([[1.0, 0.1], [3.0, 0.7]])).tolist()
@@ -32,7 +32,7 @@ def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> 
     >>> rounded(np.array([[2024.0, 0.1], [2025.0, 0.7], [4048.5, 0.2]]) + [100_000.0, 0.0])
     Traceback (most recent call last):
         ...
-    marginrank.data.naming.FeatureError: feature 0 has values that float16 cannot hold; ...
+    marginrank.data.naming.FeatureError: feature 0 has values beyond the range of float16; ...
     """
     if sp.issparse(X):
         raise DataError("dtype is for dense features, and these are sparse; leave it out")
@@ -52,7 +52,7 @@ def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> 
     moved, total, squares = moments.sum(axis=0) / max(1, len(X))
     if not np.isfinite(moved).all():
         column = int(np.argmin(np.isfinite(moved)))
-        raise FeatureError("{feature} has values that float16 cannot hold; " + _ADVICE, column)
+        raise FeatureError("{feature} has values beyond the range of float16; " + _ADVICE, column)
     if checked:
         _check_share(np.sqrt(moved), np.sqrt(np.maximum(squares - total * total, 0.0)))
     return half
@@ -68,7 +68,9 @@ def _check_share(moved: FloatArray, deviations: FloatArray) -> None:
     shares = np.where(deviations > 0.0, moved / np.where(deviations > 0.0, deviations, 1.0), 0.0)
     if shares.max(initial=0.0) > _MOST:
         column = int(np.argmax(shares))
-        text = f"float16 would move {{feature}} by {shares[column]:.2g} of its standard deviation; {_ADVICE}"
+        text = (
+            f"rounding {{feature}} to float16 changes it by {shares[column]:.1%} of its standard deviation; {_ADVICE}"
+        )
         raise FeatureError(text, column)
 
 
@@ -78,7 +80,7 @@ def check_half() -> None:
 
     machine, known = instructions()
     if machine.startswith(("x86", "i686")) and "+f16c" not in known:
-        raise DataError("kernels are compiled without instructions for float16 on this processor; leave out dtype")
+        raise DataError("float16 is not supported on this processor, or for this NUMBA_CPU_NAME; leave out dtype")
 
 
 def as_kernels_take_it(X: AnyArray) -> AnyArray:
