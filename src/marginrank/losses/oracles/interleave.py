@@ -87,10 +87,11 @@ def _shares(problem: Problem) -> tuple[FloatArray, FloatArray]:
     if shares is None:
         raise TypeError(f"{problem.measure} declares no shares")
     out[problem.levels.queries[:-1][problem.active][query] + i - 1] = shares
-    rises, steps = np.zeros(len(problem.active)), np.where(i[1:] > 1, np.diff(shares), np.nan)
-    own = np.repeat(np.flatnonzero(problem.active), two.n_rel)
-    rises[own[1:]] = np.where(np.isnan(steps), rises[own[1:]], steps)
-    # Shares that rise evenly are on a line through the first of them.
-    uneven = np.abs(shares - shares[np.cumsum(two.n_rel)[query] - two.n_rel[query]] - rises[own] * (i - 1))
-    rises[own[uneven > _EVEN * np.abs(shares)]] = np.nan
+    ends = np.cumsum(two.n_rel)
+    first, last = shares[ends - two.n_rel], shares[ends - 1]
+    rise = (last - first) / np.maximum(two.n_rel - 1, 1)
+    off_line = np.abs(first[query] + rise[query] * (i - 1) - shares)
+    rise[query[off_line > _EVEN * np.abs(shares)]] = np.nan
+    rises = np.zeros(len(problem.active))
+    rises[problem.active] = rise
     return out, rises

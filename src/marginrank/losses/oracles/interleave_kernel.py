@@ -14,7 +14,7 @@ from marginrank.losses.oracles.interleave_vectors import best_place
 from marginrank.losses.oracles.levels import Layout
 from marginrank.losses.oracles.problem import Placement, Violations
 
-#: Sums of scores beyond this many times the largest loss are left alone.
+#: Sums of scores, in units of the largest loss, from which gains are added up one by one.
 LARGEST_SUM = 1e4
 # Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
@@ -113,7 +113,7 @@ def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relev
 
 @njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
 def _lost(shares, discounts, ranks):  # type: ignore[no-untyped-def]
-    """Return what relevant documents lose that are not at the first ranks."""
+    """Return the credit that relevant documents lose by not being at the first ranks."""
     total = 0.0
     for i in range(len(ranks)):
         total += shares[i] * (discounts[i] - discounts[ranks[i]])
