@@ -71,7 +71,7 @@ class Linear(Scorer):
         if self.missing not in get_args(Missing):
             raise ValueError(f"missing is {self.missing!r}; choose one of {', '.join(map(repr, get_args(Missing)))}")
         if self.dtype not in (None, "float16"):
-            raise ValueError(f"dtype is {self.dtype!r}; choose 'float16', or None for the type of the features")
+            raise ValueError(f"the linear scorer has no dtype {self.dtype!r}; choose 'float16', or leave it out")
 
     @property
     def takes_nan(self) -> bool:  # type: ignore[override]
