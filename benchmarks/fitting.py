@@ -1,4 +1,4 @@
-"""All that `fit` and `predict` take, beside reading the features once.
+"""The time of `fit` and `predict`, relative to reading the features once.
 
     python benchmarks/fitting.py
 
@@ -47,11 +47,11 @@ def main() -> None:
     reading = seconds(queries.dense().sum)
     scaler = Standardize().fit(queries)
     steps = {
-        "`fit`": seconds(lambda: ranker.fit(queries)),
-        "of it mean and standard deviation": seconds(lambda: Standardize().fit(queries)),
-        "of it scaling": seconds(lambda: scaler.transform(queries)),
-        "of it the fingerprint of the data": seconds(lambda: fingerprint(queries)),
-        f"of it the solver, {ranker.solution_.passes:.0f} passes": ranker.solution_.trace[-1].seconds,
+        "`fit`, in total": seconds(lambda: ranker.fit(queries)),
+        "mean and standard deviation": seconds(lambda: Standardize().fit(queries)),
+        "scaling": seconds(lambda: scaler.transform(queries)),
+        "fingerprint of the data": seconds(lambda: fingerprint(queries)),
+        f"solver, {ranker.solution_.passes:.0f} passes": ranker.solution_.trace[-1].seconds,
         "`predict`": seconds(lambda: ranker.predict(queries)),
     }
     print(f"reading X once (X.sum(), one thread): {reading:.3f} s\n")
