@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from marginrank.solvers.plane_ascent import ascend
 from marginrank.solvers.plane_ascent_kernel import climb
+from marginrank.solvers.plane_interior import FlatPoint
 from marginrank.solvers.plane_products import Products, highest_dual
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.solvers.plane_qp import Planes, least_of_planes
@@ -132,6 +135,54 @@ def test_planes_that_come_and_go_leave_no_more_of_a_gap_than_is_enough(seed, sha
         model.prune(3)
 
 
+@given(seed=st.integers(0, 10**9), share=st.sampled_from([1e-2, 1e-5, 1e-9]))
+def test_compiled_interior_points_leave_no_more_of_a_gap_than_is_enough_in_extreme_units(seed, share):
+    planes, C, center, _ = extreme_program(seed)
+    alpha = C * np.random.default_rng(seed).random(len(planes.owners))
+    exact = least_of_planes(planes, C, center=center)
+    middle = np.zeros(planes.slopes.shape[1]) if center is None else center
+    size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.slopes @ middle).max()
+    found = least_of_planes(planes._replace(alpha=alpha), C, center=center, enough=share * size)
+    assert found.bound <= exact.bound + 1e-11 * size
+    assert value_at(found.theta, planes, C, middle) - found.bound <= share * size + 1e-11 * size
+    assert found.alpha.min() >= 0
+    assert np.bincount(planes.owners, found.alpha) == pytest.approx(np.full(planes.owners.max() + 1, C))
+
+
+def flat_program():
+    """Planes 1 + θ, −θ and −3 of one part, and θ/2 of another, C = 2: least at θ = −½ with the value 1/8 + 1 − 1/2.
+
+    The multipliers are ¾, 1¼, 0 and 2, since ¾ − 1¼ + ½·2 = ½ = −θ.
+    """
+    slopes, heights = np.array([[1.0], [0.5], [-1.0], [0.0]]), np.array([1.0, 0.0, 0.0, -3.0])
+    return PlaneProgram.of(slopes, heights, np.array([0, 1, 0, 0]), 2.0, None, None)
+
+
+def test_compiled_interior_points_by_hand():
+    program = flat_program()
+    point = FlatPoint(program, program.balanced(np.ones(4)))
+    assert point.gap > 0.1
+    point.follow(1e-10)
+    assert 0.0 < point.gap <= 1e-10
+    assert point.away().tolist() == pytest.approx([-0.5], abs=1e-6)
+    assert point.plane_multipliers().tolist() == pytest.approx([0.75, 2.0, 1.25, 0.0], abs=1e-6)
+    touching = point.plane_multipliers(touching=True)
+    assert touching[3] == 0.0
+    assert program.primal(point.away()) == pytest.approx(0.625)
+    assert program.dual(touching)[1] == pytest.approx(0.625)
+
+
+def test_compiled_interior_points_look_at_the_clock():
+    """A large program is left after one step once the time is up, with a bound that holds."""
+    rng = np.random.default_rng(0)
+    planes = Planes(rng.standard_normal((3000, 250)), rng.random(3000), np.arange(3000) % 10, None, rng.random(3000))
+    exact = least_of_planes(planes, 1e3, enough=1e-6)
+    begun = time.perf_counter()
+    late = least_of_planes(planes, 1e3, enough=1e-6, deadline=begun)
+    assert late.bound < exact.bound - 1e-6
+    assert value_at(late.theta, planes, 1e3, np.zeros(250)) > exact.bound + 1e-6
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_dual_is_as_high_by_products_as_by_slopes(seed):
     rng = np.random.default_rng(seed)
@@ -166,7 +217,6 @@ def test_multipliers_that_are_near_enough_are_kept(monkeypatch):
 
     monkeypatch.setattr("marginrank.solvers.plane_qp.InteriorPoint", refuse)
     slopes, products = np.array([[1.0], [-1.0]]), Products(1)
-    products.append(slopes, np.zeros((0, 1)))
     planes = Planes(slopes, np.array([1.0, 0.0]), np.array([0, 0]), products)
     for alpha in ([1.25, 0.75], [1.2, 0.8]):
         found = least_of_planes(planes._replace(alpha=np.array(alpha)), 2.0, enough=0.4)
@@ -192,7 +242,6 @@ def test_multipliers_are_raised_until_the_gap_is_closed_from_anywhere(seed, targ
     slopes = rng.standard_normal((n, 20)) @ rng.standard_normal((20, d)) / 20 + 0.02 * rng.standard_normal((n, d))
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, None, None)
     products = Products(d)
-    products.append(slopes, np.zeros((0, d)))
     alpha, sharp, _, heights = next(ascend(program, products, program.balanced(rng.random(n)), target, np.inf))
     for multipliers in (alpha, sharp):
         assert (multipliers >= 0).all()
@@ -210,7 +259,6 @@ def test_sums_of_slopes_are_carried_along_the_pieces_of_a_signed_dual(seed):
     slopes, signs = rng.standard_normal((n, d)), rng.integers(-1, 2, d)
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, rng.standard_normal(d), signs)
     products = Products(d)
-    products.append(slopes, np.zeros((0, d)))
     bounds = []
     for raised in ascend(program, products, program.balanced(rng.random(n)), 1e-6, np.inf):
         assert raised.pull is not None

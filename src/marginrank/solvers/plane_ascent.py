@@ -26,9 +26,9 @@ _WORKED_OUT: Final = 0.3
 #: Most quadratics, each good where the same entries of θ are 0.
 _MOST_PIECES: Final = 12
 #: Depth below the highest plane of its part, as a share of the range of heights, from which a plane is left out.
-_DEEP: Final = 0.05
+_DEEP: Final = 0.005
 #: Share of C that is next to nothing.
-_LITTLE: Final = 1e-4
+_LITTLE: Final = 1e-3
 
 
 class Raised(NamedTuple):

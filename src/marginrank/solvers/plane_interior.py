@@ -16,6 +16,10 @@ Solve: TypeAlias = Callable[[FloatArray], FloatArray]
 _SPREAD: Final = 0.02
 #: Least slack to begin with, in units where the heights are near 1.
 _LEAST_SLACK: Final = 1e-12
+#: Share of a part below which a plane holds up nothing, where the gap is not closed to the end.
+_HELD: Final = 2e-3
+#: Planes times the square of the entries of θ, and times steps, that are worked on before the clock is looked at.
+_STEPS: Final = 100_000_000
 
 
 class InteriorPoint:
@@ -27,7 +31,7 @@ class InteriorPoint:
 
     Args:
         program: The program.
-        gram: Products of all slopes, where they are known.
+        gram: Products of all slopes, where they are known; used where there are fewer planes than slopes.
         begin: Multipliers of the planes near the maximum, to begin from where there are no signs.
     """
 
@@ -41,7 +45,7 @@ class InteriorPoint:
         unit = max(float(np.ptp(program.heights)) / C, float(reach), far**2, 1e-300)
         self.length = np.sqrt(unit)
         self.G, self.heights = program.slopes / self.length, program.heights / (C * unit)
-        self.gram = None if gram is None else gram / unit
+        self.gram = gram / unit if gram is not None and len(gram) < self.G.shape[1] else None
         self.members = (owners == np.arange(n_parts)[:, None]).astype(np.float64)
         self.origin = self.sign * program.middle[self.signed] / (C * self.length)
         self.v = np.zeros(self.G.shape[1])
@@ -167,6 +171,57 @@ class InteriorPoint:
 
     def _means(self, shares: FloatArray, rows: FloatArray) -> FloatArray:
         return np.asarray((self.members * shares) @ rows)
+
+
+class FlatPoint:
+    """The same for free θ with no more entries than there are planes, in compiled code.
+
+    Every point meets all equations, so there is nothing to bring down but the products of slacks and multipliers.
+
+    Args:
+        program: The program.
+        begin: Multipliers of the planes near the maximum.
+    """
+
+    def __init__(self, program: PlaneProgram, begin: FloatArray) -> None:
+        self.program = program
+        self._order, starts = program.by_part
+        self._starts = np.append(starts, len(self._order))
+        sizes = np.diff(self._starts)
+        G = program.slopes[self._order]
+        reach = float(np.einsum("ij,ij->i", G, G).max(initial=0.0))
+        unit = max(float(np.ptp(program.heights)) / program.C, reach, 1e-300)
+        self._length, self._gap_unit = np.sqrt(unit), unit * program.C**2
+        self._G = G / self._length
+        self._z = (1.0 - _SPREAD) * begin[self._order] / program.C + _SPREAD / np.repeat(sizes, sizes)
+        self._v = -(self._z @ self._G)
+        at = program.heights[self._order] / (program.C * unit) + self._G @ self._v
+        tops = np.maximum.reduceat(at, starts)
+        slack = max(float(tops.sum() - self._z @ at) / len(sizes), _LEAST_SLACK)
+        self._s = np.repeat(tops + slack, sizes) - at
+
+    @property
+    def gap(self) -> float:
+        """Slacks times multipliers, in the units of the program."""
+        return self._gap_unit * float(self._s @ self._z)
+
+    def follow(self, target: float) -> None:
+        """Take some steps, fewer where the gap comes to the target or rounding errors allow no more."""
+        from marginrank.solvers.plane_interior_kernel import follow  # noqa: PLC0415
+
+        m, d = self._G.shape
+        n_steps = 1 + _STEPS // (m * d * d)
+        follow(self._G, self._starts, self._v, self._s, self._z, target / self._gap_unit, n_steps)
+
+    def away(self) -> FloatArray:
+        """Return the point in the units of the program."""
+        return np.asarray(self.program.C * self._length * self._v)
+
+    def plane_multipliers(self, *, touching: bool = False) -> FloatArray:
+        """Return the multipliers in the units of the program, of all planes or of those that seem to touch."""
+        alpha, touch = np.empty_like(self._z), self._z > np.maximum(self._s, _HELD)
+        alpha[self._order] = np.where(touch, self._z, 0.0) if touching else self._z
+        return self.program.balanced(self.program.C * alpha)
 
 
 def _factorized(matrix: FloatArray) -> Solve:

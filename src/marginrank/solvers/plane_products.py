@@ -16,49 +16,50 @@ _SPREAD: Final = 0.05
 class Products:
     """Products of slopes over the entries of θ that are free, kept up to date as planes and entries come and go.
 
-    >>> products = Products(2)
-    >>> products.append(np.array([[1.0, 2.0]]), np.zeros((0, 2)))
-    >>> products.over(np.array([True, False]), np.array([[1.0, 2.0]])).tolist()
+    Products of planes that are new are made where they are asked for; programs of few entries of θ never do.
+
+    >>> Products(2).over(np.array([True, False]), np.array([[1.0, 2.0]])).tolist()
     [[1.0]]
     """
 
     def __init__(self, n_parameters: int) -> None:
-        self.free = np.ones(n_parameters, dtype=np.bool_)
-        self.matrix = np.zeros((0, 0))
+        self._free = np.ones(n_parameters, dtype=np.bool_)
+        self._matrix = np.zeros((0, 0))
 
-    @property
-    def whole(self) -> FloatArray | None:
-        """The products over all entries, if these are the last that were asked for."""
-        return self.matrix if self.free.all() else None
-
-    def append(self, added: FloatArray, slopes: FloatArray) -> None:
-        """Add planes to those whose slopes are given."""
-        n, end = len(slopes), len(slopes) + len(added)
-        weighed = added if self.free.all() else added * self.free
-        matrix = np.empty((end, end))
-        matrix[:n, :n] = self.matrix
-        matrix[n:, :n] = weighed @ slopes.T
-        matrix[:n, n:] = matrix[n:, :n].T
-        matrix[n:, n:] = weighed @ added.T
-        self.matrix = matrix
+    def whole(self, n_planes: int) -> FloatArray | None:
+        """The products of so many planes over all entries, if these are the last that were asked for."""
+        return self._matrix if self._free.all() and len(self._matrix) == n_planes else None
 
     def keep(self, planes: BoolArray) -> None:
         """Drop all other planes."""
-        kept = np.flatnonzero(planes)
+        kept = np.flatnonzero(planes[: len(self._matrix)])
         # Rows and then columns: several times as fast as both at once.
-        self.matrix = self.matrix.take(kept, axis=0).take(kept, axis=1)
+        self._matrix = self._matrix.take(kept, axis=0).take(kept, axis=1)
 
     def over(self, free: BoolArray, slopes: FloatArray) -> FloatArray:
-        """Return the products over the free entries alone."""
-        changed = np.flatnonzero(free != self.free)
+        """Return the products over the free entries alone, of all planes."""
+        changed = np.flatnonzero(free != self._free)
+        known = len(self._matrix)
         if 2 * len(changed) >= np.count_nonzero(free):
             chosen = slopes[:, free]
-            self.matrix = chosen @ chosen.T
+            self._matrix = chosen @ chosen.T
         elif len(changed):
-            chosen = slopes[:, changed]
-            self.matrix = self.matrix + (chosen * np.where(free[changed], 1.0, -1.0)) @ chosen.T
-        self.free = free
-        return self.matrix
+            chosen = slopes[:known, changed]
+            self._matrix = self._matrix + (chosen * np.where(free[changed], 1.0, -1.0)) @ chosen.T
+        self._free = free
+        if len(self._matrix) < len(slopes):
+            self._append(slopes[known:], slopes[:known])
+        return self._matrix
+
+    def _append(self, added: FloatArray, slopes: FloatArray) -> None:
+        n, end = len(slopes), len(slopes) + len(added)
+        weighed = added if self._free.all() else added * self._free
+        matrix = np.empty((end, end))
+        matrix[:n, :n] = self._matrix
+        matrix[n:, :n] = weighed @ slopes.T
+        matrix[:n, n:] = matrix[n:, :n].T
+        matrix[n:, n:] = weighed @ added.T
+        self._matrix = matrix
 
 
 def highest_dual(

@@ -12,6 +12,8 @@ from marginrank.typing import BoolArray, FloatArray, IntArray
 
 #: Halvings of the way along which the dual is raised.
 _MOST_HALVINGS: Final = 6
+#: Entries of θ that are few, whatever the number of planes.
+_FEW_ENTRIES: Final = 256
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,11 @@ class PlaneProgram:
     def all_free(self) -> bool:
         """Whether no entry of θ has a sign to keep to."""
         return bool(self.free.all())
+
+    @property
+    def flat(self) -> bool:
+        """Whether θ is free and has few entries, or no more than there are planes: the primal is the small program."""
+        return self.all_free and self.slopes.shape[1] <= max(len(self.owners), _FEW_ENTRIES)
 
     def theta(self, away: FloatArray) -> FloatArray:
         """Return θ, exactly 0 where its sign is at the limit."""

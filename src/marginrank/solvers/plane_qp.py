@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from marginrank.solvers.plane_ascent import ascend
-from marginrank.solvers.plane_interior import InteriorPoint
+from marginrank.solvers.plane_interior import FlatPoint, InteriorPoint
 from marginrank.solvers.plane_products import Products
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.typing import FloatArray, IntArray
@@ -20,6 +20,8 @@ _ROUNDING: Final = 1e-15
 _NEAR: Final = 1e-13
 #: Sums of slopes, as shares of C times the longest, that are rounding error.
 _NO_SLOPE: Final = 1e-14
+#: Share of the gap asked for that compiled interior points aim at; their last step goes well below as a rule.
+_WITHIN: Final = 0.5
 
 
 class Planes(NamedTuple):
@@ -73,8 +75,9 @@ def least_of_planes(
             the centre.
         deadline: When to end with what was found, on the clock of `time.perf_counter`.
 
-    A primal-dual interior point method, at a cost of m·d·min(m, d) a step for m planes of d slopes. Where rounding
-    errors stop it early, an active set takes over from its last point.
+    A primal-dual interior point method, at a cost of m·d·min(m, d) a step for m planes of d slopes. It is compiled
+    for free θ of few entries, from multipliers on and to a gap that is enough. Where rounding errors stop it early, an
+    active set takes over from its last point.
 
     >>> planes = Planes(np.eye(2), np.array([1.0, 0.0]), np.array([0, 0]))
     >>> theta, bound, alpha = least_of_planes(planes, 2.0)
@@ -82,33 +85,64 @@ def least_of_planes(
     ([-1.5, -0.5], 0.25, [1.5, 0.5])
     """
     program = PlaneProgram.of(planes.slopes, planes.offsets, planes.owners, C, center, signs)
-    best = _Best(program, precision, enough)
+    best, flat = _Best(program, precision, enough), enough > 0.0 and program.flat
     if len(planes.owners) == program.n_parts:
         best.offer_multipliers(np.full(program.n_parts, C))
         return best.found()
     near = None
-    if planes.products is not None and planes.alpha is not None:
-        begin = program.balanced(planes.alpha)
-        for raised in ascend(program, planes.products, begin, best.target, deadline):
-            best.offer_multipliers(raised.alpha, raised.pull, raised.heights)
-            best.sharp = raised.sharp
-            if best.closed:
-                return best.found()
+    if planes.alpha is not None and (flat or planes.products is not None):
+        if _climb(program, planes.products, planes.alpha, best, deadline):
+            return best.found()
         # From afar interior points are more exact, and need more steps.
-        near = best.alpha if enough > 0.0 else None
+        near = best.alpha if enough > 0.0 and not flat else None
         # They are far off at first, and end where they seem to lead nowhere.
         best = _Best(program, precision, enough)
-    point = InteriorPoint(program, None if planes.products is None else planes.products.whole, near)
+    gram = None if planes.products is None else planes.products.whole(len(planes.owners))
+    _close(InteriorPoint(program, gram, near), best, deadline)
+    return best.found()
+
+
+def _close(point: InteriorPoint, best: _Best, deadline: float) -> None:
+    """Follow the interior points, and step from vertex to vertex where they end before the gap is closed."""
     _follow(point, best, deadline)
     best.sharp = point.touching().alpha
-    if not best.near and time.perf_counter() <= deadline:
-        for away, alpha in point.touching().vertices():
-            best.offer(away)
-            if best.offer_multipliers(alpha):
-                best.sharp = alpha
-            if best.closed or time.perf_counter() > deadline:
-                break
-    return best.found()
+    if best.near or time.perf_counter() > deadline:
+        return
+    for away, alpha in point.touching().vertices():
+        best.offer(away)
+        if best.offer_multipliers(alpha):
+            best.sharp = alpha
+        if best.closed or time.perf_counter() > deadline:
+            break
+
+
+def _climb(program: PlaneProgram, products: Products | None, alpha: FloatArray, best: _Best, deadline: float) -> bool:
+    """Raise the dual from multipliers on; return whether the gap is closed, or time is up."""
+    begin = program.balanced(alpha)
+    if products is None or (best.enough > 0.0 and program.flat):
+        best.offer_multipliers(begin)
+        return best.closed or _follow_flat(FlatPoint(program, begin), best, deadline)
+    for raised in ascend(program, products, begin, best.target, deadline):
+        best.offer_multipliers(raised.alpha, raised.pull, raised.heights)
+        best.sharp = raised.sharp
+        if best.closed:
+            return True
+    return False
+
+
+def _follow_flat(point: FlatPoint, best: _Best, deadline: float) -> bool:
+    """Follow the interior points until the gap is closed or time is up; False where they end before."""
+    late = False
+    while not (best.closed or late):
+        before = point.gap
+        point.follow(_WITHIN * best.target)
+        best.offer_multipliers(point.plane_multipliers())
+        best.offer(point.away())
+        late = time.perf_counter() > deadline
+        if not point.gap < before:
+            break
+    best.sharp = point.plane_multipliers(touching=True)
+    return best.closed or late
 
 
 def _follow(point: InteriorPoint, best: _Best, deadline: float) -> None:

@@ -45,7 +45,6 @@ class PlaneModel:
 
     def _append(self, offsets: FloatArray, slopes: FloatArray) -> None:
         n, added = len(self.offsets), len(offsets)
-        self._products.append(slopes, self.slopes)
         if n + added > len(self._room):
             room = np.empty((max(2 * len(self._room), 8 * added), slopes.shape[1]))
             room[:n] = self.slopes
