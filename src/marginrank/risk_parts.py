@@ -9,32 +9,41 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from marginrank.scorers.base import Prepared, PreparedScorer
+from marginrank.solvers.progress import FEW_PARAMETERS
 from marginrank.threads import chunk_bounds
 from marginrank.typing import IntArray
 
 #: Queries one after the other: the first of each run, and the one after its last.
 Runs: TypeAlias = Sequence[tuple[int, int]]
-#: Most parts that the risk is given in, for solvers that make use of them. With few parameters, few planes hold an
-#: optimum up; with signs, a program is a sequence of programs; on tiny data, a program takes longer than a pass.
+#: Most parts that the risk is given in, for solvers that make use of them. With signs, a program is a sequence of
+#: programs; on tiny data, a program takes longer than a pass.
 PARTS: Final = 64
-_FEW_PARAMETERS: Final = 512
 _PARTS_OF_FEW: Final = 32
 _PARTS_OF_SIGNED: Final = 16
 _TINY_BYTES: Final = 1 << 18
 _PARTS_OF_TINY: Final = 16
+#: Most parts with few parameters where rows are at hand, and bytes that are read in the time that a program takes for
+#: each part and for the square of each parameter. Passes fall with the root of the parts, so both should take as long.
+_MANY_PARTS: Final = 128
+_PROGRAM_BYTES: Final = 150
 #: Bytes that planes may take, whatever the features take.
 _PLANE_BYTES: Final = 1 << 26
 
 
 def count_parts(scorer: Prepared) -> int:
     """Parts that the risk is given in: a solver keeps some twenty planes of each, in no more room than the features."""
-    room = max(_PLANE_BYTES, scorer.n_bytes // 4)
+    n = max(1, scorer.n_parameters)
     signed = scorer.signs is not None and bool(scorer.signs.any())
-    few = scorer.n_parameters <= _FEW_PARAMETERS
-    most = _PARTS_OF_FEW if few else _PARTS_OF_SIGNED if signed else PARTS
+    at_hand = isinstance(scorer, PreparedScorer) and scorer.rows is None
+    if n > FEW_PARAMETERS:
+        most = _PARTS_OF_SIGNED if signed else PARTS
+    else:
+        balanced = scorer.n_bytes // (_PROGRAM_BYTES * n * n) if at_hand and not signed else 0
+        most = min(_MANY_PARTS, max(_PARTS_OF_FEW, balanced))
     if scorer.n_bytes <= _TINY_BYTES:
         most = min(most, _PARTS_OF_TINY)
-    return max(1, min(most, room // (20 * 8 * max(1, scorer.n_parameters))))
+    room = max(_PLANE_BYTES, scorer.n_bytes // 4)
+    return max(1, min(most, room // (20 * 8 * n)))
 
 
 def cut(scorer: PreparedScorer) -> tuple[list[tuple[int, int]], IntArray]:

@@ -232,7 +232,8 @@ def test_passes_are_what_was_asked_of_the_risk(solver):
 def test_a_start_is_where_it_begins(solver):
     risk = small_risk()
     best, far = solve("bundle, whole", risk, tol=1e-9).theta, np.array([40.0, -30.0, 20.0])
-    assert solve(solver, risk, start=best, max_iter=1).primal <= objective(risk, best)
+    # The sum of the parts and the whole differ in rounding.
+    assert solve(solver, risk, start=best, max_iter=1).primal <= objective(risk, best) * (1.0 + 1e-14)
     assert solve(solver, risk, start=far, tol=1e-7).primal == pytest.approx(optimum(), rel=1e-6)
     assert far.tolist() == [40.0, -30.0, 20.0]
 

@@ -24,8 +24,10 @@ SomeSolver = TypeVar("SomeSolver", bound="Solver")
 ROUNDING: Final = 1e-14
 #: Largest risk and slope whose squares, times C, are computed with.
 _LARGEST: Final = 1e100
-#: Parts of the risk that have planes of their own, where more would cost more in programs than they save in passes.
+#: Parts of the risk that have planes of their own, where more would cost more in programs than they save in passes, and
+#: up to how many parameters they never do.
 FEW_PARTS: Final = 32
+FEW_PARAMETERS: Final = 512
 
 
 class Progress:
@@ -237,13 +239,13 @@ def squarable(value: float | FloatArray, slope: FloatArray, theta: FloatArray) -
 
 
 def joined(values: FloatArray, slopes: FloatArray, most: int = FEW_PARTS) -> tuple[FloatArray, FloatArray]:
-    """Add up neighbouring parts of the risk so that there are at most so many.
+    """Add up neighbouring parts of the risk so that there are at most so many, where there are many parameters.
 
-    >>> joined(np.array([1.0, 2.0, 3.0]), np.array([[1.0], [2.0], [4.0]]), 2)
-    (array([1., 5.]), array([[1.],
-           [6.]]))
+    >>> values, slopes = joined(np.array([1.0, 2.0, 3.0]), np.ones((3, 1000)), 2)
+    >>> values.tolist(), slopes[:, 0].tolist()
+    ([1.0, 5.0], [1.0, 2.0])
     """
-    if len(values) <= most:
+    if len(values) <= most or slopes.shape[1] <= FEW_PARAMETERS:
         return values, slopes
     starts = np.arange(most) * len(values) // most
     return np.add.reduceat(values, starts), np.add.reduceat(slopes, starts, axis=0)
