@@ -174,7 +174,7 @@ class InteriorPoint:
 
 
 class FlatPoint:
-    """The same for free θ with no more entries than there are planes, in compiled code.
+    """The same for free θ of few entries, in compiled code.
 
     Every point meets all equations, so there is nothing to bring down but the products of slacks and multipliers.
 

@@ -1,4 +1,4 @@
-"""Steps of interior points through the program of planes, for free θ with fewer entries than there are planes."""
+"""Steps of interior points through the program of planes, for free θ of few entries."""
 
 from __future__ import annotations
 
