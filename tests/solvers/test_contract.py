@@ -355,10 +355,10 @@ def test_one_newton_step_can_be_longer_than_the_time_limit(clock):
 
 
 def test_one_convex_problem_of_the_concave_convex_procedure_can_be_longer_than_the_time_limit(clock):
-    problem = Hinges(d=6, spread=30.0)
+    problem = Hinges(d=8, spread=30.0)
     ConcaveConvex(max_iter=2).minimize(problem, C)
-    assert problem.cost > 10
-    problem = Hinges(d=6, spread=30.0)
+    assert problem.cost > 12
+    problem = Hinges(d=8, spread=30.0)
     clock.append(problem)
     found = ConcaveConvex(time_limit=6.5).minimize(problem, C)
     assert (found.n_iter, found.reason) == (2, "time_limit")

@@ -13,7 +13,7 @@ from marginrank.typing import BoolArray, FloatArray, IntArray
 #: Halvings of the way along which the dual is raised.
 _MOST_HALVINGS: Final = 6
 #: Entries of θ that are few, whatever the number of planes.
-_FEW_ENTRIES: Final = 256
+_FEW_ENTRIES: Final = 64
 
 
 @dataclass(frozen=True)
