@@ -18,7 +18,7 @@ _SPREAD: Final = 0.02
 _LEAST_SLACK: Final = 1e-12
 #: Share of a part below which a plane holds up nothing, where the gap is not closed to the end.
 _HELD: Final = 2e-3
-#: Planes times the square of the entries of θ, and times steps, that are worked on before the clock is looked at.
+#: Work between two looks at the clock: steps, times planes, times the square of the entries of θ.
 _STEPS: Final = 100_000_000
 
 

@@ -91,7 +91,7 @@ def least_of_planes(
         return best.found()
     near = None
     if planes.alpha is not None and (flat or planes.products is not None):
-        if _climb(program, planes.products, planes.alpha, best, deadline):
+        if _climb(program, None if flat else planes.products, planes.alpha, best, deadline):
             return best.found()
         # From afar interior points are more exact, and need more steps.
         near = best.alpha if enough > 0.0 and not flat else None
@@ -117,9 +117,9 @@ def _close(point: InteriorPoint, best: _Best, deadline: float) -> None:
 
 
 def _climb(program: PlaneProgram, products: Products | None, alpha: FloatArray, best: _Best, deadline: float) -> bool:
-    """Raise the dual from multipliers on; return whether the gap is closed, or time is up."""
+    """Raise the dual from multipliers on, in compiled code without products; return whether the caller may stop."""
     begin = program.balanced(alpha)
-    if products is None or (best.enough > 0.0 and program.flat):
+    if products is None:
         best.offer_multipliers(begin)
         return best.closed or _follow_flat(FlatPoint(program, begin), best, deadline)
     for raised in ascend(program, products, begin, best.target, deadline):
