@@ -24,8 +24,8 @@ SomeSolver = TypeVar("SomeSolver", bound="Solver")
 ROUNDING: Final = 1e-14
 #: Largest risk and slope whose squares, times C, are computed with.
 _LARGEST: Final = 1e100
-#: Parts of the risk that have planes of their own, where more would cost more in programs than they save in passes; up to
-#: so many parameters programs are cheap, and all parts have planes of their own.
+#: Parts of the risk that have planes of their own, where more would cost more in programs than they save in passes.
+#: With few parameters programs are cheap, and all parts have planes of their own.
 FEW_PARTS: Final = 32
 FEW_PARAMETERS: Final = 512
 
