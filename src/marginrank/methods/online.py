@@ -25,8 +25,8 @@ from marginrank.methods.tight import BoundChoice, Tight
 from marginrank.methods.training import Fit, Training, bound_of
 from marginrank.methods.weighting import Weighting, weighted
 from marginrank.model import Health, Model, Provenance
+from marginrank.partitioned_risk import ranking_risk
 from marginrank.preparation.base import check_columns
-from marginrank.risk import ranking_risk
 from marginrank.scorers.base import Prepared, Scorer, parse_scorer, prepare
 from marginrank.scorers.expansion import single_blas
 from marginrank.scorers.forms import Form

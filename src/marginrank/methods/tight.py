@@ -14,7 +14,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.pointwise import SquaredError
-from marginrank.risk import ranking_risk
+from marginrank.partitioned_risk import ranking_risk
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver

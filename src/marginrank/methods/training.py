@@ -15,7 +15,8 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Bound, Loss
 from marginrank.methods.tight import BoundChoice, Tight
 from marginrank.model import Health
-from marginrank.risk import PartitionedRisk, RankingRisk, ranking_risk
+from marginrank.partitioned_risk import PartitionedRisk, ranking_risk
+from marginrank.risk import RankingRisk
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
