@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from marginrank import risk_pass
 from marginrank.curvature import SampledCurvature, draw, sampled_curvature
 from marginrank.data.queries import Queries
+from marginrank.device_pass import DevicePass
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.risk_parts import Runs, cut, join
@@ -357,12 +358,9 @@ class DeviceRisk(RankingRisk):
         center: FloatArray | None = None,
     ) -> None:
         super().__init__(scorer, loss, n_jobs, center)
-        device = rows.device
-        self._features, self._there = rows, self.loss.on_device(device) if device.runs_kernels else None
+        there = self.loss.on_device(rows.device) if rows.device.runs_kernels else None
         firsts = np.array([*(self._chunks[start][0] for start in self._part_starts), len(self.queries)])
-        self._bounds, self._part_sums = self.queries.offsets[firsts], device.segments(firsts)
-        self._shares = device.tensor(self.weights)
-        self._document_shares = device.tensor(np.repeat(self.weights, self.queries.lengths))
+        self._there = None if there is None else DevicePass(rows, there, self.weights, firsts)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return risk and gradient at θ."""
@@ -375,13 +373,11 @@ class DeviceRisk(RankingRisk):
         """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
         if self._there is None:
             return super().parts(theta)
-        xi, slopes = self._there(self._product(theta))
-        values = self._part_sums.sum(self._shares * xi)
-        # All that the device has to do is asked for before anything is waited for.
-        gradients = self._sums(slopes)
+        values, cells = self._there.parts(self.scorer.table(self._check(theta)))
+        gradients = self.scorer.gradient(cells)
         if not np.isfinite(gradients).all():
             raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
-        return values.cpu().numpy(), gradients
+        return values, gradients
 
     def line(self, start: FloatArray, end: FloatArray) -> Line | None:  # noqa: ARG002
         """Return None: on a device reading features is quick."""
@@ -391,14 +387,8 @@ class DeviceRisk(RankingRisk):
         """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
         if self._there is None:
             return super().hessian_product(theta, direction)
-        scores, moves = self._product(theta), self._product(direction)
-        return np.asarray(self._sums(self._there.curve(scores, moves)).sum(axis=0))
-
-    def _product(self, theta: FloatArray) -> Any:
-        return self._features.product(self.scorer.table(self._check(theta)))
-
-    def _sums(self, slopes: Any) -> FloatArray:
-        return self.scorer.gradient(self._features.sums(slopes * self._document_shares, self._bounds))
+        tables = (self.scorer.table(self._check(at)) for at in (theta, direction))
+        return np.asarray(self.scorer.gradient(self._there.curve(*tables)).sum(axis=0))
 
 
 def local_risk(

@@ -1,5 +1,6 @@
 """Tests of features that are kept on a device of PyTorch: all numbers are those of the CPU."""
 
+import gc
 import subprocess
 import sys
 
@@ -61,6 +62,50 @@ def test_risk_and_parts_are_those_of_the_cpu(queries, loss, device, dtype):
     if loss.smooth:
         products = (risk.hessian_product(theta, direction) for risk in (here, there))
         np.testing.assert_allclose(*products, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scorer", [Linear, Additive])
+def test_two_risks_in_turns_have_their_own_values_at_each_of_many_points(queries, scorer, device):
+    losses = StructuredLoss("ndcg@5", "dorm"), PairwiseHinge(power=2)
+    pairs = [[RankingRisk.of(queries, loss, scorer(device=at)) for at in (None, device)] for loss in losses]
+    points = np.random.default_rng(5).normal(size=(4, pairs[0][0].n_parameters))
+    for theta, direction in zip(points, points[::-1], strict=True):
+        for here, there in pairs:
+            assert there(theta)[0] == pytest.approx(here(theta)[0], rel=1e-12)
+            np.testing.assert_allclose(there(theta)[1], here(theta)[1], rtol=1e-10, atol=1e-12)
+        products = (risk.hessian_product(theta, direction) for risk in pairs[1])
+        np.testing.assert_allclose(*products, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_a_call_returned_is_not_changed_by_the_next(queries, device):
+    risk, points = RankingRisk.of(queries, StructuredLoss("auc"), Linear(device=device)), np.eye(5)
+    for first, second in ((0, 1), (2, 3), (4, 0)):
+        parts = risk.parts(points[first])
+        copies = [part.copy() for part in parts]
+        risk.parts(points[second])
+        for part, copy in zip(parts, copies, strict=True):
+            np.testing.assert_array_equal(part, copy)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_the_memory_of_a_risk_ends_with_it(queries):
+    def evaluate():
+        risk = RankingRisk.of(queries, PairwiseHinge(power=2), Linear(device="cuda"))
+        for theta in np.eye(5):
+            risk(theta)
+            risk.hessian_product(theta, theta)
+
+    evaluate()
+    gc.collect()
+    gc.disable()
+    try:
+        before = torch.cuda.memory_allocated()
+        evaluate()
+        assert torch.cuda.memory_allocated() == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("device", DEVICES)

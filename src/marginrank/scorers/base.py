@@ -85,14 +85,17 @@ class Prepared(ABC):
 
 
 class RowsOnDevice(Protocol):
-    """Rows in the memory of a device, scored and summed there."""
+    """Rows in the memory of a device, scored and summed there: tables, scores, slopes and sums are on the device."""
 
     device: Device
 
-    def product(self, table: FloatArray, /) -> Any:
-        """Return the scores of all rows, on the device, given the table."""
+    def product(self, table: Any, /) -> Any:
+        """Return the scores of all rows, given the table."""
 
-    def sums(self, slopes: Any, bounds: IntArray, /) -> FloatArray:
+    def parts(self, bounds: IntArray, /) -> Any:
+        """Prepare for sums over parts of the rows, which begin and end at the bounds."""
+
+    def sums(self, slopes: Any, parts: Any, /) -> Any:
         """Return the slopes of the rows, pulled back to the cells of the table, for each part of the rows."""
 
 

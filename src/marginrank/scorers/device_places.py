@@ -9,7 +9,7 @@ import numpy as np
 from marginrank.devices import Device
 from marginrank.errors import DataError
 from marginrank.scorers.bins import Bins
-from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+from marginrank.typing import AnyArray, Features, IntArray
 
 #: Codes that a byte holds, and parts of the way from one cell to the next.
 _CODES: Final = 256
@@ -25,6 +25,7 @@ class _Sorted(NamedTuple):
     order: Any
     fractions: Any
     bounds: Any
+    n_parts: int
 
 
 class DevicePlaces:
@@ -70,11 +71,11 @@ class DevicePlaces:
 
         bins.encode_blocks(X, keep, n_jobs)
 
-    def product(self, table: FloatArray) -> Any:
-        """Return the scores of all rows, on the device, given the value of each cell."""
+    def product(self, values: Any) -> Any:
+        """Return the scores of all rows, given the value of each cell."""
         from marginrank.scorers.device_places_kernel import score_places  # noqa: PLC0415
 
-        torch, values = self.device.torch, self.device.tensor(table)
+        torch = self.device.torch
         following = torch.cat([values[1:], values[-1:]])
         ways = torch.where(self._last, 0.0, _UNIT * (following - values))
         scores = torch.empty(self._n, dtype=values.dtype, device=values.device)
@@ -83,11 +84,11 @@ class DevicePlaces:
         )
         return scores
 
-    def sums(self, slopes: Any, bounds: IntArray) -> FloatArray:
-        """Return the slopes summed by cell, for each part of the rows; parts begin and end at the bounds."""
+    def sums(self, slopes: Any, rows: _Sorted) -> Any:
+        """Return the slopes summed by cell, for each part of the rows."""
         from marginrank.scorers.device_places_kernel import add_places  # noqa: PLC0415
 
-        torch, rows, n_parts = self.device.torch, self._by_cell(bounds), len(bounds) - 1
+        torch, n_parts = self.device.torch, rows.n_parts
         shape = self._n_features, n_parts, _CODES
         sums, moved = (torch.empty(shape, dtype=slopes.dtype, device=slopes.device) for _ in range(2))
         add_places[(sums.numel(),)](*rows[:2], slopes, rows.bounds, sums, moved, BLOCK=_SUMMED)
@@ -97,10 +98,9 @@ class DevicePlaces:
         by_part = sums.permute(1, 0, 2).reshape(n_parts, -1)
         cells = torch.zeros((n_parts, self._n_cells + 1), dtype=slopes.dtype, device=slopes.device)
         cells[:, self._cells] = by_part
-        total: FloatArray = cells[:, :-1].cpu().numpy()
-        return total
+        return cells[:, :-1]
 
-    def _by_cell(self, bounds: IntArray) -> _Sorted:
+    def parts(self, bounds: IntArray) -> _Sorted:
         """Sort the rows of each part by cell, once for as long as the parts are the same."""
         key = tuple(bounds.tolist())
         if self._sorted is None or self._sorted[0] != key:
@@ -117,5 +117,6 @@ class DevicePlaces:
                 order[feature], fractions[feature] = rows, positions[rows] & 0xFFFFFF
                 counts[feature] = torch.bincount(cell, minlength=n_cells)
             ends = torch.cumsum(counts.ravel(), 0)
-            self._sorted = key, _Sorted(order, fractions, torch.cat([torch.zeros_like(ends[:1]), ends]))
+            starts = torch.cat([torch.zeros_like(ends[:1]), ends])
+            self._sorted = key, _Sorted(order, fractions, starts, len(bounds) - 1)
         return self._sorted[1]

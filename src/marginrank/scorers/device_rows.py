@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,13 @@ _RUNS: Final = 64
 #: Rows and columns of the tiles of products with weights, and with slopes: the quickest on one H200.
 _SCORED: Final = {"ROWS": 8, "COLUMNS": 64, "num_warps": 1}
 _ADDED: Final = {"ROWS": 8, "COLUMNS": 256, "num_warps": 2}
+
+
+class _Parts(NamedTuple):
+    """Parts of the rows: where they begin and end, and on a device that runs kernels, where the runs of each do."""
+
+    bounds: IntArray
+    runs: Any
 
 
 class DeviceRows:
@@ -55,9 +62,9 @@ class DeviceRows:
         room: FloatArray = torch.empty(n, dtype=torch.float64, pin_memory=device.type == "cuda").numpy()
         return room
 
-    def product(self, weights: FloatArray, start: int = 0, stop: int | None = None) -> Any:
-        """Return X·w for the rows from ``start`` to ``stop``, on the device."""
-        X, w = self._X[start:stop], self.device.tensor(weights)
+    def product(self, w: Any, start: int = 0, stop: int | None = None) -> Any:
+        """Return X·w for the rows from ``start`` to ``stop``."""
+        X = self._X[start:stop]
         if not self._kernels:
             return self.device.torch.mv(X, w)
         from marginrank.scorers.device_rows_kernel import score_rows  # noqa: PLC0415
@@ -67,33 +74,31 @@ class DeviceRows:
         score_rows[(-(-n // _SCORED["ROWS"]),)](X, w, scores, n, d, **_SCORED)
         return scores
 
-    def sums(self, slopes: Any, bounds: IntArray) -> FloatArray:
-        """Return Σ slope·row for each part of the rows.
+    def parts(self, bounds: IntArray) -> _Parts:
+        """Prepare for sums over parts of the rows, which begin and end at the bounds."""
+        ends = bounds - bounds[0]
+        runs = np.linspace(ends[:-1], ends[1:], _RUNS, endpoint=False, dtype=np.int64, axis=1)
+        return _Parts(bounds, self.device.tensor(np.append(runs, ends[-1])) if self._kernels else None)
 
-        Args:
-            slopes: Slopes on the device, of the rows from the first bound on.
-            bounds: Where the parts begin and the last ends.
-        """
-        torch, X, ends = self.device.torch, self._X[bounds[0] : bounds[-1]], bounds - bounds[0]
-        if self._kernels:
-            from marginrank.scorers.device_rows_kernel import add_rows  # noqa: PLC0415
+    def sums(self, slopes: Any, parts: _Parts) -> Any:
+        """Return Σ slope·row for each part of the rows; slopes begin with the first part."""
+        torch, (bounds, runs) = self.device.torch, parts
+        X, n_parts = self._X[bounds[0] : bounds[-1]], len(bounds) - 1
+        if not self._kernels:
+            own = pairwise((bounds - bounds[0]).tolist())
+            return torch.stack([torch.mv(X[start:stop].T, slopes[start:stop]) for start, stop in own])
+        from marginrank.scorers.device_rows_kernel import add_rows  # noqa: PLC0415
 
-            steps = np.linspace(ends[:-1], ends[1:], _RUNS, endpoint=False, dtype=np.int64, axis=1)
-            runs = torch.empty((*steps.shape, X.shape[1]), dtype=slopes.dtype, device=slopes.device)
-            grid = steps.size, -(-X.shape[1] // _ADDED["COLUMNS"])
-            add_rows[grid](X, slopes, self.device.tensor(np.append(steps, ends[-1])), runs, X.shape[1], **_ADDED)
-            parts = runs.sum(1)
-        else:
-            parts = torch.stack(
-                [torch.mv(X[start:stop].T, slopes[start:stop]) for start, stop in pairwise(ends.tolist())]
-            )
-        total: FloatArray = parts.cpu().numpy()
-        return total
+        sums = torch.empty((n_parts, _RUNS, X.shape[1]), dtype=slopes.dtype, device=slopes.device)
+        grid = n_parts * _RUNS, -(-X.shape[1] // _ADDED["COLUMNS"])
+        add_rows[grid](X, slopes, runs, sums, X.shape[1], **_ADDED)
+        return sums.sum(1)
 
     def score(self, weights: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write X·w for the rows from ``start`` to ``stop``."""
-        self.device.torch.from_numpy(scores[start:stop]).copy_(self.product(weights, start, stop))
+        self.device.torch.from_numpy(scores[start:stop]).copy_(self.product(self.device.tensor(weights), start, stop))
 
     def pull_back(self, slopes: FloatArray, out: FloatArray, start: int, stop: int) -> None:
         """Add Σ slope·row over the rows from ``start`` to ``stop``."""
-        out += self.sums(self.device.tensor(slopes[start:stop]), np.array([start, stop]))[0]
+        parts = self.parts(np.array([start, stop]))
+        out += self.sums(self.device.tensor(slopes[start:stop]), parts)[0].cpu().numpy()

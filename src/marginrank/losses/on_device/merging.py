@@ -15,9 +15,9 @@ from marginrank.typing import BoolArray, FloatArray
 _STATES: Final = 32
 _DOCUMENTS: Final = 128
 #: Registers of a thread of such a program, the quickest on one H200.
-_REGISTERS: Final = 72
-#: Most programs, and most bytes of room for them, of which a state takes so many.
-_PROGRAMS: Final = 16384
+_REGISTERS: Final = 64
+#: Most programs, which are those that an H200 runs at once, and most bytes of room for them; bytes of a state.
+_PROGRAMS: Final = 4224
 _ROOM: Final = 1 << 30
 _STATE: Final = 28
 
