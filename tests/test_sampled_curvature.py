@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from marginrank import Queries
+from marginrank import Queries, curvature
 from marginrank.curvature import CurvatureByDocuments, CurvatureByParameters, draw, sampled_curvature
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, SumLoss
 from marginrank.risk import RankingRisk
@@ -40,8 +41,6 @@ def hessian_of(risk, theta):
 def test_with_all_documents_in_the_sample_it_is_the_inverse(loss, sparse):
     queries = some_queries()
     if sparse:
-        import scipy.sparse
-
         queries = queries.with_features(scipy.sparse.csr_array(queries.X))
     risk, C = RankingRisk.of(queries, loss), 7.0
     assert risk.preconditioner_passes(C) == 1.0
@@ -60,10 +59,35 @@ def test_by_documents_it_is_the_inverse_with_more_than_the_identity(loss):
     theta = np.random.default_rng(1).standard_normal(scorer.n_parameters)
     vector = np.cos(np.arange(scorer.n_parameters))
     expected = np.linalg.solve(8.0 * np.eye(len(theta)) + C * hessian_of(risk, theta), vector)
-    curvature = sampled_curvature(scorer, loss, risk.weights, sample)
-    assert isinstance(curvature, CurvatureByDocuments)
+    sampled = sampled_curvature(scorer, loss, risk.weights, sample)
+    assert isinstance(sampled, CurvatureByDocuments)
     # Products of rows are kept in single precision.
-    np.testing.assert_allclose(curvature.inverse(theta, C)(vector), expected, atol=2e-4)
+    np.testing.assert_allclose(sampled.inverse(theta, C)(vector), expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("few", [0, 32, 10**9])
+@pytest.mark.parametrize("shape", ["steps", "lines"])
+def test_products_of_rows_are_those_of_the_columns_of_parameters(shape, few, monkeypatch):
+    queries, numbers = some_queries(20, 5, 4), np.arange(0, 100, 3)
+    X = np.array(queries.X)
+    X[::7, 2] = np.nan
+    gaps = Queries.from_arrays(X, queries.grades, group=queries.lengths, allow_nan=True)
+    scorer = Additive(bins=200, shape=shape).prepare(gaps)
+    rows = scorer.bins.columns(X[numbers]).toarray()
+    monkeypatch.setattr(curvature, "_FEW", few)
+    products = curvature._products(scorer, curvature._cells(scorer, numbers))
+    np.testing.assert_allclose(products, rows @ rows.T, rtol=1e-5, atol=1e-5 * np.abs(rows @ rows.T).max())
+
+
+def test_products_of_sparse_features_with_more_rows_than_are_taken_together():
+    rng = np.random.default_rng(3)
+    X = scipy.sparse.random_array((90, 400), density=0.02, rng=rng, format="csr")
+    queries = Queries.from_arrays(X, np.tile([1, 0, 2], 30), group=[3] * 30)
+    numbers = np.arange(1, 90)
+    scorer = Linear().prepare(queries)
+    products = curvature._products(scorer, curvature._cells(scorer, numbers))
+    expected = X[numbers].toarray() @ X[numbers].toarray().T
+    np.testing.assert_allclose(products, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_scores_from_before_count():
@@ -94,11 +118,11 @@ def test_the_weights_of_a_sample_add_up_to_those_of_all():
     queries = some_queries(200, 40, 3)
     risk = RankingRisk.of(queries, SquaredError())
     sample = draw(risk.scorer, risk.weights, 1.0)
-    curvature = sampled_curvature(risk.scorer, SquaredError(), risk.weights, sample)
-    assert isinstance(curvature, CurvatureByParameters)
+    sampled = sampled_curvature(risk.scorer, SquaredError(), risk.weights, sample)
+    assert isinstance(sampled, CurvatureByParameters)
     X, shares = queries.X[sample.documents], risk.weights[sample.queries]
     expected = X.T @ (np.repeat(shares / shares.sum() / 8, 8)[:, None] * X)
-    np.testing.assert_allclose(curvature.hessian(np.zeros(3)), expected, rtol=1e-12)
+    np.testing.assert_allclose(sampled.hessian(np.zeros(3)), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("scorer", [Linear(), Additive(bins=16)], ids=str)
@@ -132,21 +156,19 @@ def test_features_whose_products_overflow_get_none():
     queries = some_queries(60, 10, 12)
     huge = queries.with_features(1e30 * queries.X)
     scorer = Additive(bins=16).prepare(huge)
-    curvature = CurvatureByDocuments(
+    sampled = CurvatureByDocuments(
         Linear().prepare(huge), SquaredError(), np.full(60, 1 / 60), draw(scorer, np.full(60, 1 / 60), 1.0)
     )
     vector = np.ones(12)
-    np.testing.assert_array_equal(curvature.inverse(np.zeros(12), 1.0)(vector), vector)
+    np.testing.assert_array_equal(sampled.inverse(np.zeros(12), 1.0)(vector), vector)
 
 
 def test_with_too_many_parameters_there_is_none():
-    import scipy.sparse
-
-    X = scipy.sparse.random_array((60, 200_000), density=1e-3, format="csr", rng=np.random.default_rng(4))
+    X = scipy.sparse.random_array((60, 400_000), density=1e-3, format="csr", rng=np.random.default_rng(4))
     queries = Queries.from_arrays(X, np.arange(60) % 3, group=[10] * 6)
     risk = RankingRisk.of(queries, SquaredError())
     assert risk.preconditioner_passes(1.0) == np.inf
-    vector = np.ones(200_000)
+    vector = np.ones(400_000)
     np.testing.assert_array_equal(risk.preconditioner(vector, 1.0)(vector), vector)
 
 

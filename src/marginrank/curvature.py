@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,15 +21,19 @@ _PER_PARAMETER: Final = 50
 _PER_ROOT: Final = 30.0
 _FEWEST, _MOST = 100, 3000
 #: Numbers in the rows of a sample, at the most.
-_ROOM: Final = 1 << 24
+_ROOM: Final = 1 << 25
 #: Documents of a list that say enough of it, where lists are thinned out.
 _LIST: Final = 8
 #: What stands for the curvature that a sample of fewer documents than parameters does not see.
 _UNSEEN: Final = 8.0
 #: Curvature of a query, as a share of its largest, that makes no difference.
 _NOTHING: Final = 1e-3
-#: Rows that are made at a time.
+#: Most rows that are made at a time, rows whose tables are, and numbers in them.
 _BLOCK: Final = 256
+_TABLES: Final = 32
+_NUMBERS: Final = 1 << 22
+#: Times that a product of dense rows is quicker than one of sparse rows, for each number.
+_FEW: Final = 32
 
 
 class Sample(NamedTuple):
@@ -145,14 +149,10 @@ class CurvatureByDocuments(SampledCurvature):
         self, scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
     ) -> None:
         super().__init__(scorer, loss, weights, sample, base)
-        rows, cells = np.empty((len(sample.documents), scorer.n_parameters), dtype=np.float32), []
+        self._cells = _cells(scorer, sample.documents)
         # What is too large for single precision is infinite, and noticed by `_solver`.
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(rows), _BLOCK):
-                block = scorer.cells(sample.documents[start : start + _BLOCK])
-                rows[start : start + _BLOCK] = scorer.gradient(block)
-                cells.append(sp.csr_array(block))
-            self._cells, self._products = sp.csr_array(sp.vstack(cells)), rows @ rows.T
+            self._products = _products(scorer, self._cells)
 
     def inverse(self, theta: FloatArray, C: float) -> Callable[[FloatArray], FloatArray]:
         """Return (μI + C·ΦᵀRRᵀΦ)⁻¹ = (I − ΦᵀR(μ/C·I + RᵀΦΦᵀR)⁻¹RᵀΦ)/μ, with L = RRᵀ: Woodbury's formula.
@@ -186,6 +186,45 @@ class CurvatureByDocuments(SampledCurvature):
             for query in longer:
                 blocks[query][:, column] = image[self._offsets[query] : self._offsets[query + 1]]
         return [_root(block) for block in blocks]
+
+
+def _cells(scorer: PreparedScorer, documents: IntArray) -> Any:
+    """Return what the table is multiplied with to give the scores of documents, as a sparse matrix."""
+    step = _rows_of(scorer.n_parameters, _BLOCK)
+    blocks = (scorer.cells(documents[start : start + step]) for start in range(0, len(documents), step))
+    return sp.csr_array(sp.vstack([sp.csr_array(block) for block in blocks]))
+
+
+def _rows_of(n_parameters: int, most: int) -> int:
+    """Return how many rows are made at a time.
+
+    >>> _rows_of(1000, 256), _rows_of(100_000, 256)
+    (256, 41)
+    """
+    return max(1, min(most, _NUMBERS // n_parameters))
+
+
+def _products(scorer: PreparedScorer, cells: Any) -> FloatArray:
+    """Return ΦΦᵀ in single precision.
+
+    Of curves, a row of Φ is long and its cells are few: the product of two rows is that of the cells of one with the
+    table of the other, the scores that it gives as θ.
+    """
+    n, n_cells = cells.shape
+    if cells.nnz * _FEW > n * n_cells:
+        rows = np.empty((n, scorer.n_parameters), dtype=np.float32)
+        step = _rows_of(scorer.n_parameters, _BLOCK)
+        for start in range(0, n, step):
+            rows[start : start + step] = scorer.gradient(cells[start : start + step].toarray())
+        return rows @ rows.T
+    products, single = np.empty((n, n), dtype=np.float32), cells.astype(np.float32)
+    step = _rows_of(scorer.n_parameters, _TABLES)
+    for start in range(0, n, step):
+        block = slice(start, start + step)
+        tables = scorer.table(scorer.gradient(cells[block].toarray()))
+        products[start:, block] = single[start:] @ np.ascontiguousarray(tables.T, dtype=np.float32)
+        products[block, start:] = products[start:, block].T
+    return products
 
 
 def sampled_curvature(

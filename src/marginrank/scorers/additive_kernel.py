@@ -93,20 +93,21 @@ def score_codes(codes, firsts, table, scores):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def running_sums(theta, sizes, missing, table):  # type: ignore[no-untyped-def]
-    """Sum up the increments of each feature, from 0; the weight of NaN stands for itself."""
-    at, cell = 0, 0
-    for feature in range(len(sizes)):
-        total = 0.0
-        table[cell] = 0.0
-        for value in range(cell + 1, cell + sizes[feature] - missing[feature]):
-            total += theta[at]
-            table[value] = total
-            at += 1
-        cell += sizes[feature]
-        if missing[feature]:
-            table[cell - 1] = theta[at]
-            at += 1
+def running_sums(thetas, sizes, missing, tables):  # type: ignore[no-untyped-def]
+    """Sum up the increments of each feature, from 0, for each row of θ; the weight of NaN stands for itself."""
+    for row in range(thetas.shape[0]):
+        at, cell = 0, 0
+        for feature in range(len(sizes)):
+            total = 0.0
+            tables[row, cell] = 0.0
+            for value in range(cell + 1, cell + sizes[feature] - missing[feature]):
+                total += thetas[row, at]
+                tables[row, value] = total
+                at += 1
+            cell += sizes[feature]
+            if missing[feature]:
+                tables[row, cell - 1] = thetas[row, at]
+                at += 1
 
 
 @njit(nogil=True, cache=True)

@@ -117,7 +117,7 @@ class PreparedScorer(Prepared):
 
     @abstractmethod
     def table(self, theta: FloatArray) -> FloatArray:
-        """Return what rows are scored from."""
+        """Return what rows are scored from, given θ along the last axis."""
 
     @abstractmethod
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:

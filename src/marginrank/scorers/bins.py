@@ -311,21 +311,23 @@ class Bins(Form):
         for_each(encode, [(start,) for start in range(0, len(values), step)], n_jobs)
 
     def table(self, theta: FloatArray) -> FloatArray:
-        """Value of each code, feature after feature: the running sums of increments, and the weight of NaN."""
+        """Value of each code, feature after feature, along the last axis: sums of increments, and the weight of NaN."""
         from marginrank.scorers.additive_kernel import running_sums  # noqa: PLC0415
 
         parameters = np.ascontiguousarray(theta, dtype=np.float64)
-        if parameters.shape != (self.n_parameters,):
+        if parameters.shape[-1:] != (self.n_parameters,):
             raise DataError(f"theta has shape {parameters.shape}; these bins have {self.n_parameters} parameters")
-        table = np.empty(int(self.n_codes.sum()))
-        increments, slopes = np.split(parameters, [self._n_increments])
+        rows = parameters.reshape(math.prod(parameters.shape[:-1]), self.n_parameters)
+        tables = np.empty((len(rows), int(self.n_codes.sum())))
+        increments, slopes = rows[:, : self._n_increments], rows[:, self._n_increments :]
         if self.starts is None:
-            running_sums(increments, self.n_codes, self.missing, table)
-            return table
-        running_sums(self._units * increments, self.n_codes, self.missing, table)
-        every = np.zeros(self.n_features)
-        every[self._sloped] = slopes
-        return table + self._ways * np.repeat(every, self.n_codes)
+            running_sums(increments, self.n_codes, self.missing, tables)
+        else:
+            running_sums(self._units * increments, self.n_codes, self.missing, tables)
+            every = np.zeros((len(rows), self.n_features))
+            every[:, self._sloped] = slopes
+            tables += self._ways * np.repeat(every, self.n_codes, axis=1)
+        return tables.reshape(*parameters.shape[:-1], tables.shape[1])
 
     def terms(self, theta: FloatArray) -> tuple[CurvesTerm, ...]:
         """Return the curves."""
