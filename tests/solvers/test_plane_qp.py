@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from marginrank.solvers import plane_qp
 from marginrank.solvers.plane_ascent import ascend
 from marginrank.solvers.plane_ascent_kernel import climb
 from marginrank.solvers.plane_interior import FlatPoint
@@ -268,3 +269,19 @@ def test_sums_of_slopes_are_carried_along_the_pieces_of_a_signed_dual(seed):
         bounds.append(bound)
     assert len(bounds) > 1
     assert np.all(np.diff(bounds) >= -1e-9 * abs(bounds[-1]))
+
+
+def test_multipliers_from_before_close_the_gap_asked_for_where_little_can_be_gained(monkeypatch):
+    """The minimum is next to the value at the middle, of which the precision is a share."""
+    monkeypatch.setattr(plane_qp, "InteriorPoint", None)  # would start from scratch
+    rng = np.random.default_rng(6)
+    slopes = 1e-3 * rng.standard_normal((70, 80))
+    offsets, owners = np.full(70, 1.0), np.arange(70) % 5
+    products, alpha = Products(80), np.full(70, 1.0 / 14.0)
+    planes = Planes(slopes, offsets, owners, products, alpha)
+    least = least_of_planes(planes, 1.0, enough=1e-9, precision=1e-6)
+    value = 0.5 * float(least.theta @ least.theta) + float(
+        np.max((offsets + slopes @ least.theta).reshape(14, 5), axis=0).sum()
+    )
+    assert 0.0 <= value - least.bound <= 1e-9
+    assert 5.0 - value > 1e-7

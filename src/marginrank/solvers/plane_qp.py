@@ -203,7 +203,8 @@ class _Best:
     def target(self) -> float:
         """The gap to close."""
         if not np.isfinite(self._value - self._bound):
-            return max(self.enough, self.precision * abs(self._home))
+            # How far the bound is below the value at the middle may be much less than that value.
+            return self.enough or self.precision * abs(self._home)
         share = self.precision * min(abs(self._value), max(self._home - self._bound, 0.0))
         return max(self.enough, share, _ROUNDING * abs(self._value))
 
