@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from marginrank import DataError, Queries, Ranker, evaluate
 from marginrank.components import Component
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
-from marginrank.methods import CollapseWarning, Tight, all_presets, parse_preset
+from marginrank.methods import CollapseWarning, Tight, all_presets, parse_preset, training
 from marginrank.risk import RankingRisk
 from marginrank.scorers import Additive, Linear
 from marginrank.solvers import Auto, Bundle, FrankWolfe, NSlack, Subgradient
@@ -432,6 +432,45 @@ def test_a_collapsed_hinge_is_named_and_the_default_does_not_suffer_from_it():
     assert default.health_.collapsed
     assert default.score(X, y, qid=qid) > hinge.score(X, y, qid=qid) + 0.03
     assert default.gap_ == np.inf
+
+
+@pytest.mark.parametrize("Cs", [[10.0], [0.01, 1.0, 100.0]])
+def test_curves_that_could_fit_anything_are_trained_with_the_tight_bound_after_a_few_iterations(Cs):
+    X, y, qid = collapsing()
+    bounds = []
+
+    def note(step, theta):
+        bounds.append(step.dual)
+        return False
+
+    ranker = Ranker(measure="ndcg@5", scorer="additive", solver=Auto(tol=1e-6, callback=note))
+    with pytest.warns(CollapseWarning, match="training the tight bound instead"):
+        fitted = [fit for fit in ranker.fit_path(X, y, qid=qid, Cs=Cs)]
+    assert {one.model_.method.bound for one in fitted} == {"tight"}
+    # The tight bound has no certificate. The first C takes 30 iterations, and each of the others one.
+    assert np.isfinite(bounds).sum() == 30 + len(Cs) - 1
+
+
+def test_iterations_that_bring_little_without_a_collapse_change_nothing(monkeypatch):
+    X, y, qid = judged()
+    expected = Ranker("svmndcg", C=0.01, solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    monkeypatch.setattr(training, "_PATIENCE", 1)
+    suspected = Ranker("svmndcg", C=0.01, solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    assert suspected.model_.method.bound == expected.model_.method.bound == "hinge"
+    assert suspected.solution_.converged
+    np.testing.assert_array_equal(suspected.coef_, expected.coef_)
+
+
+def test_a_callback_that_stops_is_not_taken_for_a_collapse():
+    X, y, qid = collapsing()
+    steps = []
+
+    def stop(step, theta):
+        steps.append(step)
+        return len(steps) == 30
+
+    ranker = Ranker(measure="ndcg@5", scorer="additive", solver=Auto(tol=1e-6, callback=stop)).fit(X, y, qid=qid)
+    assert (ranker.model_.method.bound, ranker.solution_.reason, len(steps)) == ("hinge", "callback", 30)
 
 
 def test_a_small_C_alone_is_no_collapse():

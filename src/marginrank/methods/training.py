@@ -19,9 +19,10 @@ from marginrank.partitioned_risk import PartitionedRisk, ranking_risk
 from marginrank.risk import RankingRisk
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
-from marginrank.solvers.base import Solver
+from marginrank.solvers.base import Callback, Solver
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.concave_convex import ConcaveConvex
+from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.recorded import recorded
 from marginrank.solvers.solution import Solution, Step
@@ -34,8 +35,12 @@ COLLAPSED: Final = 0.999
 #: How much larger a C is tried before a hinge counts as collapsed: a small C alone also leaves the objective high, and
 #: so do small features.
 _MUCH: Final = 1000.0
-#: Iterations of that trial.
+#: Iterations of that trial, and parts of the risk with planes of their own, where there are many parameters. With more
+#: parts, scorers that can fit anything fit a thousandth of a hinge that has collapsed, after minutes.
 _TRIAL: Final = 50
+_TRIAL_PARTS: Final = 8
+#: Iterations that bring next to nothing after which a hinge is tried.
+_PATIENCE: Final = 30
 NO_ORDER: Final = (
     "every query has a single document or a single grade, so there is nothing to learn; give queries with documents of "
     "different grades"
@@ -98,11 +103,15 @@ class Training:
         risk = ranking_risk(scorer, self.loss, self.n_jobs)
         _check_order(risk)
         problem = self._recorded(risk)
-        solver = _chosen(clock.limit(self.solver), problem)
-        solutions = _solve(solver, problem, Cs, start)
+        solver, has_tight = _chosen(clock.limit(self.solver), problem), "tight" in self.loss.bounds
+        watch = _Watch(solver.callback)
+        watched = self.bound == "auto" and has_tight and start is None and isinstance(solver, Bundle)
+        solutions = _solve(replace(solver, callback=watch) if watched else solver, problem, Cs, start)
         at_zero = problem.risk_at_center
-        trial = _trial_of_collapse(problem, scorer, solutions, clock)
-        collapsed, has_tight = trial is not None, "tight" in self.loss.bounds
+        trial = _trial_of_collapse(problem, scorer, solutions, clock, suspected=watch.stopped)
+        if watch.stopped and trial is None:
+            solutions = _solve(clock.limit(solver), problem, Cs, start)
+        collapsed = trial is not None
         tried = max(*Cs, trial or 0.0)
         if collapsed and self.bound == "auto" and has_tight:
             self._warn(tried, "training the tight bound instead; bound='tight' does so without this warning")
@@ -233,13 +242,43 @@ def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatAr
     return solver.path(problem, Cs, start) if len(Cs) > 1 else [solver.minimize(problem, Cs[0], start)]
 
 
-def _trial_of_collapse(risk: Problem, scorer: Prepared, solutions: Sequence[Solution], clock: _Clock) -> float | None:
+class _Watch:
+    """Stops a path of solutions that begins with many iterations which bring next to nothing.
+
+    A hinge that has collapsed takes them by the hundred, to find the parameters next to 0 that are best.
+
+    Args:
+        callback: What else is called after every iteration.
+    """
+
+    def __init__(self, callback: Callback | None) -> None:
+        self._callback = callback
+        self._n_steps, self._first, self._passes = 0, np.inf, 0.0
+        self.stopped = False
+
+    def __call__(self, step: Step, theta: FloatArray) -> bool:
+        """Count iterations of the first solution, and return whether to stop."""
+        asked = self._callback is not None and bool(self._callback(step, theta))
+        if self._n_steps == 0:
+            self._first = step.primal
+        elif step.passes < self._passes:
+            # Another C begins where the last one ended, and may well end there.
+            self._first = np.inf
+        self._n_steps, self._passes = self._n_steps + 1, step.passes
+        idle = self._n_steps >= _PATIENCE and step.primal >= COLLAPSED * self._first
+        self.stopped = self.stopped or (idle and not asked)
+        return asked or self.stopped
+
+
+def _trial_of_collapse(
+    risk: Problem, scorer: Prepared, solutions: Sequence[Solution], clock: _Clock, *, suspected: bool = False
+) -> float | None:
     """Return a large C for which 0 is as good as any parameters, if it is so for the C asked for; None otherwise.
 
     What is large depends on the scale of the features, and on nothing else where C is small.
     """
     hardest, at_zero = max(solutions, key=lambda solution: solution.C), risk.risk_at_center
-    stopped = hardest.reason in ("callback", "interrupted", "time_limit")
+    stopped = hardest.reason in ("callback", "interrupted", "time_limit") and not suspected
     if at_zero <= 0 or stopped or hardest.primal < COLLAPSED * hardest.C * at_zero:
         return None
     spread = scorer.spread
@@ -251,7 +290,8 @@ def _trial_of_collapse(risk: Problem, scorer: Prepared, solutions: Sequence[Solu
     def decided(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
         return step.primal < collapsed or step.dual >= collapsed
 
-    trial = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=clock.left, callback=decided).minimize(risk, much)
+    solver = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=clock.left, callback=decided)
+    trial = solver.refine(risk, much, PlaneModel(risk.n_parameters), n_parts=_TRIAL_PARTS)
     return much if trial.reason != "time_limit" and trial.primal >= collapsed else None
 
 
