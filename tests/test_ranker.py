@@ -445,7 +445,7 @@ def test_curves_that_could_fit_anything_are_trained_with_the_tight_bound_after_a
 
     ranker = Ranker(measure="ndcg@5", scorer="additive", solver=Auto(tol=1e-6, callback=note))
     with pytest.warns(CollapseWarning, match="training the tight bound instead"):
-        fitted = [fit for fit in ranker.fit_path(X, y, qid=qid, Cs=Cs)]
+        fitted = ranker.fit_path(X, y, qid=qid, Cs=Cs)
     assert {one.model_.method.bound for one in fitted} == {"tight"}
     # The tight bound has no certificate. The first C takes 30 iterations, and each of the others one.
     assert np.isfinite(bounds).sum() == 30 + len(Cs) - 1
