@@ -451,14 +451,34 @@ def test_curves_that_could_fit_anything_are_trained_with_the_tight_bound_after_a
     assert np.isfinite(bounds).sum() == 30 + len(Cs) - 1
 
 
-def test_iterations_that_bring_little_without_a_collapse_change_nothing(monkeypatch):
+def test_slow_progress_without_a_collapse_changes_nothing(monkeypatch):
     X, y, qid = judged()
-    expected = Ranker("svmndcg", C=0.01, solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    expected = Ranker("svmndcg", C=1e-6, solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    outcomes, try_larger = [], training._try_larger
+
+    def watched(*args):
+        outcomes.append(try_larger(*args))
+        return outcomes[-1]
+
     monkeypatch.setattr(training, "_PATIENCE", 1)
-    suspected = Ranker("svmndcg", C=0.01, solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    monkeypatch.setattr(training, "_try_larger", watched)
+    suspected = Ranker("svmndcg", C=1e-6, solver=Auto(tol=1e-6)).fit(X, y, qid=qid)
+    assert [outcome for _, outcome in outcomes] == ["learns"]
     assert suspected.model_.method.bound == expected.model_.method.bound == "hinge"
     assert suspected.solution_.converged
     np.testing.assert_array_equal(suspected.coef_, expected.coef_)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "steps"), [("interrupted", "interrupted", 30), ("time_limit", "max_iter", 40)]
+)
+def test_a_trial_that_ends_early_leaves_the_hinge_as_it_was(monkeypatch, outcome, reason, steps):
+    X, y, qid = collapsing()
+    monkeypatch.setattr(training, "_try_larger", lambda *args: (args[2], outcome))
+    solver = Auto(tol=1e-9, max_iter=40)
+    ranker = Ranker(measure="ndcg@5", scorer="additive", solver=solver).fit(X, y, qid=qid)
+    assert ranker.model_.method.bound == "hinge"
+    assert (ranker.solution_.reason, len(ranker.solution_.trace)) == (reason, steps)
 
 
 def test_a_callback_that_stops_is_not_taken_for_a_collapse():

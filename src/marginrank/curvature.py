@@ -20,17 +20,20 @@ _PER_PARAMETER: Final = 50
 #: With more parameters: documents of a sample for each unit of √C, and the fewest and the most.
 _PER_ROOT: Final = 30.0
 _FEWEST, _MOST = 100, 3000
-#: Numbers in the rows of a sample, at the most.
-_ROOM: Final = 1 << 25
+#: Most numbers in the rows of a sample, and where few of them are kept at a time.
+_ROOM: Final = 1 << 24
+_ROOM_OF_FEW: Final = 1 << 25
 #: Documents of a list that say enough of it, where lists are thinned out.
 _LIST: Final = 8
 #: What stands for the curvature that a sample of fewer documents than parameters does not see.
 _UNSEEN: Final = 8.0
 #: Curvature of a query, as a share of its largest, that makes no difference.
 _NOTHING: Final = 1e-3
-#: Most rows that are made at a time, rows whose tables are, and numbers in them.
+#: Most rows that are made at a time.
 _BLOCK: Final = 256
+#: Most rows whose tables are made at a time.
 _TABLES: Final = 32
+#: Most numbers in either.
 _NUMBERS: Final = 1 << 22
 #: Times that a product of dense rows is quicker than one of sparse rows, for each number.
 _FEW: Final = 32
@@ -57,7 +60,8 @@ def draw(scorer: PreparedScorer, weights: FloatArray, C: float) -> Sample | None
     lengths = scorer.queries.lengths
     counted = np.flatnonzero((weights > 0) & (lengths > 0))
     # The spread takes a look at all features.
-    most = _n_documents(scorer.n_parameters, C * scorer.spread**2 if scorer.n_parameters > _SMALL else C)
+    scaled = C * scorer.spread**2 if scorer.n_parameters > _SMALL else C
+    most = _n_documents(scorer.n_parameters, scaled, _ROOM_OF_FEW if scorer.few_cells else _ROOM)
     if not len(counted) or not most:
         return None
     gaps = np.maximum(-(-lengths // max(_LIST, most // len(counted))), 1)
@@ -69,7 +73,7 @@ def draw(scorer: PreparedScorer, weights: FloatArray, C: float) -> Sample | None
     return Sample(chosen, documents, offsets)
 
 
-def _n_documents(n_parameters: int, C: float) -> int:
+def _n_documents(n_parameters: int, C: float, room: int = _ROOM) -> int:
     """Return the documents that a sample should have at most, and 0 where there is no room for enough.
 
     >>> _n_documents(46, 1.0), _n_documents(5000, 100.0), _n_documents(5000, 1e9), _n_documents(10**6, 1.0)
@@ -77,7 +81,7 @@ def _n_documents(n_parameters: int, C: float) -> int:
     """
     if n_parameters <= _SMALL:
         return _PER_PARAMETER * n_parameters
-    most = min(_ROOM // n_parameters, _MOST)
+    most = min(room // n_parameters, _MOST)
     return 0 if most < _FEWEST else int(np.clip(_PER_ROOT * C**0.5, _FEWEST, most))
 
 

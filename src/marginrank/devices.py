@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from marginrank.typing import AnyArray, FloatArray, IntArray
+
+#: Held while a graph is recorded.
+_RECORDING: Final = threading.Lock()
 
 
 def import_torch(what: str) -> Any:
@@ -73,7 +79,8 @@ class Replayed:
 
     PyTorch and Triton take the CPU up to half a millisecond to launch the kernels of a pass, which is a quarter of the
     pass on millions of documents and most of it on few. CUDA launches the kernels of a graph at once. The first call
-    launches them one by one, since it compiles kernels and makes what later calls share; the second records them.
+    launches them one by one, since it compiles kernels and makes what later calls share; the second records them. If
+    memory has no room for a graph, which has its own, they are launched one by one throughout.
 
     Args:
         device: The device.
@@ -83,6 +90,7 @@ class Replayed:
     def __init__(self, device: Device, work: Callable[..., tuple[Any, ...]]) -> None:
         self._device, self._work = device, work
         self._n_calls = 0
+        self._recordable = bool(device.device.type == "cuda")
         self._graph: Any = None
         self._inputs: tuple[Any, ...] = ()
         self._outputs: tuple[Any, ...] = ()
@@ -90,34 +98,46 @@ class Replayed:
     def __call__(self, *inputs: FloatArray) -> tuple[FloatArray, ...]:
         """Do the work with these inputs and wait for what it returns."""
         self._n_calls += 1
-        if self._device.device.type != "cuda" or self._n_calls == 1:
+        if self._n_calls == 2 and self._recordable:
+            self._inputs = tuple(map(self._device.tensor, inputs))
+            self._record()
+        if self._graph is None:
             outputs = self._work(*map(self._device.tensor, inputs))
-        elif self._graph is None:
-            outputs = self._record(inputs)
         else:
             for own, given in zip(self._inputs, inputs, strict=True):
                 own.copy_(self._device.torch.from_numpy(np.ascontiguousarray(given)), non_blocking=True)
-            outputs = self._outputs
-        if self._graph is not None:
             self._graph.replay()
+            outputs = self._outputs
         return tuple(output.cpu().numpy() for output in outputs)
 
-    def _record(self, inputs: tuple[FloatArray, ...]) -> tuple[Any, ...]:
+    def _record(self) -> None:
         torch, device = self._device
-        self._inputs = tuple(map(self._device.tensor, inputs))
-        with torch.cuda.device(device):
-            # A graph keeps memory of its own: it cannot take what the first call left, and has to find as much again.
+        # Memory that is given back while another thread records would be missed there.
+        with _RECORDING, torch.cuda.device(device):
+            # A graph cannot take the memory that the first call left, and has to find as much again.
             if torch.cuda.mem_get_info()[0] < torch.cuda.memory_reserved() - torch.cuda.memory_allocated():
                 torch.cuda.empty_cache()
-            graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+            graph, stream = torch.cuda.CUDAGraph(), _recording_stream(torch.cuda.current_device())
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 # What other threads ask of the device meanwhile is not part of the graph.
                 graph.capture_begin(capture_error_mode="thread_local")
                 try:
                     self._outputs = self._work(*self._inputs)
-                finally:
-                    graph.capture_end()
+                except BaseException as error:
+                    with suppress(RuntimeError):
+                        graph.capture_end()
+                    if isinstance(error, torch.OutOfMemoryError):
+                        return
+                    raise
+                graph.capture_end()
             torch.cuda.current_stream().wait_stream(stream)
         self._graph = graph
-        return self._outputs
+
+
+@lru_cache
+def _recording_stream(device: int) -> Any:
+    """Return a stream of a device; libraries keep room for each stream that they have seen."""
+    import torch  # noqa: PLC0415
+
+    return torch.cuda.Stream(device)

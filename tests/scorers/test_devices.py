@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker
+from marginrank.devices import Device, Replayed
 from marginrank.losses import PairwiseHinge, StructuredLoss
 from marginrank.risk import RankingRisk
 from marginrank.scorers import Additive, Linear
@@ -89,10 +90,33 @@ def test_what_a_call_returned_is_not_changed_by_the_next(queries, device):
             np.testing.assert_array_equal(part, copy)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_work_is_done_with_the_numbers_of_each_call(device):
+    there = Device.find(torch, device)
+    work = Replayed(there, lambda a, b: (a * b, (a + b).sum()))
+    for n in range(1, 5):
+        product, total = work(np.array([1.0, n]), np.array([2.0, 10.0]))
+        assert (product.tolist(), float(total)) == ([2.0, 10.0 * n], 13.0 + n)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_the_memory_of_a_risk_ends_with_it(queries):
+def test_work_without_room_for_a_graph_is_done_all_the_same():
+    def work(a):
+        doubled = 2.0 * a
+        if torch.cuda.is_current_stream_capturing():
+            raise torch.OutOfMemoryError("no room")
+        return (doubled,)
+
+    twice = Replayed(Device.find(torch, "cuda"), work)
+    assert [float(twice(np.array([n]))[0][0]) for n in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_memory_of_a_risk_ends_with_it(queries, dtype):
     def evaluate():
-        risk = RankingRisk.of(queries, PairwiseHinge(power=2), Linear(device="cuda"))
+        typed = queries.with_features(queries.X.astype(dtype))
+        risk = RankingRisk.of(typed, PairwiseHinge(power=2), Linear(device="cuda"))
         for theta in np.eye(5):
             risk(theta)
             risk.hessian_product(theta, theta)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -35,11 +36,12 @@ COLLAPSED: Final = 0.999
 #: How much larger a C is tried before a hinge counts as collapsed: a small C alone also leaves the objective high, and
 #: so do small features.
 _MUCH: Final = 1000.0
-#: Iterations of that trial, and parts of the risk with planes of their own, where there are many parameters. With more
-#: parts, scorers that can fit anything fit a thousandth of a hinge that has collapsed, after minutes.
+#: Iterations of that trial.
 _TRIAL: Final = 50
+#: Parts of the risk that have planes of their own in the trial, where there are many parameters. With more parts,
+#: scorers that can fit anything lower a collapsed hinge by a little more than a thousandth.
 _TRIAL_PARTS: Final = 8
-#: Iterations that bring next to nothing after which a hinge is tried.
+#: Iterations without noticeable progress after which the trial is made.
 _PATIENCE: Final = 30
 NO_ORDER: Final = (
     "every query has a single document or a single grade, so there is nothing to learn; give queries with documents of "
@@ -104,13 +106,11 @@ class Training:
         _check_order(risk)
         problem = self._recorded(risk)
         solver, has_tight = _chosen(clock.limit(self.solver), problem), "tight" in self.loss.bounds
-        watch = _Watch(solver.callback)
+        watch = _Watch(solver.callback, partial(_trial_of_idle, problem, scorer, Cs, clock))
         watched = self.bound == "auto" and has_tight and start is None and isinstance(solver, Bundle)
         solutions = _solve(replace(solver, callback=watch) if watched else solver, problem, Cs, start)
         at_zero = problem.risk_at_center
-        trial = _trial_of_collapse(problem, scorer, solutions, clock, suspected=watch.stopped)
-        if watch.stopped and trial is None:
-            solutions = _solve(clock.limit(solver), problem, Cs, start)
+        trial = watch.trial if watch.tried else _trial_of_solved(problem, scorer, solutions, clock)
         collapsed = trial is not None
         tried = max(*Cs, trial or 0.0)
         if collapsed and self.bound == "auto" and has_tight:
@@ -243,48 +243,61 @@ def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatAr
 
 
 class _Watch:
-    """Stops a path of solutions that begins with many iterations which bring next to nothing.
+    """Tries a larger C where the first solution of a path makes no progress, and stops if the hinge has collapsed.
 
-    A hinge that has collapsed takes them by the hundred, to find the parameters next to 0 that are best.
+    A collapsed hinge takes hundreds of iterations to find the best parameters next to 0.
 
     Args:
         callback: What else is called after every iteration.
+        trial: Given the objective, returns a large C for which the hinge has collapsed; None if it has not.
     """
 
-    def __init__(self, callback: Callback | None) -> None:
-        self._callback = callback
-        self._n_steps, self._first, self._passes = 0, np.inf, 0.0
-        self.stopped = False
+    def __init__(self, callback: Callback | None, trial: Callable[[float], float | None]) -> None:
+        self._callback, self._try = callback, trial
+        self._n_steps, self._passes = 0, 0.0
+        self.tried = False
+        self.trial: float | None = None
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:
-        """Count iterations of the first solution, and return whether to stop."""
-        asked = self._callback is not None and bool(self._callback(step, theta))
-        if self._n_steps == 0:
-            self._first = step.primal
-        elif step.passes < self._passes:
-            # Another C begins where the last one ended, and may well end there.
-            self._first = np.inf
-        self._n_steps, self._passes = self._n_steps + 1, step.passes
-        idle = self._n_steps >= _PATIENCE and step.primal >= COLLAPSED * self._first
-        self.stopped = self.stopped or (idle and not asked)
-        return asked or self.stopped
+        """Count the iterations for the smallest C, and return whether to stop."""
+        if self._callback is not None and self._callback(step, theta):
+            return True
+        self._n_steps = self._n_steps + 1 if step.passes >= self._passes else _PATIENCE + 1
+        self._passes = step.passes
+        if self._n_steps == _PATIENCE:
+            self.trial, self.tried = self._try(step.primal), True
+        return self.trial is not None
 
 
-def _trial_of_collapse(
-    risk: Problem, scorer: Prepared, solutions: Sequence[Solution], clock: _Clock, *, suspected: bool = False
-) -> float | None:
-    """Return a large C for which 0 is as good as any parameters, if it is so for the C asked for; None otherwise.
+def _trial_of_idle(risk: Problem, scorer: Prepared, Cs: Sequence[float], clock: _Clock, primal: float) -> float | None:
+    """Return a large C for which the hinge has collapsed, if the objective for the smallest C has hardly fallen."""
+    if primal < COLLAPSED * min(Cs) * risk.risk_at_center:
+        return None
+    much, trial = _try_larger(risk, scorer, max(Cs), clock)
+    if trial == "interrupted":
+        raise KeyboardInterrupt
+    return much if trial == "collapsed" else None
+
+
+def _trial_of_solved(risk: Problem, scorer: Prepared, solutions: Sequence[Solution], clock: _Clock) -> float | None:
+    """Return a large C for which the hinge has collapsed, if 0 is as good as any parameters for the C asked for."""
+    hardest = max(solutions, key=lambda solution: solution.C)
+    stopped = hardest.reason in ("callback", "interrupted", "time_limit")
+    if stopped or hardest.primal < COLLAPSED * hardest.C * risk.risk_at_center:
+        return None
+    much, trial = _try_larger(risk, scorer, hardest.C, clock)
+    return much if trial == "collapsed" else None
+
+
+def _try_larger(risk: Problem, scorer: Prepared, C: float, clock: _Clock) -> tuple[float, str]:
+    """Return a C that is much larger, and whether the hinge has ``collapsed`` for it.
 
     What is large depends on the scale of the features, and on nothing else where C is small.
     """
-    hardest, at_zero = max(solutions, key=lambda solution: solution.C), risk.risk_at_center
-    stopped = hardest.reason in ("callback", "interrupted", "time_limit") and not suspected
-    if at_zero <= 0 or stopped or hardest.primal < COLLAPSED * hardest.C * at_zero:
-        return None
-    spread = scorer.spread
-    if spread == 0:
-        return None
-    much = min(_MUCH * max(hardest.C, max(spread, 1e-45) ** -2), 1e100)
+    at_zero, spread = risk.risk_at_center, scorer.spread
+    if at_zero <= 0 or spread == 0:
+        return C, "nothing to learn"
+    much = min(_MUCH * max(C, max(spread, 1e-45) ** -2), 1e100)
     collapsed = COLLAPSED * much * at_zero
 
     def decided(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
@@ -292,7 +305,9 @@ def _trial_of_collapse(
 
     solver = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=clock.left, callback=decided)
     trial = solver.refine(risk, much, PlaneModel(risk.n_parameters), n_parts=_TRIAL_PARTS)
-    return much if trial.reason != "time_limit" and trial.primal >= collapsed else None
+    if trial.reason in ("interrupted", "time_limit"):
+        return much, trial.reason
+    return much, "collapsed" if trial.primal >= collapsed else "learns"
 
 
 def _health(solution: Solution, at_zero: float, objective_at_zero: float, collapsed: bool) -> Health:

@@ -98,6 +98,8 @@ class PreparedAdditive(PreparedScorer):
     bins, and the gradient is their running sums from the last bin down.
     """
 
+    few_cells = True
+
     def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None = None) -> None:
         self.queries = queries.without_features()
         self.bins = self.form = bins

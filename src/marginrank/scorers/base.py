@@ -112,6 +112,8 @@ class PreparedScorer(Prepared):
     run_bytes: int = 1 << 20
     #: Whether scoring takes much longer than a loss, and a pass may as well read the rows twice.
     dear: bool = False
+    #: Whether a row is scored from few cells of the table, however many there are.
+    few_cells: bool = False
     #: The rows on a device, if they are kept there.
     rows: RowsOnDevice | None = None
 

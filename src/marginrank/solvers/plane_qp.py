@@ -204,7 +204,8 @@ class _Best:
         """The gap to close."""
         if not np.isfinite(self._value - self._bound):
             # How far the bound is below the value at the middle may be much less than that value.
-            return self.enough or self.precision * abs(self._home)
+            share = _ROUNDING if self.enough > 0.0 else self.precision
+            return max(self.enough, share * abs(self._home))
         share = self.precision * min(abs(self._value), max(self._home - self._bound, 0.0))
         return max(self.enough, share, _ROUNDING * abs(self._value))
 
