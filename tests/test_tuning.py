@@ -12,10 +12,12 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from marginrank import DataError, Queries, Ranker, evaluate, load, tune
+from marginrank import DataError, Queries, Ranker, evaluate, load, tune, tuning
 from marginrank.losses import StructuredLoss
+from marginrank.methods import training
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.scorers import Additive
+from marginrank.sklearn_api import clone
 from marginrank.solvers import Auto
 from marginrank.tuning import DEFAULT_CS, selection_table
 
@@ -338,3 +340,21 @@ def test_a_time_limit_ends_the_search():
     assert part.ranker.score(VALID) > 0.3
     enough = tune(Ranker("svmmap"), TRAIN, valid=VALID, Cs=[1.0], time_limit=1000.0)
     assert enough.complete
+
+
+@pytest.mark.filterwarnings("ignore::marginrank.methods.CollapseWarning")
+def test_all_queries_are_trained_with_the_bound_that_was_judged(monkeypatch):
+    """A path may show that the hinge has collapsed where its last C by itself does not."""
+    monkeypatch.setattr(training, "_trial_of_idle", lambda *args: max(args[2]) if len(args[2]) > 1 else None)
+    monkeypatch.setattr(training, "_trial_of_solved", lambda *args: None)  # noqa: ARG005
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40 * 60, 3))
+    y = np.tile([1.0] * 3 + [0.0] * 57, 40)
+    X[y == 1, 0] += 0.5
+    queries = Queries.from_arrays(X, y, group=[60] * 40)
+    ranker = Ranker(measure="ndcg@5", scorer="additive", C=10.0)
+    assert clone(ranker).fit(queries).model_.method.bound == "hinge"
+    monkeypatch.setattr(tuning, "_choose", lambda candidates, rule: len(candidates) - 1)  # noqa: ARG005
+    selection = tune(ranker, queries, folds=2, Cs=[0.01, 10.0])
+    assert selection.ranker.model_.method.bound == "tight"
+    assert (selection.ranker.C, selection.ranker.bound) == (10.0, ranker.bound)

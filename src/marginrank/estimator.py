@@ -264,6 +264,10 @@ class BaseRanker(FittedAttributes, Estimator):
             models = self._train(queries, values, None, callback, None, time_limit, log)
         return [self._with_model(C, model) for C, model in zip(values, models, strict=True)]
 
+    def _bounded_as(self, model: Model) -> Self:  # noqa: ARG002
+        """Return this ranker, or one with the bound that a model was trained with if that is left open here."""
+        return self
+
     def _with_model(self, C: float, model: Model) -> Self:
         other = self._with_parameters({"C": C})
         other._adopt(model)

@@ -181,6 +181,12 @@ class Ranker(Online):
             return Method(loss_for(self.measure))
         return parse_method(DEFAULT if self.method is None else self.method)
 
+    def _bounded_as(self, model: Model) -> Self:
+        """Return this ranker, or one with the bound that a model was trained with if that is left open here."""
+        if model.method.bound == "tight" and self._bound(self._method()) == "auto":
+            return clone(self).set_params(bound="tight")
+        return self
+
     def _bound(self, method: Method) -> BoundChoice:
         return method.bound if self.bound is None else parse_bound(self.bound)
 

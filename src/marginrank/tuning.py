@@ -285,7 +285,10 @@ def tune(
         if held_out is None and not search.stop.stopped:
             on_all = final._with_parameters(best.parameters).set_params(n_jobs=ranker.n_jobs)
             rest = None if log is None else log.log("on all")
-            (on_all,) = on_all._fit_path(queries, [on_all.C], search.stop, search.stop.seconds_left, rest)
+            # What was judged is trained: a large C by itself may not be enough to tell that a hinge has collapsed.
+            alike = on_all._bounded_as(final.model_)
+            (trained,) = alike._fit_path(queries, [on_all.C], search.stop, search.stop.seconds_left, rest)
+            on_all = trained if alike is on_all else on_all._with_model(on_all.C, trained.model_)
             # A ranker that was trained to the end on most of the queries is worth more than one that was not, on all.
             final = final if search.stop.cut_short(on_all) or search.stop.stopped else on_all
     complete = not search.stop.stopped
