@@ -20,8 +20,9 @@ _PER_PARAMETER: Final = 50
 #: With more parameters: documents of a sample for each unit of √C, and the fewest and the most.
 _PER_ROOT: Final = 30.0
 _FEWEST, _MOST = 100, 3000
-#: Most numbers in the rows of a sample, and where few of them are kept at a time.
+#: Most numbers in the rows of a sample.
 _ROOM: Final = 1 << 24
+#: The same where rows have few cells, and are never all made at the same time.
 _ROOM_OF_FEW: Final = 1 << 25
 #: Documents of a list that say enough of it, where lists are thinned out.
 _LIST: Final = 8

@@ -16,8 +16,9 @@ _STATES: Final = 32
 _DOCUMENTS: Final = 128
 #: Registers of a thread of such a program, the quickest on one H200.
 _REGISTERS: Final = 64
-#: Most programs, which are those that an H200 runs at once, and most bytes of room for them; bytes of a state.
+#: Most programs: as many as an H200 runs at once.
 _PROGRAMS: Final = 4224
+#: Most bytes of room for them, and bytes that a state takes.
 _ROOM: Final = 1 << 30
 _STATE: Final = 28
 
