@@ -13,6 +13,7 @@ from marginrank.risk import RankingRisk, local_risk
 from marginrank.risk_parts import count_parts
 from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer
 from marginrank.solvers.problem import Offer, Problem
+from marginrank.solvers.progress import summed
 from marginrank.typing import FloatArray
 
 
@@ -94,7 +95,7 @@ def _parts(risk: RankingRisk, theta: FloatArray, n_parts: int) -> Arrays:
         values, slopes = risk.parts(theta)
     if n_parts < len(values):
         starts = np.array(group_bounds(len(values), n_parts)[:-1])
-        values, slopes = np.add.reduceat(values, starts), np.add.reduceat(slopes, starts, axis=0)
+        values, slopes = np.add.reduceat(values, starts), summed(slopes, starts)
     return values, slopes, np.array([0 if risk.exact else 1])
 
 

@@ -19,6 +19,7 @@ from marginrank.risk_pass import CompiledPass, Evaluate
 from marginrank.scorers.base import PreparedScorer, RowsOnDevice, Scorer
 from marginrank.scorers.linear import Linear
 from marginrank.solvers.problem import Line, Offer, Problem
+from marginrank.solvers.progress import summed
 from marginrank.threads import for_each, thread_count
 from marginrank.typing import FloatArray
 
@@ -118,7 +119,7 @@ class RankingRisk(Problem):
     def _in_parts(self, cells: FloatArray) -> tuple[FloatArray, FloatArray]:
         first_queries = np.array([self._chunks[start][0] for start in self._part_starts], dtype=np.int64)
         values = np.add.reduceat(self.weights * self._xi, first_queries)
-        return values, self.scorer.gradient(np.add.reduceat(cells, self._part_starts, axis=0))
+        return values, self.scorer.gradient(summed(cells, self._part_starts))
 
     def line(self, start: FloatArray, end: FloatArray) -> Line | None:
         """Return the risk on the way between two points, where scores take longer than the loss."""

@@ -11,6 +11,7 @@ from marginrank.losses import PairwiseHinge, StructuredLoss
 from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.problem import Function
+from marginrank.solvers.progress import summed
 
 
 def small_problem(seed, measure, feature_map):
@@ -112,3 +113,15 @@ def test_a_path_begins_where_it_is_told_to():
     assert path.theta.tolist() == alone.theta.tolist()
     # ½·2.5² + 10·½, against 10·3 at 0.
     assert path.primal <= 3.125 + 5.0
+
+
+@pytest.mark.parametrize("n_columns", [3, 600])
+@pytest.mark.parametrize("starts", [[0, 1, 2, 3, 4, 5, 6], [0, 2, 3, 6], [0]])
+def test_rows_are_added_up_to_the_next_start(n_columns, starts):
+    rows = np.arange(7.0)[:, None] * np.linspace(1.0, 2.0, n_columns)
+    kept = rows.copy()
+    sums = summed(rows, np.array(starts))
+    expected = {7: [0, 1, 2, 3, 4, 5, 6], 4: [1, 2, 12, 6], 1: [21]}[len(starts)]
+    assert sums[:, 0].tolist() == expected
+    assert sums[:, -1] == pytest.approx([2.0 * total for total in expected])
+    assert np.array_equal(rows, kept)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from marginrank.components import check_C
 from marginrank.errors import NumericalError
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Reason, Solution, Step
-from marginrank.typing import FloatArray
+from marginrank.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from marginrank.solvers.base import Solver
@@ -248,4 +249,22 @@ def joined(values: FloatArray, slopes: FloatArray, most: int = FEW_PARTS) -> tup
     if len(values) <= most or slopes.shape[1] <= FEW_PARAMETERS:
         return values, slopes
     starts = np.arange(most) * len(values) // most
-    return np.add.reduceat(values, starts), np.add.reduceat(slopes, starts, axis=0)
+    return np.add.reduceat(values, starts), summed(slopes, starts)
+
+
+def summed(rows: FloatArray, starts: IntArray) -> FloatArray:
+    """Add up neighbouring rows: each that starts, and those after it up to the next start.
+
+    >>> summed(np.array([[1.0], [2.0], [3.0]]), np.array([0, 1])).tolist()
+    [[1.0], [5.0]]
+    """
+    if len(starts) == len(rows):
+        return rows
+    if rows.shape[1] <= FEW_PARAMETERS:
+        return np.asarray(np.add.reduceat(rows, starts, axis=0))
+    # On long rows reduceat takes ten times as long.
+    sums = rows[starts]
+    for number, (first, end) in enumerate(pairwise([*starts.tolist(), len(rows)])):
+        for row in rows[first + 1 : end]:
+            sums[number] += row
+    return sums
