@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
+from marginrank.lapack import Cholesky
 from marginrank.losses.base import Loss
 from marginrank.scorers.base import PreparedScorer
 from marginrank.sparse import sp
@@ -266,14 +267,11 @@ def _solver(matrix: FloatArray, added: float) -> Callable[[FloatArray], FloatArr
     Where that number would be lost in rounding, more is added. None if features are so large that products overflow:
     solvers do without, or refuse them.
     """
-    from scipy.linalg import lapack  # noqa: PLC0415
-
-    total = np.array(matrix, order="F")
-    single = total.dtype == np.float32
-    factorize, solve = (lapack.spotrf, lapack.spotrs) if single else (lapack.dpotrf, lapack.dpotrs)
+    total = np.array(matrix, order="C")
     largest = float(np.abs(total.diagonal()).max(initial=0.0))
     total.flat[:: len(total) + 1] += max(added, 100.0 * float(np.finfo(total.dtype).eps) * largest)
-    factor, failed = factorize(total, lower=True, overwrite_a=True, clean=False)
-    if failed or not np.isfinite(largest):
+    try:
+        factors = Cholesky(total)
+    except np.linalg.LinAlgError:
         return None
-    return lambda vector: np.asarray(solve(factor, vector, lower=True)[0], dtype=np.float64)
+    return (lambda vector: factors.solve(vector).astype(np.float64)) if np.isfinite(largest) else None

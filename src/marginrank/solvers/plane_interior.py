@@ -7,6 +7,7 @@ from typing import Final, TypeAlias, cast
 
 import numpy as np
 
+from marginrank.lapack import Cholesky
 from marginrank.solvers.plane_program import PlaneProgram
 from marginrank.solvers.plane_vertex import ActiveSet
 from marginrank.typing import FloatArray
@@ -146,7 +147,7 @@ class InteriorPoint:
             centred = np.sqrt(weights)[:, None] * (self.G - self._means(shares, self.G)[self.owners])
             normal = centred.T @ centred
             normal.flat[:: d + 1] += stiffness
-            return _factorized(normal)
+            return Cholesky(normal).solve
         centred = self.G - self._means(shares, self.G)[self.owners]
         if self.gram is not None and len(self.signed) == 0:
             half = self.gram - self._means(shares, self.gram)[self.owners]
@@ -156,7 +157,7 @@ class InteriorPoint:
         root = np.sqrt(weights)
         dual = root[:, None] * inner * root
         dual.flat[:: m + 1] += 1.0
-        solve_dual = _factorized(dual)
+        solve_dual = Cholesky(np.ascontiguousarray(dual)).solve
 
         def solve(right: FloatArray) -> FloatArray:
             scaled = right / stiffness
@@ -222,16 +223,6 @@ class FlatPoint:
         alpha, touch = np.empty_like(self._z), self._z > np.maximum(self._s, _HELD)
         alpha[self._order] = np.where(touch, self._z, 0.0) if touching else self._z
         return self.program.balanced(self.program.C * alpha)
-
-
-def _factorized(matrix: FloatArray) -> Solve:
-    """Factorise a symmetric matrix; `LinAlgError` where it is not positive definite."""
-    from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
-
-    factor, failed = dpotrf(matrix, lower=True, clean=False)
-    if failed:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")
-    return lambda right: cast("FloatArray", dpotrs(factor, right, lower=True)[0])
 
 
 def _longest(s: FloatArray, ds: FloatArray, z: FloatArray, dz: FloatArray) -> float:

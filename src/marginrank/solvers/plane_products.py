@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.lapack import Cholesky
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 _MOST_STEPS: Final = 40
 #: Share of the multipliers that interior points begin with on all planes alike; the others stay where they were.
 _SPREAD: Final = 0.05
+#: Least entry on the diagonal, as a share of the largest product, for which factors in float32 are good enough.
+_RESOLVED: Final = 1e-6
 
 
 class Products:
@@ -68,54 +72,70 @@ def highest_dual(
     """Maximise heights·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, until the gap is ``target``.
 
     Interior points from α on that meet all equations, after Mehrotra (1992); a step takes the factors of one matrix of
-    the size of ``gram``. Returns None where the arithmetic ends them early.
+    the size of ``gram``. As long as these are far from singular, they are in float32: that makes a direction a little
+    worse, but slacks follow from α in float64. Returns None where the arithmetic ends them early.
 
     >>> K, heights = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([-1.0, 0.0])   # of the planes 1 + θ₁ and θ₂
     >>> highest_dual(K, heights, np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-9).round(6).tolist()
     [1.5, 0.5]
     """
-    from scipy.linalg.lapack import dpotrf, dpotrs  # noqa: PLC0415
-
-    m, n_parts = len(alpha), int(owners.max()) + 1
+    n_parts = int(owners.max()) + 1
     level = heights + gram @ alpha
     # In units where the entries are near 1: min ½aᵀQa − q·a, with α = C·a and slacks t = ξ_owner − q + Qa.
     unit = max(C * float(np.ptp(level)), C * C * float(gram.diagonal().max()), 1e-300)
     Q, q = gram * (C * C / unit), level * (C / unit)
-    members = (owners == np.arange(n_parts)[:, None]).astype(np.float64)
+    members = owners == np.arange(n_parts)[:, None]
     a = (1.0 - _SPREAD) * alpha / C + _SPREAD / members.sum(axis=1)[owners]
     at = q - Q @ a
-    tops = np.where(members > 0, at, -np.inf).max(axis=1)
+    tops = np.where(members, at, -np.inf).max(axis=1)
     # Slacks that leave each plane about the same share of the gap.
     t = (tops + float(tops.sum() - a @ at) / n_parts)[owners] - at
+    single = Q.astype(np.float32)
     for _ in range(_MOST_STEPS):
         gap = float(a @ t)
         if gap * unit <= target:
             return np.asarray(C * a)
-        system = Q.copy()
-        system.flat[:: m + 1] += t / a
-        # Transposed, it is in the order of LAPACK and is not copied.
-        factor, failed = dpotrf(system.T, lower=True, overwrite_a=True, clean=False)
-        if failed:
+        stiffness = t / a
+        try:
+            solve = _bordered(single if stiffness.min() >= _RESOLVED * Q.diagonal().max() else Q, members, stiffness)
+        except np.linalg.LinAlgError:
             return None
-        of_parts = dpotrs(factor, members.T, lower=True)[0]
-        between = members @ of_parts
 
         def direction(products: FloatArray) -> tuple[FloatArray, FloatArray]:
             """Newton's step towards products a·t that differ from today's by these amounts."""
-            free = dpotrs(factor, products / a, lower=True)[0]  # noqa: B023
-            d_xi = np.linalg.solve(between, members @ free)  # noqa: B023
-            da = free - of_parts @ d_xi  # noqa: B023
+            da, d_xi = solve(products / a)  # noqa: B023
+            # What rounding adds to a part is taken away where there is most.
+            da -= a * (np.bincount(owners, da, n_parts) / np.bincount(owners, a, n_parts))[owners]  # noqa: B023
             return da, d_xi[owners] + Q @ da
 
         da, dt = direction(-a * t)
         far = _longest(a, da, t, dt)
         ahead = float((a + far * da) @ (t + far * dt))
-        da, dt = direction((ahead / gap) ** 3 * gap / m - a * t - da * dt)
+        da, dt = direction((ahead / gap) ** 3 * gap / len(a) - a * t - da * dt)
         far = 0.995 * _longest(a, da, t, dt)
         if not np.isfinite(far) or far < 1e-8:
             return None
         a, t = a + far * da, t + far * dt
     return None
+
+
+def _bordered(
+    Q: AnyArray, members: BoolArray, stiffness: FloatArray
+) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
+    """Return what solves (Q + diag(stiffness))·x + membersᵀ·y = right, members·x = 0; in the type of Q."""
+    system = Q.copy()
+    system.flat[:: len(Q) + 1] += stiffness
+    factors = Cholesky(system)
+    # There are many parts, so that half of the way to the inverse is a saving.
+    halfway = factors.half(members.T)
+    between = (halfway.T @ halfway).astype(np.float64)
+
+    def solve(right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        free = factors.half(right)
+        y = np.linalg.solve(between, halfway.T @ free)
+        return factors.other_half(free - halfway @ y.astype(Q.dtype)).astype(np.float64), y
+
+    return solve
 
 
 def _longest(a: FloatArray, da: FloatArray, t: FloatArray, dt: FloatArray) -> float:
