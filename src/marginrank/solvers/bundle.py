@@ -17,13 +17,15 @@ from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
 #: Share of the gap between objective and bound that the quadratic programs may leave.
-_SHARE: Final = 0.1
+_SHARE: Final = 0.3
 #: Share of the gap by which the objective may fall less than the model says, for a longer step.
 _SURPRISE: Final = 0.1
 #: Iterations without any gain after which they are solved exactly; as many more are lost in rounding.
 _PATIENCE: Final = 5
-#: The C above which more parts are worth their programs, and how many. A path shares planes, and gets by with few.
+#: The C above which more parts are worth their programs, and how many. A path shares planes, and gets by with few; for
+#: a smaller gap than this, programs become so large that more passes take less time.
 _LARGE_C: Final = 1e3
+_LARGE_TOL: Final = 1e-3
 _MANY_PARTS: Final = 64
 
 
@@ -63,7 +65,7 @@ class Bundle(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ − center‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
-        n_parts = FEW_PARTS if C <= _LARGE_C else _MANY_PARTS
+        n_parts = _MANY_PARTS if C > _LARGE_C and self.tol >= _LARGE_TOL else FEW_PARTS
         return self.refine(problem, C, PlaneModel(problem.n_parameters), start, n_parts)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
