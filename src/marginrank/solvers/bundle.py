@@ -17,7 +17,7 @@ from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
 #: Share of the gap between objective and bound that the quadratic programs may leave.
-_SHARE: Final = 0.3
+_SHARE: Final = 0.15
 #: Share of the gap by which the objective may fall less than the model says, for a longer step.
 _SURPRISE: Final = 0.1
 #: Iterations without any gain after which they are solved exactly; as many more are lost in rounding.
