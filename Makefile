@@ -140,6 +140,7 @@ bench: $(BENCH_READY)
 	$(BENCH_BIN)/python benchmarks/passes.py $(PASSES)
 	$(BENCH_BIN)/python benchmarks/fitting.py
 	$(BENCH_BIN)/python benchmarks/half.py
+	$(BENCH_BIN)/python benchmarks/single.py
 	$(BENCH_BIN)/python benchmarks/additive.py
 	$(BENCH_BIN)/python benchmarks/training.py
 	$(BENCH_BIN)/python benchmarks/small.py

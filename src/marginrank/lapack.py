@@ -1,6 +1,6 @@
-"""Cholesky factors by SciPy's LAPACK, without Python's global lock.
+"""Cholesky factorization with SciPy's LAPACK, without holding Python's global lock.
 
-`scipy.linalg.lapack` keeps the lock while its functions run, so that fits in several threads would wait for each other.
+The functions of `scipy.linalg.lapack` hold the lock while they run, so fits in several threads wait for each other.
 """
 
 from __future__ import annotations
@@ -19,41 +19,40 @@ _LOWER: Final = b"L"
 
 
 class Cholesky:
-    """The factors of a symmetric matrix A = LLᵀ in float32 or float64. `LinAlgError` if it is not positive definite.
+    """The factorization A = LLᵀ of a symmetric matrix; `LinAlgError` if it is not positive definite.
 
     Args:
-        matrix: The matrix, in C order, whose memory is used for L.
+        matrix: The matrix, of float32 or float64 in C order. Its memory is used for L.
 
     >>> factors = Cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
-    >>> factors.half(np.array([4.0, 6.0])).tolist(), factors.other_half(np.array([2.0, 2.0])).tolist()
+    >>> factors.solve_lower(np.array([4.0, 6.0])).tolist(), factors.solve_upper(np.array([2.0, 2.0])).tolist()
     ([2.0, 2.0], [0.5, 1.0])
     >>> factors.solve(np.array([4.0, 6.0])).tolist()
     [0.5, 1.0]
     """
 
     def __init__(self, matrix: AnyArray) -> None:
-        if not (matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.flags.c_contiguous):
-            raise ValueError("factors are made of a square matrix in C order")
+        square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+        if not (square and matrix.flags.carray and matrix.dtype in _LETTERS):
+            raise ValueError("expected a square, writeable matrix of float32 or float64 in C order")
         self.dtype, self._letter = matrix.dtype, _LETTERS[matrix.dtype]
         self._factor, self._n = matrix, len(matrix)
-        # To LAPACK, which goes by columns, this is the transposed matrix: the same.
-        failed = _call(f"{self._letter}potrf", _LOWER, self._n, matrix, max(1, self._n))
-        if failed:
-            raise np.linalg.LinAlgError("the matrix is not positive definite")
+        # LAPACK goes by columns, so this is the transposed matrix to it: the same.
+        _call(f"{self._letter}potrf", _LOWER, self._n, matrix, max(1, self._n))
 
-    def half(self, right: AnyArray) -> AnyArray:
+    def solve_lower(self, right: AnyArray) -> AnyArray:
         """Return L⁻¹·right, in the type of the matrix."""
-        return self._halve(right, b"N")
+        return self._solve_triangular(right, b"N")
 
-    def other_half(self, right: AnyArray) -> AnyArray:
+    def solve_upper(self, right: AnyArray) -> AnyArray:
         """Return L⁻ᵀ·right."""
-        return self._halve(right, b"T")
+        return self._solve_triangular(right, b"T")
 
     def solve(self, right: AnyArray) -> AnyArray:
         """Return A⁻¹·right."""
-        return self.other_half(self.half(right))
+        return self.solve_upper(self.solve_lower(right))
 
-    def _halve(self, right: AnyArray, transposed: bytes) -> AnyArray:
+    def _solve_triangular(self, right: AnyArray, transposed: bytes) -> AnyArray:
         if len(right) != self._n:
             raise ValueError(f"{len(right)} rows for a matrix of {self._n}")
         out, width, n = np.array(right, dtype=self.dtype, order="F"), right[:1].size, self._n
@@ -62,12 +61,13 @@ class Cholesky:
         return out
 
 
-def _call(name: str, *arguments: bytes | int | AnyArray) -> int:
-    """Call a function of LAPACK, which takes pointers alone, and return what it says about its success."""
-    said = ctypes.c_int(0)
-    pointers = [*map(_pointer, arguments), ctypes.byref(said)]
+def _call(name: str, *arguments: bytes | int | AnyArray) -> None:
+    """Call a function of LAPACK, all of whose arguments are pointers; the last is its ``info``."""
+    info = ctypes.c_int64(0)
+    pointers = [*map(_pointer, arguments), ctypes.byref(info)]
     _function(name, len(pointers))(*pointers)
-    return said.value
+    if info.value:
+        raise np.linalg.LinAlgError("the matrix is not positive definite")
 
 
 def _pointer(argument: bytes | int | AnyArray) -> Any:
@@ -75,7 +75,8 @@ def _pointer(argument: bytes | int | AnyArray) -> Any:
         case bytes():
             return ctypes.byref(ctypes.c_char(argument))
         case int():
-            return ctypes.byref(ctypes.c_int(argument))
+            # Builds of SciPy with integers of 64 bits read all of it, others the lower half.
+            return ctypes.byref(ctypes.c_int64(argument))
         case _:
             return ctypes.c_void_p(argument.ctypes.data)
 

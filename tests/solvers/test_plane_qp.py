@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from marginrank.lapack import Cholesky
 from marginrank.solvers import plane_qp
 from marginrank.solvers.plane_ascent import ascend
 from marginrank.solvers.plane_ascent_kernel import climb
@@ -199,6 +200,28 @@ def test_the_dual_is_as_high_by_products_as_by_slopes(seed):
     reached = planes.offsets @ highest - 0.5 * highest @ gram @ highest
     bound = least_of_planes(planes, C).bound
     assert reached == pytest.approx(bound, abs=2e-9 * C)
+
+
+@pytest.mark.parametrize("failing", ["none", "single", "all"])
+def test_factors_in_float32_are_replaced_where_they_fail(failing, monkeypatch):
+    """Planes 1 + θ₁ and θ₂, C = 2: both are as high where α = (3/2, 1/2)."""
+    seen = []
+
+    def factorize(matrix):
+        seen.append(matrix.dtype.name)
+        if failing == "all" or (failing == "single" and matrix.dtype == np.float32):
+            raise np.linalg.LinAlgError
+        return Cholesky(matrix)
+
+    monkeypatch.setattr("marginrank.solvers.plane_products.Cholesky", factorize)
+    found = highest_dual(np.eye(2), np.array([-1.0, 0.0]), np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-6)
+    assert seen[0] == "float32"
+    if failing == "all":
+        assert found is None
+        assert seen == ["float32", "float64"]
+    else:
+        assert found == pytest.approx([1.5, 0.5], abs=1e-3)
+        assert (seen.count("float32") > 1) == (failing == "none")
 
 
 def test_moves_between_two_planes_by_hand():

@@ -17,16 +17,16 @@ from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
 #: Share of the gap between objective and bound that the quadratic programs may leave.
-_SHARE: Final = 0.15
+_SHARE: Final = 0.1
 #: Share of the gap by which the objective may fall less than the model says, for a longer step.
 _SURPRISE: Final = 0.1
 #: Iterations without any gain after which they are solved exactly; as many more are lost in rounding.
 _PATIENCE: Final = 5
-#: The C above which more parts are worth their programs, and how many. A path shares planes, and gets by with few; for
-#: a smaller gap than this, programs become so large that more passes take less time.
+#: The C above which more parts are worth their programs, and how many. A path shares planes, and gets by with few.
 _LARGE_C: Final = 1e3
-_LARGE_TOL: Final = 1e-3
 _MANY_PARTS: Final = 64
+#: Below this tolerance, programs grow so large that fewer parts and more passes are faster.
+_LARGE_TOL: Final = 1e-3
 
 
 @dataclass(frozen=True)

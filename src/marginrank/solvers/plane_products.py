@@ -71,9 +71,9 @@ def highest_dual(
 ) -> FloatArray | None:
     """Maximise heights·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, until the gap is ``target``.
 
-    Interior points from α on that meet all equations, after Mehrotra (1992); a step takes the factors of one matrix of
-    the size of ``gram``. As long as these are far from singular, they are in float32: that makes a direction a little
-    worse, but slacks follow from α in float64. Returns None where the arithmetic ends them early.
+    Interior points from α on that meet all equations, after Mehrotra (1992); a step factorizes one matrix of the size
+    of ``gram``. Well-conditioned ones are factorized in float32: directions are then slightly less accurate, but slacks
+    are computed from α in float64. Returns None where the arithmetic ends them early.
 
     >>> K, heights = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([-1.0, 0.0])   # of the planes 1 + θ₁ and θ₂
     >>> highest_dual(K, heights, np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-9).round(6).tolist()
@@ -90,33 +90,46 @@ def highest_dual(
     tops = np.where(members, at, -np.inf).max(axis=1)
     # Slacks that leave each plane about the same share of the gap.
     t = (tops + float(tops.sum() - a @ at) / n_parts)[owners] - at
-    single = Q.astype(np.float32)
+    single: AnyArray | None = Q.astype(np.float32)
     for _ in range(_MOST_STEPS):
         gap = float(a @ t)
         if gap * unit <= target:
             return np.asarray(C * a)
-        stiffness = t / a
+        if single is not None and (t / a).min() < _RESOLVED * Q.diagonal().max():
+            single = None
         try:
-            solve = _bordered(single if stiffness.min() >= _RESOLVED * Q.diagonal().max() else Q, members, stiffness)
+            da, dt, far = _step(Q, members, a, t, Q if single is None else single)
         except np.linalg.LinAlgError:
-            return None
-
-        def direction(products: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """Newton's step towards products a·t that differ from today's by these amounts."""
-            da, d_xi = solve(products / a)  # noqa: B023
-            # What rounding adds to a part is taken away where there is most.
-            da -= a * (np.bincount(owners, da, n_parts) / np.bincount(owners, a, n_parts))[owners]  # noqa: B023
-            return da, d_xi[owners] + Q @ da
-
-        da, dt = direction(-a * t)
-        far = _longest(a, da, t, dt)
-        ahead = float((a + far * da) @ (t + far * dt))
-        da, dt = direction((ahead / gap) ** 3 * gap / len(a) - a * t - da * dt)
-        far = 0.995 * _longest(a, da, t, dt)
+            far = 0.0
         if not np.isfinite(far) or far < 1e-8:
-            return None
+            if single is None:
+                return None
+            single = None
+            continue
         a, t = a + far * da, t + far * dt
     return None
+
+
+def _step(
+    Q: FloatArray, members: BoolArray, a: FloatArray, t: FloatArray, rounded: AnyArray
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the direction of a step and its length, by a predictor and a corrector; Q is given rounded for systems."""
+    solve, owners = _bordered(rounded, members, t / a), members.argmax(axis=0)
+    sums = members @ a
+
+    def direction(products: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Newton's step towards products a·t that differ from today's by these amounts."""
+        da, d_xi = solve(products / a)
+        # Remove rounding errors from the sum of each part, in proportion to a.
+        da -= a * (members @ da / sums)[owners]
+        return da, d_xi[owners] + Q @ da
+
+    gap = float(a @ t)
+    da, dt = direction(-a * t)
+    far = _longest(a, da, t, dt)
+    ahead = float((a + far * da) @ (t + far * dt))
+    da, dt = direction((ahead / gap) ** 3 * gap / len(a) - a * t - da * dt)
+    return da, dt, 0.995 * _longest(a, da, t, dt)
 
 
 def _bordered(
@@ -126,14 +139,14 @@ def _bordered(
     system = Q.copy()
     system.flat[:: len(Q) + 1] += stiffness
     factors = Cholesky(system)
-    # There are many parts, so that half of the way to the inverse is a saving.
-    halfway = factors.half(members.T)
+    # With many parts, one triangular solve instead of two saves time.
+    halfway = factors.solve_lower(members.T)
     between = (halfway.T @ halfway).astype(np.float64)
 
     def solve(right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        free = factors.half(right)
+        free = factors.solve_lower(right)
         y = np.linalg.solve(between, halfway.T @ free)
-        return factors.other_half(free - halfway @ y.astype(Q.dtype)).astype(np.float64), y
+        return factors.solve_upper(free - halfway @ y.astype(Q.dtype)).astype(np.float64), y
 
     return solve
 

@@ -253,7 +253,7 @@ def joined(values: FloatArray, slopes: FloatArray, most: int = FEW_PARTS) -> tup
 
 
 def summed(rows: FloatArray, starts: IntArray) -> FloatArray:
-    """Add up neighbouring rows: each that starts, and those after it up to the next start.
+    """Sum consecutive rows, from each start up to the next; the rows themselves if each is a start.
 
     >>> summed(np.array([[1.0], [2.0], [3.0]]), np.array([0, 1])).tolist()
     [[1.0], [5.0]]
