@@ -98,7 +98,7 @@ def highest_dual(
         if single is not None and (t / a).min() < _RESOLVED * Q.diagonal().max():
             single = None
         try:
-            da, dt, far = _step(Q, members, a, t, Q if single is None else single)
+            da, dt, far = _step(Q, Q if single is None else single, members, a, t)
         except np.linalg.LinAlgError:
             far = 0.0
         if not np.isfinite(far) or far < 1e-8:
@@ -111,11 +111,13 @@ def highest_dual(
 
 
 def _step(
-    Q: FloatArray, members: BoolArray, a: FloatArray, t: FloatArray, rounded: AnyArray
+    Q: FloatArray, rounded: AnyArray, members: BoolArray, a: FloatArray, t: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return the direction of a step and its length, by a predictor and a corrector; Q is given rounded for systems."""
-    solve, owners = _bordered(rounded, members, t / a), members.argmax(axis=0)
-    sums = members @ a
+    """Return how a and t change in a step by a predictor and a corrector, and its length.
+
+    Systems are solved with Q as rounded; slacks follow from Q itself.
+    """
+    solve, owners, sums = _bordered(rounded, members, t / a), members.argmax(axis=0), members @ a
 
     def direction(products: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Newton's step towards products a·t that differ from today's by these amounts."""
