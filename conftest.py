@@ -19,18 +19,22 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
-from marginrank.components import Component
 from marginrank.datasets import python_docs
 from marginrank.measures import Measure
-from marginrank.scorers.forms import Form
+from marginrank.runtime.option_objects import Component
+from marginrank.scorers.form import Form
 
 #: Modules of extras that are not installed, whose doctests cannot run.
-collect_ignore = [f"src/marginrank/{name}.py" for name in ("torch", "jax") if not importlib.util.find_spec(name)]
+collect_ignore = []
+if not importlib.util.find_spec("torch"):
+    collect_ignore += ["src/marginrank/integrations/pytorch.py"]
+if not importlib.util.find_spec("jax"):
+    collect_ignore += ["src/marginrank/integrations/jax.py"]
 if not importlib.util.find_spec("triton"):
-    collect_ignore += [f"src/marginrank/losses/on_device/{name}.py" for name in ("kernels", "merging_kernels")]
-    collect_ignore += [f"src/marginrank/scorers/device_{name}_kernel.py" for name in ("rows", "places")]
+    collect_ignore += [f"src/marginrank/losses/torch/{name}_triton.py" for name in ("pair_hinges", "rank_sums")]
+    collect_ignore += [f"src/marginrank/scorers/{name}/gpu_triton.py" for name in ("linear", "additive")]
 if not importlib.util.find_spec("distributed"):
-    collect_ignore += [f"src/marginrank/distributed/{name}.py" for name in ("cluster", "frames")]
+    collect_ignore += ["src/marginrank/distributed/cluster_partitions.py"]
 #: These train models when they are imported, which is for forks alone.
 collect_ignore += [f"tests/{name}/ready.py" for name in ("cli", "distributed")]
 #: What `make quick` leaves out besides tests that are marked slow: whole pages, experiments and exhaustive laws.

@@ -18,8 +18,9 @@ import numpy as np
 
 from marginrank import Queries, Ranker, compare, evaluate, tune
 from marginrank.data import read_letor
-from marginrank.methods import CollapseWarning, all_presets
+from marginrank.methods import all_presets
 from marginrank.solvers import Auto
+from marginrank.training import CollapseWarning
 from marginrank.typing import FloatArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

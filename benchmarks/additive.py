@@ -19,11 +19,11 @@ from marginrank import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import PreparedAdditive
+from marginrank.scorers.additive.form import Bins, CurveShape
+from marginrank.scorers.additive.scorer import PreparedAdditive
 from marginrank.scorers.base import PreparedScorer
-from marginrank.scorers.bins import Bins, CurveShape
-from marginrank.scorers.linear import PreparedLinear
+from marginrank.scorers.linear.scorer import PreparedLinear
+from marginrank.training.risk import RankingRisk
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES, THREADS, ROUNDS = 10_000, 120, 136, 2, 12
 BINS: dict[str, tuple[int, CurveShape]] = {

@@ -20,8 +20,8 @@ import numpy as np
 
 from marginrank import Queries, Ranker, evaluate
 from marginrank.losses import Loss, PairwiseHinge, SoftmaxCrossEntropy, SumLoss
+from marginrank.runtime.text import table
 from marginrank.scorers import Boosted
-from marginrank.words import table
 
 MEASURES = ("ndcg@10", "ap")
 OURS: dict[str, str | Loss] = {

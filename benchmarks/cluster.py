@@ -33,11 +33,11 @@ from marginrank import Queries
 from marginrank.data import write_binary
 from marginrank.distributed import DistributedQueries
 from marginrank.methods.presets import parse_preset
-from marginrank.partitioned_risk import PartitionedRisk, ranking_risk
-from marginrank.risk import RankingRisk
 from marginrank.scorers import Linear
 from marginrank.scorers.base import PreparedPartitions, prepare
 from marginrank.solvers.problem import Problem
+from marginrank.training.partitioned_risk import PartitionedRisk, ranking_risk
+from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray
 
 N_FEATURES, PER_QUERY = 136, 100

@@ -21,10 +21,11 @@ import torch
 from marginrank import Queries, Ranker
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
-from marginrank.losses.smooth import SoftmaxCrossEntropy
+from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
 from marginrank.scorers import Additive, Linear, Neural
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray
 
 N_DOCUMENTS, N_FEATURES, C, PASSES = 120, 136, 10.0, 10
@@ -88,7 +89,7 @@ def linear(queries: Queries, bandwidth: float) -> None:
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     rng = np.random.default_rng(1)
     for name, (preset, loss) in LOSSES.items():
-        here, there = (RankingRisk.of(queries, loss, Linear(device=device)) for device in (None, "cuda"))
+        here, there = (empirical_risk(queries, loss, Linear(device=device)) for device in (None, "cuda"))
         w = rng.standard_normal(N_FEATURES)
         times = [seconds_per_pass(risk, w, rng) for risk in (here, there)]
         ranker = Ranker(preset, C=C, scorer=Linear(device="cuda"), scaling=None)
@@ -111,7 +112,7 @@ def additive(queries: Queries) -> None:
         preset, loss = LOSSES[name]
         times = []
         for device in (None, "cuda"):
-            risk = RankingRisk.of(queries, loss, Additive(bins=64, shape="steps", device=device))
+            risk = empirical_risk(queries, loss, Additive(bins=64, shape="steps", device=device))
             times.append(seconds_per_pass(risk, rng.standard_normal(risk.n_parameters), rng))
         ranker = Ranker(preset, C=C, scorer=Additive(bins=64, shape="steps", device="cuda"))
         fitted = seconds(partial(ranker.fit, queries))

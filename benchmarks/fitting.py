@@ -16,7 +16,7 @@ import numpy as np
 
 from marginrank import Queries, Ranker
 from marginrank.data.fingerprint import fingerprint
-from marginrank.preparation.standardize import Standardize
+from marginrank.preparation.standardization import Standardize
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES = 10_000, 120, 136
 

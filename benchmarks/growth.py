@@ -18,12 +18,12 @@ from marginrank import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import Additive
+from marginrank.runtime.threads import one_blas_thread
+from marginrank.scorers.additive.scorer import Additive
 from marginrank.scorers.base import Scorer
-from marginrank.scorers.linear import Linear
+from marginrank.scorers.linear.scorer import Linear
 from marginrank.solvers.auto import Auto
-from marginrank.threads import one_blas_thread
+from marginrank.training.risk import RankingRisk
 
 METHODS: dict[str, tuple[Loss, Scorer]] = {
     "svmauc": (StructuredLoss("auc"), Linear()),

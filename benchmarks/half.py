@@ -21,12 +21,12 @@ from marginrank.data import read_letor
 from marginrank.datasets import pydocs
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
-from marginrank.losses.smooth import SoftmaxCrossEntropy
+from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
-from marginrank.methods.training import CollapseWarning
-from marginrank.risk import RankingRisk
 from marginrank.scorers import Linear
 from marginrank.solvers import Auto
+from marginrank.training.convex import CollapseWarning
+from marginrank.training.risk import RankingRisk
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 N_QUERIES, N_DOCUMENTS, N_FEATURES, THREADS = 10_000, 120, 136, 2

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from marginrank import Queries, Ranker
-from marginrank.data.storage import read_binary, write_binary
+from marginrank.data.formats.binary import read_binary, write_binary
 from marginrank.losses import StructuredLoss
-from marginrank.mapped import room, settle
-from marginrank.risk import RankingRisk
+from marginrank.runtime.mapped_arrays import room, settle
+from marginrank.training.partitioned_risk import empirical_risk
 
 FEATURES = 136
 DOCUMENTS = 100
@@ -82,7 +82,7 @@ def measure(path: Path, repeats: int, *, train: bool) -> None:
     """Read and pass in turn, then train."""
     queries = read_binary(path)
     print(f"{path.stat().st_size / 1e9:.2f} GB, {queries}", flush=True)
-    risk = RankingRisk.of(queries, StructuredLoss("ap"))
+    risk = empirical_risk(queries, StructuredLoss("ap"))
     theta = np.random.default_rng(0).standard_normal(FEATURES) * 1e-3
     risk(theta)
     reads, passes = [], []

@@ -19,10 +19,10 @@ from scipy.optimize import linear_sum_assignment
 from marginrank import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
-from marginrank.losses.smooth import SoftmaxCrossEntropy
+from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
-from marginrank.risk import RankingRisk
+from marginrank.training.partitioned_risk import empirical_risk
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES, THREADS = 10_000, 120, 136, 2
 LOSSES: dict[str, Loss] = {
@@ -56,7 +56,7 @@ def risk_table(rng: np.random.Generator) -> None:
     print("| loss | X@w and X.T@g, ms | new weights, ms | ratio | next weights, ms | ratio |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, loss in LOSSES.items():
-        risk = RankingRisk.of(queries, loss, n_jobs=THREADS)
+        risk = empirical_risk(queries, loss, n_jobs=THREADS)
         risk(rng.standard_normal(N_FEATURES))
         base = products()
         # For a while after a product the threads of the BLAS spin, waiting for more, and slow down what comes next.

@@ -16,8 +16,8 @@ import numpy as np
 
 from marginrank import Queries, Ranker
 from marginrank.losses.base import Loss
-from marginrank.risk import RankingRisk
 from marginrank.solvers import Auto
+from marginrank.training.partitioned_risk import empirical_risk
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES, FIRST, BATCH = 2_000, 30, 20, 200, 20
 DAYS, WINDOW = 5, 1_500
@@ -57,7 +57,7 @@ def compare(method: str, C: float, train: Queries, test: Queries) -> None:
     first = ranker(method, C).fit(train[:FIRST])
     loss: Loss | None = first._method().loss
     assert loss is not None
-    risk = RankingRisk.of(first.model_.scaler.transform(train), loss, n_jobs=1)  # type: ignore[union-attr]
+    risk = empirical_risk(first.model_.scaler.transform(train), loss, n_jobs=1)  # type: ignore[union-attr]
     best, seconds = timed(lambda: ranker(method, C).fit(train, start=first))
     rows = [("fit", best, best.solution_.passes, seconds)]
     once, seconds = timed(lambda: ranker(method, C, "stochastic(max_iter=5)").fit(train, start=first))

@@ -24,14 +24,14 @@ from marginrank.data import read_letor
 from marginrank.datasets import pydocs
 from marginrank.losses.base import Loss
 from marginrank.methods.presets import all_presets, parse_preset
-from marginrank.methods.scaling import scale
-from marginrank.methods.tight import Tight
-from marginrank.risk import RankingRisk
+from marginrank.preparation.scaling import scale
+from marginrank.ranker.tuning import DEFAULT_CS
+from marginrank.runtime.threads import one_blas_thread
 from marginrank.scorers.base import parse_scorer
 from marginrank.solvers.base import parse_solver
 from marginrank.solvers.solution import Solution
-from marginrank.threads import one_blas_thread
-from marginrank.tuning import DEFAULT_CS
+from marginrank.training.risk import RankingRisk
+from marginrank.training.tight_bound import Tight
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LETOR = {"MQ2008": "letor4-mq2008", "OHSUMED": "letor3-ohsumed/QueryLevelNorm"}

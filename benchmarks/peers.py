@@ -36,12 +36,12 @@ import numpy as np
 from boosting import interactions
 
 from marginrank import Queries, Ranker, evaluate, tune
-from marginrank.boosting import metric
 from marginrank.data import read_letor
 from marginrank.datasets import pydocs
+from marginrank.integrations.gradient_boosting import metric
 from marginrank.losses import Loss, PairwiseHinge, SoftmaxCrossEntropy, SumLoss
-from marginrank.methods import CollapseWarning
 from marginrank.scorers import Boosted, Kernel, Neural
+from marginrank.training import CollapseWarning
 from marginrank.typing import FloatArray
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

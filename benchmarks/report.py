@@ -22,9 +22,9 @@ import scipy.stats
 
 from marginrank import Queries, Ranker, evaluate
 from marginrank.data import write_letor
-from marginrank.evaluation.comparing import summarize
-from marginrank.reporting.gathering import gather
+from marginrank.evaluation.comparison import summarize
 from marginrank.reporting.page import render
+from marginrank.reporting.report_builder import gather
 from marginrank.typing import FloatArray
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES = 50_000, 20, 10

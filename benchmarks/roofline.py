@@ -22,12 +22,12 @@ from marginrank import Queries
 from marginrank.losses.base import PreparedLoss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.measures.rankings import rank_by
-from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import Additive
-from marginrank.scorers.bins import CurveShape
-from marginrank.scorers.linear import Linear
-from marginrank.threads import one_blas_thread
+from marginrank.measures.ranked_grades import rank_by
+from marginrank.runtime.threads import one_blas_thread
+from marginrank.scorers.additive.form import CurveShape
+from marginrank.scorers.additive.scorer import Additive
+from marginrank.scorers.linear.scorer import Linear
+from marginrank.training.risk import RankingRisk
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES = 2_000, 120, 136
 N = N_QUERIES * N_DOCUMENTS

@@ -30,9 +30,9 @@ from peers import BOTH
 
 from marginrank import Queries, Ranker, evaluate
 from marginrank.losses import Loss
+from marginrank.runtime.text import table
 from marginrank.scorers import Boosted, Kernel, Neural
 from marginrank.typing import FloatArray
-from marginrank.words import table
 
 LENGTH, RANK, HIDDEN, EPOCHS, BATCH, TREES, LEAVES = 100, 300, 64, 10, 32, 100, 31
 #: Scores of the test queries, given training and test queries and a number of threads.

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from marginrank import Ranker, scoring
+from marginrank import Ranker
+from marginrank.model import scoring
 
 RUNS: Final = 15
 DOCUMENTS: Final = 200
@@ -51,7 +52,7 @@ def main() -> None:
         path = Path(folder, "model.safetensors")
         for n_features in (10, 46, 136):
             compare(path, n_features)
-        load = "import sys\nfrom marginrank import scoring\nscoring.load(sys.argv[1])"
+        load = "import sys\nfrom marginrank.model import scoring\nscoring.load(sys.argv[1])"
         light, numpy = started(load, str(path)), started("import numpy")
         print(f"start and load: {light:.3f} s, of which NumPy {numpy:.3f} s, ratio {light / numpy:.2f}")
 

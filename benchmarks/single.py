@@ -18,8 +18,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from marginrank.scorers.linear_vectors import add_four_rows, row_product
-from marginrank.vectors import FLOAT, LONG, Vectors, arrays, row_of, size
+from marginrank.runtime.simd import FLOAT, LONG, Vectors, arrays, row_of, size
+from marginrank.scorers.linear.linear_simd import add_four_rows, row_product
 
 N_DOCUMENTS, N_FEATURES, BLOCK, SUMMED = 1_200_000, 136, 960, 32
 LANES, ACCUMULATORS, AHEAD = 16, 2, 4096

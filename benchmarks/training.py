@@ -34,8 +34,8 @@ from marginrank.data import read_queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
+from marginrank.training.partitioned_risk import empirical_risk
 
 TOLERANCE = 1e-3
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -69,7 +69,7 @@ def folds_table(data: Path) -> None:
 
 def fold_cells(train: Queries, validation: Queries, loss: Loss, policy: str) -> list[str]:
     """Solve the path, choose C on the validation queries, and solve every C alone."""
-    risk, judge = RankingRisk.of(train, loss), RankingRisk.of(validation, loss)
+    risk, judge = empirical_risk(train, loss), empirical_risk(validation, loss)
     solver = Bundle(tol=TOLERANCE)
     risk.parts(np.zeros(train.n_features))
     with threadpool_limits(1, "blas"):
@@ -130,14 +130,14 @@ def linear(weights: npt.NDArray[np.float64], passes: float | None = None) -> Tra
 
 def train_ranksvm(queries: Queries, C: float, blas_threads: int | None = 1) -> Trained:
     with threadpool_limits(blas_threads, "blas"):
-        found = Bundle(tol=TOLERANCE).minimize(RankingRisk.of(queries, PairwiseHinge()), C)
+        found = Bundle(tol=TOLERANCE).minimize(empirical_risk(queries, PairwiseHinge()), C)
     return linear(found.theta, found.passes)
 
 
 def train_svmauc(queries: Queries, C: float) -> Trained:
     """With two grades the hinge of AUC at w is that of the pairs at 2w, so that a quarter of C is the same problem."""
     with threadpool_limits(1, "blas"):
-        found = Bundle(tol=TOLERANCE).minimize(RankingRisk.of(queries, StructuredLoss("auc")), C / 4)
+        found = Bundle(tol=TOLERANCE).minimize(empirical_risk(queries, StructuredLoss("auc")), C / 4)
     return linear(2 * found.theta, found.passes)
 
 
@@ -213,7 +213,7 @@ def measure(name: str, n_queries: int, C: float) -> None:
         "memory": (peak_bytes() - before) / X.nbytes,
     }
     if trained.weights is not None:
-        risk, _ = RankingRisk.of(as_queries(X, grades), PairwiseHinge())(trained.weights)
+        risk, _ = empirical_risk(as_queries(X, grades), PairwiseHinge())(trained.weights)
         found["objective"] = 0.5 * float(trained.weights @ trained.weights) + C * risk
     if trained.passes is not None:
         found["passes"] = trained.passes

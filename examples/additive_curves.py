@@ -8,7 +8,7 @@ One curve per feature instead of one weight. Here relevance increases with click
 import numpy as np
 
 from marginrank import Queries, Ranker
-from marginrank.plots import plot_shapes
+from marginrank.model.plots import plot_shapes
 from marginrank.scorers import Additive
 
 rng = np.random.default_rng(0)

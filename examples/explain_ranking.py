@@ -9,7 +9,7 @@ works for weights, curves and trees.
 import numpy as np
 
 from marginrank import Queries, Ranker
-from marginrank.plots import plot_waterfall
+from marginrank.model.plots import plot_waterfall
 
 # %%
 # A shop: text match, price and rating of 15 products per query. Moderate prices sell best.

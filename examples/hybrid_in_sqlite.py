@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 
 from marginrank import Fusion, Queries, evaluate
 from marginrank.datasets import pydocs
-from marginrank.datasets.pages import read_pages
+from marginrank.datasets.docstrings import read_pages
 
 # %%
 # Documents are the docstrings of NumPy, SciPy and scikit-learn; queries describe what they are about. Vectors are made

@@ -84,7 +84,7 @@ class Picture:
     Args:
         name: The end of its file's name.
         caption: What it shows, in a sentence.
-        figure: A figure of matplotlib, made by `marginrank.plots.new_figure`.
+        figure: A figure of matplotlib, made by `marginrank.model.plots.new_figure`.
     """
 
     name: str

@@ -16,11 +16,11 @@ from experiments.letor import SETS, Fold, arranged, parts
 from experiments.verdicts import Difference
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Bound, Loss
-from marginrank.losses.combine import MaxLoss, SumLoss
+from marginrank.losses.combination import MaxLoss, SumLoss
 from marginrank.losses.structured import StructuredLoss
 from marginrank.preparation.cleaning import clean
-from marginrank.preparation.per_query import QueryMinMax
-from marginrank.ranker import Ranker
+from marginrank.preparation.query_scaling import QueryMinMax
+from marginrank.ranker.ranker import Ranker
 from marginrank.typing import BoolArray, FloatArray
 
 #: §2.2 of the paper: binary relevance, cutoff 10, and the discount 1, 1, 1/log2(1 + r).

@@ -28,7 +28,7 @@ from experiments.rankers import ranker
 from marginrank.data.queries import Queries
 from marginrank.losses.feature_maps import PartialOrder
 from marginrank.losses.structured import StructuredLoss
-from marginrank.model import Health
+from marginrank.model.model import Health
 from marginrank.typing import FloatArray, IntArray
 
 CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 13))

@@ -11,7 +11,7 @@ from experiments.base import Cell, Finding, Picture, Table
 from experiments.chk import LOSSES, MEASURES, differences, title, unpack
 from experiments.letor import SETS
 from experiments.verdicts import in_all, largest
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 
 #: Largest number of relevant documents of a query.
 FEW: Final = (1, 2, 5)

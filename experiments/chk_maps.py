@@ -13,7 +13,7 @@ from experiments.chk import DATA, FOLDERS, differences, fold, mrr_loss, pack, ti
 from experiments.letor import FOLDS, choose, values
 from experiments.rankers import ranker
 from experiments.verdicts import beats
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 from marginrank.typing import FloatArray
 
 CUTS: Final = tuple(range(1, 11))

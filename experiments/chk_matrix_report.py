@@ -11,7 +11,7 @@ from experiments.base import Cell, Finding, Picture, Report, Table
 from experiments.chk import CLEANINGS, MEASURES, differences, title, unpack
 from experiments.letor import SETS
 from experiments.verdicts import Difference, beats, largest, most_often, reaches, seldom_leads
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 from marginrank.typing import FloatArray
 
 #: Figure 9 as its text was read back: MRR10, NDCG10 and MAP of each set; McRank has no TREC columns.

@@ -15,14 +15,14 @@ from experiments.chk import DATA, FOLDERS, LOSSES, MEASURES, prepared, ranker
 from experiments.chk_time_report import SHAPES, findings, pictures, tables
 from experiments.timing import TimedRisk
 from marginrank.data.queries import Queries
-from marginrank.losses.assigned import CostLoss
+from marginrank.losses.assignment_loss import CostLoss
 from marginrank.losses.base import Loss
 from marginrank.losses.feature_maps import Positional
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures.ndcg import NDCG
-from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import PreparedLinear
+from marginrank.scorers.linear.scorer import PreparedLinear
 from marginrank.solvers.bundle import Bundle
+from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray
 
 #: "A sparse A(·) decay function decaying to zero after rank 30", §4.4.

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.base import Finding, Picture, Table
 from experiments.letor import SETS
 from experiments.verdicts import conjunction, growth, in_all, reaches, within
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 
 #: Queries, documents and good documents of each: a fifth of the queries of the three sets, whose sizes are 1 : 3 : 4.6.
 SHAPES: Final = {"OHSUMED": (21, 152, 46), "TD2003": (10, 983, 10), "TD2004": (15, 989, 6)}

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from experiments.letor import SETS, Fold, choose, fold, pooled, values
 from experiments.rankers import ranker
 from experiments.verdicts import Difference, differences
-from marginrank.estimator import BaseRanker
 from marginrank.losses.structured import StructuredLoss
+from marginrank.methods.estimator import BaseRanker
 from marginrank.preparation import QueryStandardize
-from marginrank.ranker import Ranker
+from marginrank.ranker.ranker import Ranker
 from marginrank.typing import FloatArray
 
 PAPER: Final = "Chapelle, Le and Smola (2007)"

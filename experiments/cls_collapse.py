@@ -28,9 +28,9 @@ from experiments.letor import FOLDS, Fold, choose, values
 from experiments.rankers import ranker
 from marginrank.data.queries import Queries
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import PreparedLinear
+from marginrank.scorers.linear.scorer import PreparedLinear
 from marginrank.solvers.bundle import Bundle
+from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray
 
 #: For the hinge alone, until λ is below 10⁻⁴ on the training queries of OHSUMED.

@@ -30,8 +30,8 @@ from experiments.rankers import TOLERANCE
 from experiments.verdicts import beats
 from marginrank.losses.feature_maps import Positional
 from marginrank.measures import parse_measure
-from marginrank.methods.profiles import learn_profile
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
+from marginrank.ranker.learned_profile import learn_profile
 from marginrank.solvers.descent import Descent
 
 GRID: Final = "chosen from the three"

@@ -29,8 +29,8 @@ from experiments.letor import FOLDS, SETS, Fold, choose, fold_average, pooled
 from experiments.letor_published import mean_of, published
 from experiments.rankers import ranker
 from experiments.verdicts import Difference, beats, exact, reaches, unanimous
-from marginrank.estimator import BaseRanker
-from marginrank.plots import new_figure
+from marginrank.methods.estimator import BaseRanker
+from marginrank.model.plots import new_figure
 
 OURS: Final = "tight"
 EACH: Final = "tight, each k"

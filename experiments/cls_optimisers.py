@@ -19,15 +19,15 @@ from experiments.verdicts import in_all
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.plots import new_figure
-from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import PreparedLinear
+from marginrank.model.plots import new_figure
+from marginrank.scorers.linear.scorer import PreparedLinear
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.frank_wolfe import FrankWolfe
 from marginrank.solvers.n_slack import NSlack
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.subgradient import Subgradient
+from marginrank.training.risk import RankingRisk
 
 #: Gaps as shares of the objective.
 GAPS: Final = (1e-2, 1e-3)

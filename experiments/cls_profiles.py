@@ -26,7 +26,7 @@ from experiments.letor import FOLDS, SETS, choose, fold_average, pooled
 from experiments.verdicts import Difference, beats, differences
 from marginrank.losses.feature_maps import Positional
 from marginrank.measures import parse_measure
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 
 OWN: Final = "truncated"
 VALIDATED: Final = "by validation"

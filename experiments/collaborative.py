@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from marginrank.recommend import Ratings
 from marginrank.recommend.factors_kernel import add_products, add_slopes
-from marginrank.recommend.ids import locate
+from marginrank.recommend.ratings import locate
 from marginrank.typing import FloatArray, IntArray
 
 #: Scores of pairs of users and items, all of which were trained on.

@@ -11,9 +11,9 @@ from experiments.base import Size
 from experiments.letor import FOLDS, fold_average
 from experiments.verdicts import Verdict, against, beats
 from marginrank.data.queries import Queries
-from marginrank.evaluation.evaluating import evaluate
-from marginrank.plots import new_figure
-from marginrank.ranker import Ranker
+from marginrank.evaluation.evaluation import evaluate
+from marginrank.model.plots import new_figure
+from marginrank.ranker.ranker import Ranker
 from marginrank.typing import FloatArray
 
 PAPER: Final = "Le and Smola (2008)"

@@ -18,13 +18,14 @@ from experiments.timing import SOLVERS
 from experiments.uci import deal
 from experiments.verdicts import exact, reaches
 from marginrank.data.queries import Queries
-from marginrank.evaluation.orderings import orderings
+from marginrank.evaluation.systems import orderings
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.preparation.standardize import Standardize
-from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import linear_scores
+from marginrank.preparation.standardization import Standardize
+from marginrank.scorers.linear.scorer import linear_scores
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 
 SETS: Final = {"mq2008": "MQ2008", "covertype": "Covertype"}
 CS: Final = (0.1, 1.0, 10.0)
@@ -88,8 +89,8 @@ def _method(
     """Costs for each C, after a short run that compiles what has to be."""
     queries, loss = _training(data, name, most), METHODS[method]
     with threadpool_limits(1, "blas"):
-        SOLVERS[solver](RankingRisk.of(queries[:2], loss, n_jobs=1), 1.0, TOLERANCE)
-        risk = RankingRisk.of(queries, loss, n_jobs=1)
+        SOLVERS[solver](empirical_risk(queries[:2], loss, n_jobs=1), 1.0, TOLERANCE)
+        risk = empirical_risk(queries, loss, n_jobs=1)
         return {"queries": len(queries), "costs": {f"{C:g}": _measure(risk, solver, C, repeats) for C in Cs}}
 
 

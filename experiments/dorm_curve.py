@@ -23,7 +23,7 @@ from experiments.dorm import (
     share_labels,
 )
 from experiments.rankers import ranker
-from marginrank.ranker import Ranker
+from marginrank.ranker.ranker import Ranker
 
 SETS: Final = ("mq2008", "ohsumed")
 OWN: Final = ("DORM", "DORM, tight")

@@ -12,9 +12,9 @@ from experiments.base import Experiment, Finding, Report, Size, Table, Task
 from experiments.dorm import PAPER, advantage, best
 from experiments.jester import Panel, View, panel, queries, split
 from experiments.rankers import ranker
-from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses.structured import StructuredLoss
-from marginrank.ranker import Ranker
+from marginrank.ranker.ranker import Ranker
 from marginrank.typing import FloatArray
 
 RANK: Final = 10

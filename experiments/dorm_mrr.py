@@ -26,7 +26,7 @@ from experiments.dorm import (
 from experiments.rankers import ranker
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.structured import StructuredLoss
-from marginrank.ranker import Ranker
+from marginrank.ranker.ranker import Ranker
 from marginrank.typing import FloatArray
 
 SETS: Final = ("mq2008", "ohsumed")

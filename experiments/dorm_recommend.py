@@ -19,9 +19,9 @@ from experiments.jester import table as jester
 from experiments.movielens import ratings as movielens_ratings
 from experiments.rankers import ranker
 from marginrank.data.queries import Queries
-from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses.structured import StructuredLoss
-from marginrank.ranker import Ranker
+from marginrank.ranker.ranker import Ranker
 from marginrank.recommend import Ratings, Recommender
 from marginrank.typing import FloatArray, IntArray
 

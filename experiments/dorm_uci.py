@@ -13,10 +13,10 @@ from experiments.dorm import PAPER
 from experiments.rankers import ranker
 from experiments.uci import SETS, Definition, deal
 from experiments.verdicts import against, beats, differences
-from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.structured import StructuredLoss
-from marginrank.tuning import tune
+from marginrank.ranker.tuning import tune
 from marginrank.typing import FloatArray
 
 CS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)

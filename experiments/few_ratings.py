@@ -11,7 +11,7 @@ import numpy as np
 from experiments.base import Finding, Report, Size, Table, Task
 from experiments.collaborative import IMPLICIT, Scorer, biased_als, deal, implicit, item_mean
 from experiments.dorm import PAPER, advantage
-from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses import SoftmaxCrossEntropy, SquaredDifferences
 from marginrank.recommend import Ratings, Recommender, catalogue
 from marginrank.typing import FloatArray

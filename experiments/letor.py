@@ -10,12 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from marginrank.data.letor import read_letor
-from marginrank.data.missing import Missing
+from marginrank.data.arrays import Missing
+from marginrank.data.formats.letor import read_letor
 from marginrank.data.queries import Queries
-from marginrank.evaluation.evaluating import evaluate
-from marginrank.ranker import Ranker
-from marginrank.tuning import DEFAULT_CS, Selection, tune
+from marginrank.evaluation.evaluation import evaluate
+from marginrank.ranker.ranker import Ranker
+from marginrank.ranker.selection import Selection
+from marginrank.ranker.tuning import DEFAULT_CS, tune
 from marginrank.typing import FloatArray
 
 

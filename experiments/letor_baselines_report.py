@@ -11,7 +11,7 @@ from experiments.base import Cell, Finding, Picture, Report, Table
 from experiments.letor import FOLDS, SETS
 from experiments.letor_published import mean_of
 from experiments.verdicts import agrees
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 
 METHODS: Final = {
     "ranksvm": "RankSVM",

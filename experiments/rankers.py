@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from marginrank.losses.base import Bound, Loss
 from marginrank.methods.presets import parse_preset
-from marginrank.methods.tight import Tight
-from marginrank.ranker import Ranker
-from marginrank.scorers.additive import Additive
+from marginrank.ranker.ranker import Ranker
+from marginrank.scorers.additive.scorer import Additive
 from marginrank.solvers.auto import Auto
+from marginrank.training.tight_bound import Tight
 from marginrank.typing import FloatArray
 
 #: Training stops at this gap, as a share of the objective, unless an experiment needs a smaller one.

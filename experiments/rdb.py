@@ -35,9 +35,9 @@ from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PositionHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.solution import Solution
+from marginrank.training.partitioned_risk import empirical_risk
 from marginrank.typing import FloatArray
 
 #: What is trained. The position hinge has the repaired margins, so that it dominates the share of wrong pairs.
@@ -112,7 +112,7 @@ def _split(
 
 
 def _minimise(queries: Queries, loss: Loss, Cs: Sequence[float]) -> Sequence[Solution]:
-    return Bundle(tol=1e-4).path(RankingRisk.of(queries, loss, n_jobs=1), Cs)
+    return Bundle(tol=1e-4).path(empirical_risk(queries, loss, n_jobs=1), Cs)
 
 
 def _measured(train: Queries, test: Queries, method: str, solution: Solution) -> dict[str, float]:

@@ -11,7 +11,7 @@ from experiments.base import Finding, Picture, Report, Table
 from experiments.letor import SETS
 from experiments.verdicts import exact, within
 from marginrank.evaluation.paired_tests import bca_interval
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 from marginrank.typing import FloatArray
 
 #: Probability that a bound may fail.

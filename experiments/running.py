@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from experiments.base import Experiment, Size, Task
-from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
-from marginrank.threads import thread_count
+from marginrank.runtime.files import atomic_path
+from marginrank.runtime.threads import thread_count
 from marginrank.version import __version__
 
 #: Told after every task: the experiment, tasks done, tasks in all, and the name of the last one.

@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
+from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.n_slack import NSlack
-from marginrank.solvers.planes import PlaneModel
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.stopping import Progress
 from marginrank.solvers.working_sets import WorkingSets
+from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray
 
 #: Smallest multiplier that counts, as a share of C.

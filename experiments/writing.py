@@ -16,10 +16,10 @@ from typing import Any, Final, get_args
 from experiments.base import Experiment, Finding, Report, Size
 from experiments.running import Kept
 from experiments.verdicts import Verdict
-from marginrank.atomic import atomic_path
 from marginrank.errors import DataError
+from marginrank.runtime.files import atomic_path
+from marginrank.runtime.text import plain
 from marginrank.version import __version__
-from marginrank.words import plain
 
 #: The results of the full runs, beside the code that computed them.
 RESULTS: Final = Path(__file__).parent / "results"

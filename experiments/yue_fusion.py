@@ -15,10 +15,10 @@ from experiments.letor import Fold, choose, parts
 from experiments.rankers import ranker
 from experiments.yue_fusion_report import CHOSEN, LEARNED, SINGLES, SYSTEMS, report
 from marginrank.data.queries import Queries
-from marginrank.evaluation.evaluating import evaluate
-from marginrank.fusion.features import fusion_features
-from marginrank.fusion.fixed import BestRun, FixedFusion
-from marginrank.fusion.protocol import Split, balanced_splits, contest
+from marginrank.evaluation.evaluation import evaluate
+from marginrank.fusion.random_splits import Split, balanced_splits, contest
+from marginrank.fusion.run_pool import fusion_features
+from marginrank.fusion.unsupervised import BestRun, FixedFusion
 from marginrank.typing import FloatArray
 
 #: With more, SVMs separate the ten training queries, and rank others worse.

@@ -9,8 +9,8 @@ import numpy as np
 
 from experiments.base import Cell, Finding, Picture, Report, Table
 from experiments.verdicts import Difference, beats, differences, within
-from marginrank.evaluation.comparing import PairedComparison, compare
-from marginrank.plots import new_figure
+from marginrank.evaluation.comparison import PairedComparison, compare
+from marginrank.model.plots import new_figure
 from marginrank.typing import FloatArray
 
 LEARNED: Final = {

@@ -20,7 +20,8 @@ import numpy as np
 
 from marginrank import DataError, Ranker
 from marginrank.errors import NothingRankedWarning
-from marginrank.methods import CollapseWarning, all_presets
+from marginrank.methods import all_presets
+from marginrank.training import CollapseWarning
 
 CS = (1e-12, 1e-3, 1.0, 1e6, 1e12)
 SCALINGS = ("auto", None)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from marginrank import atomic
-from marginrank.atomic import atomic_path
+from marginrank.runtime import files as atomic
+from marginrank.runtime.files import atomic_path
 from tests import stepping
 
 HEX = "0123456789abcdef"
@@ -78,7 +78,7 @@ def test_a_live_writer_is_not_swept(tmp_path):
 
 LIVE = """
 import sys
-from marginrank.atomic import atomic_path
+from marginrank.runtime.files import atomic_path
 with atomic_path(sys.argv[1]) as place:
     place.write_text("theirs")
     print("ready", flush=True)

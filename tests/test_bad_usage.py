@@ -14,7 +14,7 @@ from marginrank import losses
 from marginrank.data import Run, write_letor, write_run
 from marginrank.evaluation import Policy
 from marginrank.losses import MaxLoss, PairwiseHinge, SquaredError, StructuredLoss, SumLoss
-from marginrank.risk import RankingRisk
+from marginrank.training.partitioned_risk import empirical_risk
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def test_a_name_like_no_other_is_only_refused():
 
 
 def test_modules_are_there_without_importing_them():
-    code = "import marginrank as mr; print(mr.losses.PairwiseHinge(), mr.data.letor.read_letor.__name__)"
+    code = "import marginrank as mr; print(mr.losses.PairwiseHinge(), mr.data.reader.read.__name__)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed == f"{PairwiseHinge()} read_letor\n"
+    assert printed == f"{PairwiseHinge()} read\n"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_modules_are_there_without_importing_them():
     ],
 )
 def test_weights_must_fit_the_features(queries, w, message):
-    risk = RankingRisk.of(queries, StructuredLoss("ap"))
+    risk = empirical_risk(queries, StructuredLoss("ap"))
     with pytest.raises(mr.DataError, match=message):
         risk(w)
     with pytest.raises(mr.DataError, match=message):
@@ -62,7 +62,7 @@ def test_weights_must_fit_the_features(queries, w, message):
 
 
 def test_scores_of_weights_come_in_the_order_of_the_queries(queries):
-    scores = RankingRisk.of(queries, StructuredLoss("ap")).scores(np.array([2.0]))
+    scores = empirical_risk(queries, StructuredLoss("ap")).scores(np.array([2.0]))
     assert scores.tolist() == (2.0 * queries.X[:, 0]).tolist()
     assert mr.evaluate(queries, scores, "rr").mean["rr"] == 1.0
 
@@ -100,7 +100,7 @@ def test_a_loss_is_prepared_for_queries_or_lists(queries):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda q: RankingRisk.of(q, "ap"), TypeError, r"takes Queries and a Loss, such as StructuredLoss"),
+        (lambda q: empirical_risk(q, "ap"), TypeError, r"takes Queries and a Loss, such as StructuredLoss"),
         (
             lambda _: SumLoss(StructuredLoss("ap"), StructuredLoss("auc")),
             TypeError,

@@ -9,13 +9,8 @@ import numpy as np
 import pytest
 
 from marginrank import DataError, Queries, evaluate
-from marginrank.boosting import metric, objective
-from marginrank.losses import (
-    ListHinge,
-    PairwiseHinge,
-    SoftmaxCrossEntropy,
-    StructuredLoss,
-)
+from marginrank.integrations.gradient_boosting import metric, objective
+from marginrank.losses import ListHinge, PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from tests.losses import every
 
 #: Neither library passes document groups on, the tight bound has no slope where they begin, and `ListHinge` is for

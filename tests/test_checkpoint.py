@@ -13,18 +13,18 @@ import struct
 import numpy as np
 import pytest
 
-import marginrank.checkpoint
+import marginrank.training.checkpoint
 from marginrank import DataError, Queries, Ranker, tune
-from marginrank.checkpoint import Checkpoint
-from marginrank.components import members
 from marginrank.errors import CheckpointWarning
 from marginrank.losses import PairwiseHinge, SlackLoss
 from marginrank.methods.baselines.rankboost import RankBoost
-from marginrank.methods.tight import Tight
-from marginrank.risk import RankingRisk
+from marginrank.runtime.option_objects import members
 from marginrank.scorers import Additive
 from marginrank.solvers import Bundle
 from marginrank.solvers.base import Solver
+from marginrank.training.checkpoint import Checkpoint
+from marginrank.training.risk import RankingRisk
+from marginrank.training.tight_bound import Tight
 from tests.fuzz.resumes import KINDS, finish, kill
 
 
@@ -57,7 +57,11 @@ def outcome(ranker):
 def records(path):
     """Return the records of a checkpoint; the first says what was run."""
     with path.open("rb", buffering=0) as file:
-        return list(marginrank.checkpoint._records(file, len(marginrank.checkpoint._MAGIC), path.stat().st_size))
+        return list(
+            marginrank.training.checkpoint._records(
+                file, len(marginrank.training.checkpoint._MAGIC), path.stat().st_size
+            )
+        )
 
 
 @pytest.fixture
@@ -113,7 +117,7 @@ def test_early_stopping_starts_and_paths_go_on_likewise(tmp_path, passes):
 @pytest.mark.parametrize("ranker", [Ranker("svmmap"), RankBoost(rounds=5), Ranker("svmmap", scorer="auto")], ids=str)
 def test_a_search_keeps_what_is_finished(ranker, tmp_path, monkeypatch):
     # Parts that are finished are dropped from the file at once.
-    monkeypatch.setattr(marginrank.checkpoint, "_MOST_FINISHED", 0)
+    monkeypatch.setattr(marginrank.training.checkpoint, "_MOST_FINISHED", 0)
     path, fitted = tmp_path / "run", []
     original = type(ranker)._train
     monkeypatch.setattr(type(ranker), "_train", lambda *args, **kw: fitted.append(1) or original(*args, **kw))
@@ -132,7 +136,7 @@ def test_a_search_keeps_what_is_finished(ranker, tmp_path, monkeypatch):
 
 
 def test_every_answer_is_in_the_file_after_the_interval(tmp_path, monkeypatch):
-    monkeypatch.setattr(marginrank.checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(marginrank.training.checkpoint, "INTERVAL", 0.0)
     path, sizes = tmp_path / "run", []
     Ranker("svmmap").fit(TRAIN, checkpoint=path, callback=lambda *_: sizes.append(path.stat().st_size))
     assert sizes == sorted(sizes)
@@ -168,7 +172,7 @@ def test_other_data_another_start_and_another_version_are_refused(tmp_path, monk
         ranker.fit(TRAIN, start=Ranker("svmmap").fit(TRAIN), checkpoint=path, resume=True)
     with pytest.raises(DataError, match="folds was"):
         tune(ranker, TRAIN, Cs=[1.0], checkpoint=path, resume=True)
-    monkeypatch.setattr(marginrank.checkpoint, "__version__", "99.0")
+    monkeypatch.setattr(marginrank.training.checkpoint, "__version__", "99.0")
     with pytest.raises(DataError, match=r"version was .* and is \"99.0\""):
         ranker.fit(TRAIN, checkpoint=path, resume=True)
 
@@ -232,9 +236,9 @@ def test_damage_in_the_middle_is_told(tmp_path):
 
 def signed(contents):
     """A file whose digests are right, whatever it holds."""
-    last, file = bytes(16), marginrank.checkpoint._MAGIC
+    last, file = bytes(16), marginrank.training.checkpoint._MAGIC
     for content in contents:
-        frame = marginrank.checkpoint._frame(last, content)
+        frame = marginrank.training.checkpoint._frame(last, content)
         file, last = file + frame, frame[8:24]
     return file
 
@@ -242,7 +246,7 @@ def signed(contents):
 def test_hostile_files_are_refused(tmp_path):
     ranker, path = Ranker("svmmap"), tmp_path / "run"
     ranker.fit(TRAIN, checkpoint=path)
-    magic = marginrank.checkpoint._MAGIC
+    magic = marginrank.training.checkpoint._MAGIC
     about, *answers = [one.content for one in records(path)]
     files = {
         "empty": b"",
@@ -268,9 +272,9 @@ def test_hostile_files_are_refused(tmp_path):
 
 
 def test_training_survives_a_full_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(marginrank.checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(marginrank.training.checkpoint, "INTERVAL", 0.0)
     full, path = [True] * 5, tmp_path / "run"
-    original = marginrank.checkpoint.os.fsync
+    original = marginrank.training.checkpoint.os.fsync
 
     def fsync(descriptor):
         if full:
@@ -280,7 +284,7 @@ def test_training_survives_a_full_disk(tmp_path, monkeypatch):
 
     expected = outcome(Ranker("svmmap").fit(TRAIN))
     with Checkpoint(path, {}, resume=False) as checkpoint:
-        monkeypatch.setattr(marginrank.checkpoint.os, "fsync", fsync)
+        monkeypatch.setattr(marginrank.training.checkpoint.os, "fsync", fsync)
         log = checkpoint.log("run")
         with pytest.warns(CheckpointWarning, match="No space left on device; training goes on"):
             log.put(b"first", b"1")
@@ -289,14 +293,14 @@ def test_training_survives_a_full_disk(tmp_path, monkeypatch):
     with Checkpoint(path, {}, resume=True) as checkpoint:
         assert checkpoint.log("run").get(b"1") == b"first"
         assert checkpoint.log("run").get(b"next", b"\x05") == b"\x05"
-    monkeypatch.setattr(marginrank.checkpoint, "_MOST_WAITING", 0)
-    real = marginrank.checkpoint.Checkpoint._write
+    monkeypatch.setattr(marginrank.training.checkpoint, "_MOST_WAITING", 0)
+    real = marginrank.training.checkpoint.Checkpoint._write
 
     def write(self):
         full[:] = [True]
         real(self)
 
-    monkeypatch.setattr(marginrank.checkpoint.Checkpoint, "_write", write)
+    monkeypatch.setattr(marginrank.training.checkpoint.Checkpoint, "_write", write)
     with pytest.warns(CheckpointWarning):
         assert outcome(Ranker("svmmap").fit(TRAIN, checkpoint=tmp_path / "other")) == expected
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from marginrank import DataError, Queries, Ranker, from_frame, load
-from marginrank.components import members
+from marginrank.runtime.option_objects import members
 from marginrank.scorers import Scorer, parse_scorer
 
 NAMES = ["bm25", "clicks", "age", "flat"]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from marginrank import DataError, Queries, Ranker, load, read
 from marginrank.cli.app import app
 from marginrank.data import write_binary, write_letor, write_parquet
-from marginrank.data.profiling import profile
+from marginrank.data.statistics import profile
 from marginrank.preparation import QueryMinMax, Standardize
 from marginrank.scorers import Additive, Linear
 

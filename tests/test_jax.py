@@ -15,7 +15,7 @@ from marginrank.methods import all_presets
 jax = pytest.importorskip("jax", reason="JAX is the extra 'jax'")
 jnp = jax.numpy
 
-from marginrank.jax import RankingLoss  # noqa: E402
+from marginrank.integrations.jax import RankingLoss  # noqa: E402
 from tests.losses.batches import GROUPS, LENGTHS, arrays, bad_batches, groups_for  # noqa: E402
 from tests.losses.every import every_loss  # noqa: E402
 

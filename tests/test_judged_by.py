@@ -8,8 +8,8 @@ import pytest
 from marginrank import DataError, Queries, Ranker, evaluate, tune
 from marginrank.losses import GroupedLoss, MaxLoss, PairwiseHinge, SlackLoss, SquaredError, StructuredLoss, SumLoss
 from marginrank.methods import all_presets, parse_preset
-from marginrank.risk import RankingRisk
 from marginrank.solvers import Auto
+from marginrank.training.partitioned_risk import empirical_risk
 
 TIGHT = Auto(tol=1e-9)
 
@@ -34,7 +34,7 @@ def in_order(order, with_groups=True):
     return Queries.from_arrays(X[order], y[order], qid=qid[order], document_groups=labels)
 
 
-@pytest.mark.filterwarnings("ignore::marginrank.methods.training.CollapseWarning")
+@pytest.mark.filterwarnings("ignore::marginrank.training.convex.CollapseWarning")
 @pytest.mark.parametrize("method", [GroupedLoss("ndcg@2"), "dorm-ndcg@2", "dorm-p@2"], ids=str)
 def test_groups_are_those_of_the_documents_in_any_order_of_rows(method):
     shuffled, sorted_rows = in_order(rows()[-1]), in_order(np.arange(144))
@@ -130,7 +130,7 @@ def test_weights_of_queries_follow_them_in_any_order_of_rows():
         weights = [by_id[query] for query in queries.query_ids.tolist()]
         fits.append(Ranker("svmmap", solver=TIGHT).fit(queries, query_weights=weights))
         weighted = Queries.from_arrays(X, y, qid=qid, query_weights=_weights(qid, by_id))
-        risk = RankingRisk.of(weighted, StructuredLoss("ap"))
+        risk = empirical_risk(weighted, StructuredLoss("ap"))
         assert fits[-1].solution_.risk == pytest.approx(risk(fits[-1].coef_)[0], rel=1e-9)
     assert fits[0].coef_ == pytest.approx(fits[1].coef_, abs=1e-6)
 

@@ -16,14 +16,15 @@ import pytest
 from numba.core.errors import TypingError
 
 import marginrank
-from marginrank import Queries, Ranker, kernel_folders, kernels
+from marginrank import Queries, Ranker
 from marginrank.data import write_binary
-from marginrank.kernel_folders import KernelCacheWarning, folder_to_write, folders_to_read
+from marginrank.runtime import kernel_folders, kernels
+from marginrank.runtime.kernel_folders import KernelCacheWarning, folder_to_write, folders_to_read
 
 PACKAGE = Path(marginrank.__file__).parent
-HELPER = "from marginrank.kernels import njit\nSTEP = 1\n@njit(cache=True)\ndef step(x):\n    return x + STEP\n"
+HELPER = "from marginrank.runtime.kernels import njit\nSTEP = 1\n@njit(cache=True)\ndef step(x):\n    return x + STEP\n"
 CALLER = """
-from marginrank.kernels import njit
+from marginrank.runtime.kernels import njit
 from {helper} import step
 @njit(cache=True, allocates=False)
 def _double(x):
@@ -134,7 +135,7 @@ def test_calls_with_constants_compile_nothing_of_their_own():
 def test_compiling_is_logged_once_and_loading_is_not(modules, caplog, monkeypatch):
     _, load = modules
     monkeypatch.setattr(kernels._ANNOUNCEMENT, "made", False)
-    with caplog.at_level("INFO", logger="marginrank.kernels"):
+    with caplog.at_level("INFO", logger="marginrank.runtime.kernels"):
         load()(1)
         load()(0.5)
         assert [record.message for record in caplog.records] == [kernels.COMPILING]
@@ -312,8 +313,8 @@ def test_every_kernel_of_the_package_has_this_cache():
         text = path.read_text("utf-8")
         # Vector code is no kernel: it becomes part of those that call it. Nor are addresses of LAPACK.
         if (
-            path.name in ("kernels.py", "kernel_folders.py", "lapack.py")
-            or path.stem.endswith("vectors")
+            path.name in ("kernels.py", "kernel_folders.py", "cholesky.py")
+            or path.stem.endswith("simd")
             or "numba" not in text
         ):
             continue
@@ -326,7 +327,10 @@ def test_every_kernel_of_the_package_has_this_cache():
 # As a user of a container meets it.
 
 NO_TEMPORARY = "import tempfile; tempfile._candidate_tempdir_list = lambda: ['/proc']; "
-SCORE = "import numpy as np; from marginrank.scorers.linear import linear_scores as s; print(s(np.eye(2), np.ones(2)))"
+SCORE = (
+    "import numpy as np; from marginrank.scorers.linear.scorer import linear_scores as s; "
+    "print(s(np.eye(2), np.ones(2)))"
+)
 
 
 @pytest.fixture(scope="module")

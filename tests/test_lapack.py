@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank.lapack import Cholesky
+from marginrank.runtime.cholesky import Cholesky
 
 
 @pytest.mark.parametrize(("dtype", "near"), [(np.float64, 1e-10), (np.float32, 1e-3)])

@@ -11,15 +11,15 @@ import sys
 import numpy as np
 import pytest
 
-import marginrank.data.letor
-import marginrank.mapped
+import marginrank.data.formats.letor
+import marginrank.runtime.mapped_arrays
 from marginrank import DataError, Queries, Ranker, read, tune
-from marginrank.data.files import line_blocks
 from marginrank.data.fingerprint import fingerprint
-from marginrank.data.formats import convert
-from marginrank.data.storage import write_binary
-from marginrank.mapped import blocks, is_large, reader_of, room, settle, take_rows
-from marginrank.memory import VARIABLE
+from marginrank.data.formats.binary import write_binary
+from marginrank.data.formats.text_files import line_blocks
+from marginrank.data.reader import convert
+from marginrank.runtime.mapped_arrays import blocks, is_large, reader_of, room, settle, take_rows
+from marginrank.runtime.memory import VARIABLE
 from marginrank.scorers import Additive, Linear
 
 
@@ -55,14 +55,14 @@ def little_memory(monkeypatch):
 def take_memory(monkeypatch, budget):
     """Leave a budget that features do not fit in, and read them in several blocks."""
     monkeypatch.setenv(VARIABLE, budget)
-    monkeypatch.setattr(marginrank.mapped, "BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(marginrank.runtime.mapped_arrays, "BLOCK_BYTES", 1 << 20)
 
 
 def outcome(ranker, queries):
     return ranker.coef_.tobytes(), ranker.objective_, ranker.gap_, ranker.predict(queries[:50]).tobytes()
 
 
-on_disk = marginrank.mapped._on_disk
+on_disk = marginrank.runtime.mapped_arrays._on_disk
 RANKERS = {
     "scaled": Ranker("svmmap"),
     "as it is": Ranker("svmmap", scaling=None),
@@ -78,9 +78,11 @@ def test_the_model_is_the_same_bit_for_bit(name, file, monkeypatch):
     ranker = RANKERS[name].set_params(solver="auto(max_iter=3)")
     expected = outcome(ranker.fit(read(file)), read(file))
     monkeypatch.setenv(VARIABLE, "1MB")
-    monkeypatch.setattr(marginrank.mapped, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(marginrank.runtime.mapped_arrays, "BLOCK_BYTES", 1 << 16)
     made = []
-    monkeypatch.setattr(marginrank.mapped, "_on_disk", lambda *given: made.append(given) or on_disk(*given))
+    monkeypatch.setattr(
+        marginrank.runtime.mapped_arrays, "_on_disk", lambda *given: made.append(given) or on_disk(*given)
+    )
     queries = read(file)
     assert reader_of(queries.X) is not None
     assert outcome(ranker.fit(queries), queries) == expected
@@ -167,7 +169,7 @@ def test_a_full_disk_is_an_error_and_not_a_crash(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(marginrank.mapped.os, "posix_fallocate", full)
+    monkeypatch.setattr(marginrank.runtime.mapped_arrays.os, "posix_fallocate", full)
     with pytest.raises(DataError, match=r"needs 24.0 MB, more than half of max_memory, 8.0 MB.*set TMPDIR"):
         room((3000, 1000), np.float64)
 
@@ -231,11 +233,17 @@ def test_text_is_converted_on_disk_to_the_same_file(options, kind, tmp_path, mon
     (tmp_path / "a.txt").write_text("".join(lines))
     convert(tmp_path / "a.txt", tmp_path / "memory.queries", **options)
     monkeypatch.setenv(VARIABLE, "200KB")
-    monkeypatch.setattr(marginrank.mapped, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.runtime.mapped_arrays, "BLOCK_BYTES", 1 << 12)
     original = line_blocks
-    monkeypatch.setattr(marginrank.data.letor, "line_blocks", lambda path, budget: original(path, 1 << 13, budget))
+    monkeypatch.setattr(
+        marginrank.data.formats.letor, "line_blocks", lambda path, budget: original(path, 1 << 13, budget)
+    )
     moved = []
-    monkeypatch.setattr(marginrank.data.letor, "Appended", lambda: moved.append(1) or marginrank.mapped.Appended())
+    monkeypatch.setattr(
+        marginrank.data.formats.letor,
+        "Appended",
+        lambda: moved.append(1) or marginrank.runtime.mapped_arrays.Appended(),
+    )
     convert(tmp_path / "a.txt", tmp_path / "disk.queries", **options)
     assert moved
     assert (tmp_path / "disk.queries").read_bytes() == (tmp_path / "memory.queries").read_bytes()

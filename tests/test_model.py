@@ -13,15 +13,16 @@ import scipy.sparse as sp
 from marginrank import DataError, Queries, Ranker, load, tune
 from marginrank.losses import CostLoss, GroupedLoss, MaxLoss, PairwiseHinge, Positional, StructuredLoss, SumLoss
 from marginrank.measures import parse_measure
-from marginrank.methods import CollapseWarning, Tight, all_presets, parse_preset
+from marginrank.methods import all_presets, parse_preset
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.methods.baselines.svm import AccuracySVM
-from marginrank.model import Model
-from marginrank.model_file import read_model, write_model
+from marginrank.model.file_format import read_model, write_model
+from marginrank.model.model import Model
 from marginrank.scorers import Additive, Kernel, Linear
-from marginrank.scorers.forms import all_forms
-from marginrank.scorers.standardized import fold
+from marginrank.scorers.form import all_forms
+from marginrank.scorers.linear.form import fold
 from marginrank.solvers import Auto, Bundle, FrankWolfe
+from marginrank.training import CollapseWarning, Tight
 
 NAMES = ["bm25", "age", "häufig"]
 
@@ -487,7 +488,7 @@ def test_features_are_scaled_and_scored_a_few_rows_at_a_time(scorer, dtype, monk
     rel = 1e-4 if dtype == np.float32 else 1e-9
     order = rng.permutation(240)
     for numbers in (1 << 17, 28):
-        monkeypatch.setattr("marginrank.scorers.standardized._NUMBERS", numbers)
+        monkeypatch.setattr("marginrank.scorers.linear.form._NUMBERS", numbers)
         assert ranker.predict(X) == pytest.approx(expected, rel=rel, abs=rel)
         assert ranker.predict(X, qid=qid) == pytest.approx(expected, rel=rel, abs=rel)
         assert ranker.predict(X[order]) == pytest.approx(expected[order], rel=rel, abs=rel)

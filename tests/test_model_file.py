@@ -28,9 +28,10 @@ from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from marginrank import DataError, __version__, container
-from marginrank.atomic import atomic_path
-from marginrank.model_file import is_model, read_model, write_model
+from marginrank import DataError, __version__
+from marginrank.model.file_format import is_model, read_model, write_model
+from marginrank.runtime import array_file as container
+from marginrank.runtime.files import atomic_path
 from tests import stepping
 
 json_values = st.recursive(
@@ -441,7 +442,7 @@ def test_a_model_comes_through_a_pipe(path, tmp_path):
 
 SCRIPT = """
 import sys, numpy as np
-from marginrank.model_file import write_model
+from marginrank.model.file_format import write_model
 for number in range(10**9):
     write_model(sys.argv[1], "ranker", {"round": number}, {"theta": np.full(10_000, float(number))})
     if number == 0:

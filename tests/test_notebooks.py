@@ -13,7 +13,7 @@ import pytest
 
 from marginrank import Queries, Ranker, compare, evaluate, tune
 from marginrank.fusion import BestRun, FixedFusion, contest
-from marginrank.notebooks import ResultTable
+from marginrank.runtime.text import ResultTable
 from marginrank.scorers import Additive
 
 EVIL = "<script>alert('x')</script>&\x1b[2J"

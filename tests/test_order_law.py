@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, evaluate, from_frame
 from marginrank.cli.app import app
-from marginrank.methods import CollapseWarning, all_presets, parse_preset
+from marginrank.methods import all_presets, parse_preset
 from marginrank.solvers import Auto
+from marginrank.training import CollapseWarning
 
 NAMES = ["bm25", "clicks", "age"]
 #: Scores that differ by less are the same to a solver.

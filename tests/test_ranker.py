@@ -14,12 +14,14 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker, evaluate
-from marginrank.components import Component
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
-from marginrank.methods import CollapseWarning, Tight, all_presets, parse_preset, training
-from marginrank.risk import RankingRisk
+from marginrank.methods import all_presets, parse_preset
+from marginrank.runtime.option_objects import Component
 from marginrank.scorers import Additive, Linear
 from marginrank.solvers import Auto, Bundle, FrankWolfe, NSlack, Subgradient
+from marginrank.training import CollapseWarning, Tight
+from marginrank.training import convex as training
+from marginrank.training.partitioned_risk import empirical_risk
 
 
 def judged(n_queries=30, n_documents=8, n_features=4, seed=0, noise=0.7):
@@ -90,7 +92,7 @@ def test_a_loss_with_a_tight_bound_is_trained_as_it_is_unless_the_hinge_is_asked
 def test_the_objective_is_that_of_the_features_as_given():
     X, y, qid = judged()
     ranker = Ranker("svmmap", C=5.0, solver=Auto(tol=1e-6), scaling=None).fit(X, y, qid=qid)
-    risk = RankingRisk.of(Queries.from_arrays(X, y, qid=qid), StructuredLoss("ap"))
+    risk = empirical_risk(Queries.from_arrays(X, y, qid=qid), StructuredLoss("ap"))
     value, _ = risk(ranker.coef_)
     assert ranker.objective_ == pytest.approx(0.5 * ranker.coef_ @ ranker.coef_ + 5.0 * value, rel=1e-12)
     assert ranker.predict(X) == pytest.approx(X @ ranker.coef_)
@@ -341,7 +343,7 @@ def test_early_stopping_keeps_the_weights_that_were_best_on_validation():
     full = Ranker("svmmap", C=1000.0).fit(X, y, qid=qid)
     held_out = Queries.from_arrays(valid[0], valid[1], qid=valid[2])
     assert ranker.score(held_out) >= full.score(held_out)
-    value, _ = RankingRisk.of(Queries.from_arrays(X, y, qid=qid), StructuredLoss("ap"))(ranker.coef_)
+    value, _ = empirical_risk(Queries.from_arrays(X, y, qid=qid), StructuredLoss("ap"))(ranker.coef_)
     assert ranker.solution_.risk == pytest.approx(value)
     assert ranker.objective_ == pytest.approx(0.5 * ranker.coef_ @ ranker.coef_ + 1000.0 * value)
     names = ["a", "b", "c", "d"]
@@ -514,7 +516,7 @@ def test_the_tight_bound_never_ends_above_its_start(start):
     trace = [step.primal for step in ranker.solution_.trace]
     assert trace == sorted(trace, reverse=True)
     queries = Queries.from_arrays(X, y, qid=qid)
-    value, _ = RankingRisk.of(queries, loss.bounded("tight"))(ranker.coef_)
+    value, _ = empirical_risk(queries, loss.bounded("tight"))(ranker.coef_)
     assert ranker.health_.average_slack == pytest.approx(value)
     annealed = Ranker(loss, bound=Tight(start, anneal=5), C=50.0, scaling=None)
     assert annealed.fit(X, y, qid=qid).objective_ < trace[0] + 1e-9

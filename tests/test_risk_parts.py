@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from marginrank.risk_parts import count_parts
 from marginrank.scorers.base import PreparedPartitions, PreparedScorer
+from marginrank.training.risk import count_parts
 
 SIGNS = np.array([1])
 

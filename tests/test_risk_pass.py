@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marginrank import DataError, Queries, kernels, risk_pass
+from marginrank import DataError, Queries
 from marginrank.losses import (
     ModifiedWTA,
     PairwiseHinge,
@@ -18,9 +18,11 @@ from marginrank.losses import (
     SquaredError,
     StructuredLoss,
 )
-from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import Additive
-from marginrank.scorers.linear import Linear
+from marginrank.runtime import kernels
+from marginrank.scorers.additive.scorer import Additive
+from marginrank.scorers.linear.scorer import Linear
+from marginrank.training import risk as risk_pass
+from marginrank.training.partitioned_risk import empirical_risk
 
 LENGTHS = [7, 1, 12, 3, 30, 2, 9, 5, 6, 4] * 8
 
@@ -55,7 +57,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_computes_what_the_kernels_do_that_python_calls(case, monkeypatch):
     loss, scorer, queries = CASES[case]
-    plain = RankingRisk.of(queries, loss, scorer, n_jobs=1)
+    plain = empirical_risk(queries, loss, scorer, n_jobs=1)
     rng = np.random.default_rng(7)
     points = rng.standard_normal((3, plain.n_parameters))
     expected = [(*plain(theta), *plain.parts(theta)) for theta in points]
@@ -64,7 +66,7 @@ def test_it_computes_what_the_kernels_do_that_python_calls(case, monkeypatch):
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
     monkeypatch.setattr(risk_pass, "_SHARES", 3)  # 32 runs: calls of 11, 11 and 10, or of 4
     for n_jobs in (1, 3):
-        risk = RankingRisk.of(queries, loss, scorer, n_jobs=n_jobs)
+        risk = empirical_risk(queries, loss, scorer, n_jobs=n_jobs)
         assert risk._compiled is not None
         for theta, (value, gradient, values, gradients) in zip(points, expected, strict=True):
             assert risk(theta)[0] == value
@@ -78,7 +80,7 @@ def test_it_computes_what_the_kernels_do_that_python_calls(case, monkeypatch):
 
 def test_weights_of_a_part_of_more_queries_count(monkeypatch):
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
-    risk = RankingRisk.of(_queries(), StructuredLoss("ap"), n_jobs=2)
+    risk = empirical_risk(_queries(), StructuredLoss("ap"), n_jobs=2)
     theta = np.arange(11.0) / 10.0
     value, gradient = risk(theta)
     halved, slope = risk.take_part(2.0 * risk.weight)(theta)
@@ -94,7 +96,7 @@ def test_a_score_that_is_not_finite_is_named(monkeypatch):
     broken = queries.with_features(X)
     for least in (1, 1000):
         monkeypatch.setattr(risk_pass, "LEAST_TASKS", least)
-        risk = RankingRisk.of(broken, loss, n_jobs=1)
+        risk = empirical_risk(broken, loss, n_jobs=1)
         assert (risk._compiled is None) == (least == 1000)
         with pytest.raises(DataError, match="document 100 has score inf"):
             risk(theta)
@@ -102,7 +104,7 @@ def test_a_score_that_is_not_finite_is_named(monkeypatch):
 
 def test_hinges_have_no_hessian_there_either(monkeypatch):
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
-    risk = RankingRisk.of(_queries(), PairwiseHinge())
+    risk = empirical_risk(_queries(), PairwiseHinge())
     with pytest.raises(TypeError, match="PairwiseHinge has kinks, and so no Hessian"):
         risk.hessian_product(np.ones(11), np.ones(11))
 
@@ -111,14 +113,14 @@ def test_what_is_not_a_kernel_is_called_from_python(monkeypatch):
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
     queries = _queries()
     for loss in (ModifiedWTA(), StructuredLoss("ndcg", "dorm")):
-        assert RankingRisk.of(queries, loss)._compiled is None
+        assert empirical_risk(queries, loss)._compiled is None
     monkeypatch.setattr(kernels, "is_jitted", lambda _: False)  # as with NUMBA_DISABLE_JIT
-    assert RankingRisk.of(queries, StructuredLoss("ap"))._compiled is None
+    assert empirical_risk(queries, StructuredLoss("ap"))._compiled is None
 
 
 def test_it_lets_go_of_the_features(monkeypatch):
     monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
-    risk = RankingRisk.of(_queries(), StructuredLoss("ap"), n_jobs=2)
+    risk = empirical_risk(_queries(), StructuredLoss("ap"), n_jobs=2)
     risk(np.ones(11))
     features = weakref.ref(risk.queries.X)
     gc.disable()  # a cycle would keep them for a while

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from marginrank import Queries, curvature
-from marginrank.curvature import CurvatureByDocuments, CurvatureByParameters, draw, sampled_curvature
+from marginrank import Queries
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, SumLoss
-from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import Additive
-from marginrank.scorers.linear import Linear
+from marginrank.scorers.additive.scorer import Additive
+from marginrank.scorers.linear.scorer import Linear
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.newton import Newton
+from marginrank.training import preconditioner as curvature
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.preconditioner import CurvatureByDocuments, CurvatureByParameters, draw, sampled_curvature
+from marginrank.training.risk import RankingRisk
 
 LOSSES = [
     PairwiseHinge(power=2),
@@ -42,7 +44,7 @@ def test_with_all_documents_in_the_sample_it_is_the_inverse(loss, sparse):
     queries = some_queries()
     if sparse:
         queries = queries.with_features(scipy.sparse.csr_array(queries.X))
-    risk, C = RankingRisk.of(queries, loss), 7.0
+    risk, C = empirical_risk(queries, loss), 7.0
     assert risk.preconditioner_passes(C) == 1.0
     theta, vector = np.linspace(-1.0, 1.0, 5), np.arange(5.0) - 1.0
     expected = np.linalg.solve(np.eye(5) + C * hessian_of(risk, theta), vector)
@@ -116,7 +118,7 @@ def test_with_few_parameters_a_sample_asks_nothing_of_all_features():
 
 def test_the_weights_of_a_sample_add_up_to_those_of_all():
     queries = some_queries(200, 40, 3)
-    risk = RankingRisk.of(queries, SquaredError())
+    risk = empirical_risk(queries, SquaredError())
     sample = draw(risk.scorer, risk.weights, 1.0)
     sampled = sampled_curvature(risk.scorer, SquaredError(), risk.weights, sample)
     assert isinstance(sampled, CurvatureByParameters)
@@ -166,7 +168,7 @@ def test_features_whose_products_overflow_get_none():
 def test_with_too_many_parameters_there_is_none():
     X = scipy.sparse.random_array((60, 200_000), density=1e-3, format="csr", rng=np.random.default_rng(4))
     queries = Queries.from_arrays(X, np.arange(60) % 3, group=[10] * 6)
-    risk = RankingRisk.of(queries, SquaredError())
+    risk = empirical_risk(queries, SquaredError())
     assert risk.preconditioner_passes(1.0) == np.inf
     vector = np.ones(200_000)
     np.testing.assert_array_equal(risk.preconditioner(vector, 1.0)(vector), vector)
@@ -175,7 +177,7 @@ def test_with_too_many_parameters_there_is_none():
 def test_products_after_another_point_are_those_of_a_new_risk():
     """Scores are kept from one product to the next, and must not be those of another θ."""
     queries, loss = some_queries(), SoftmaxCrossEntropy()
-    risk, direction = RankingRisk.of(queries, loss), np.arange(5.0)
+    risk, direction = empirical_risk(queries, loss), np.arange(5.0)
     for theta in (np.ones(5), np.full(5, -0.5)):
         risk(2.0 * theta)
         risk.block(3, 3.0 * theta)
@@ -183,4 +185,4 @@ def test_products_after_another_point_are_those_of_a_new_risk():
         risk.block(3, 3.0 * theta)
         found.append(risk.hessian_product(theta, direction))
         for product in found:
-            np.testing.assert_array_equal(product, RankingRisk.of(queries, loss).hessian_product(theta, direction))
+            np.testing.assert_array_equal(product, empirical_risk(queries, loss).hessian_product(theta, direction))

@@ -10,17 +10,18 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import Additive, DataError, Queries, Ranker, tune
-from marginrank.components import members
 from marginrank.errors import NothingRankedWarning, NumericalError
 from marginrank.losses import PairwiseHinge, SquaredError, StructuredLoss
-from marginrank.methods import CollapseWarning, Tight
-from marginrank.risk import RankingRisk
+from marginrank.runtime.option_objects import members
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
+from marginrank.training import CollapseWarning, Tight
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 
 CONVEX = {name: kind for name, kind in members(Solver).items() if kind is not ConcaveConvex}
 #: Powers of 2, by which floating-point numbers are scaled exactly.
@@ -69,10 +70,10 @@ def test_features_times_s_and_C_over_s_squared_are_the_same_problem(preset, scal
 def test_every_solver_achieves_nearly_all_of_the_possible_decrease(name, scale):
     X, y, qid = judged()
     loss = PairwiseHinge(power=2)
-    risk = RankingRisk.of(Queries.from_arrays(scale * X, y, qid=qid), loss)
+    risk = empirical_risk(Queries.from_arrays(scale * X, y, qid=qid), loss)
     optimum = Newton(tol=1e-12).minimize(risk, 1.0)
     at_zero = risk(np.zeros(4))[0]
-    found = CONVEX[name](tol=1e-3).minimize(RankingRisk.of(risk.queries, loss), 1.0)
+    found = CONVEX[name](tol=1e-3).minimize(empirical_risk(risk.queries, loss), 1.0)
     assert found.converged
     assert found.dual <= optimum.primal + 1e-15
     assert at_zero - found.primal >= 0.998 * (at_zero - optimum.primal)
@@ -83,7 +84,7 @@ def test_every_solver_achieves_nearly_all_of_the_possible_decrease(name, scale):
 def test_a_warm_start_is_measured_by_the_decrease_from_0_as_well():
     """From a start that is nearly the centre, the gap alone would be small enough at once."""
     X, y, qid = judged()
-    risk = RankingRisk.of(Queries.from_arrays(1e-4 * X, y, qid=qid), PairwiseHinge())
+    risk = empirical_risk(Queries.from_arrays(1e-4 * X, y, qid=qid), PairwiseHinge())
     start = np.full(4, 1e-12)
     found = Bundle(tol=1e-4).minimize(risk, 1.0, start)
     assert np.linalg.norm(found.theta) > 1e-5
@@ -146,7 +147,7 @@ def test_what_ranks_nothing_is_said(method, options):
             Ranker(method, **options).fit(X, y, qid=qid)
 
 
-@pytest.mark.filterwarnings("ignore::marginrank.methods.CollapseWarning")
+@pytest.mark.filterwarnings("ignore::marginrank.training.CollapseWarning")
 def test_a_path_and_a_search_say_so_too():
     X, y, qid = judged(12)
     with pytest.warns(NothingRankedWarning, match=r"with C = 1, 2 the model gives all documents"):
@@ -169,7 +170,7 @@ BAD_CS = [0, -1, 0.0, np.nan, np.inf, -np.inf, 10**400, -(10**400), 1e200, 1e-20
 @pytest.mark.parametrize("C", BAD_CS, ids=lambda C: str(C)[:12])
 def test_a_C_that_is_none_is_refused_wherever_it_enters(C):
     X, y, qid = judged(4)
-    risk = RankingRisk.of(Queries.from_arrays(X, y, qid=qid), PairwiseHinge(power=2))
+    risk = empirical_risk(Queries.from_arrays(X, y, qid=qid), PairwiseHinge(power=2))
     for attempt in (
         lambda: Ranker("svmmap", C=C).fit(X, y, qid=qid),
         lambda: Ranker("svmacc", C=C).fit(X, y, qid=qid),
@@ -228,7 +229,7 @@ def test_an_objective_that_overflows_is_bad_data_and_bad_arithmetic():
         with pytest.raises(NumericalError, match="rescale the features, or") as caught:
             Ranker(method).fit(X, 1e300 * y, qid=qid)
         assert isinstance(caught.value, FloatingPointError)
-    risk = RankingRisk.of(Queries.from_arrays(X, 1e300 * y, qid=qid), SquaredError())
+    risk = empirical_risk(Queries.from_arrays(X, 1e300 * y, qid=qid), SquaredError())
     with pytest.raises(FloatingPointError):
         Bundle().minimize(risk, 1.0)
 

@@ -20,12 +20,12 @@ from marginrank import DataError, Queries, Ranker, evaluate, load
 from marginrank.errors import SplitQueriesWarning
 from marginrank.evaluation import measure_scorer
 from marginrank.losses import StructuredLoss
-from marginrank.methods import Tight
 from marginrank.methods.baselines.perceptron import PRank
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.preparation import QueryMinMax
 from marginrank.scorers import Additive, Linear
 from marginrank.solvers import Auto, Bundle
+from marginrank.training import Tight
 
 
 def judged(n_queries=30, n_documents=8, seed=0):

@@ -7,10 +7,10 @@ import pytest
 
 from marginrank import Queries
 from marginrank.losses import PairwiseHinge, StructuredLoss
-from marginrank.risk import RankingRisk
 from marginrank.scorers import Additive, Linear
 from marginrank.solvers import Bundle
 from marginrank.solvers.problem import Problem
+from marginrank.training.partitioned_risk import empirical_risk
 
 
 def queries(seed=0, n_queries=30):
@@ -26,7 +26,7 @@ LOSSES = [StructuredLoss("ap"), StructuredLoss("ndcg@3", "dorm"), PairwiseHinge(
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_a_line_tells_the_risk_at_its_points(loss):
-    risk = RankingRisk.of(queries(), loss, Additive(bins=8))
+    risk = empirical_risk(queries(), loss, Additive(bins=8))
     start, middle, end = np.random.default_rng(1).standard_normal((3, risk.n_parameters))
     first = risk.line(start, middle)
     for line, begin, stop in [
@@ -45,11 +45,11 @@ def test_a_line_tells_the_risk_at_its_points(loss):
 
 def test_only_scores_that_take_long_are_worth_a_line(monkeypatch):
     data, loss = queries(), StructuredLoss("ap")
-    risk = RankingRisk.of(data, loss, Linear())
+    risk = empirical_risk(data, loss, Linear())
     assert risk.line(np.zeros(4), np.ones(4)) is None
     # A pass with lines reads rows twice.
-    monkeypatch.setattr("marginrank.scorers.additive._FEW_BYTES", 1000)
-    risk = RankingRisk.of(data, loss, Additive(bins=8))
+    monkeypatch.setattr("marginrank.scorers.additive.scorer._FEW_BYTES", 1000)
+    risk = empirical_risk(data, loss, Additive(bins=8))
     assert risk.line(np.zeros(risk.n_parameters), np.ones(risk.n_parameters)) is None
 
 
@@ -70,7 +70,7 @@ class Pointwise(Problem):
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("C", [1.0, 1e3])
 def test_with_and_without_lines_the_optimum_is_the_same(loss, C):
-    risk = RankingRisk.of(queries(), loss, Additive(bins=8))
+    risk = empirical_risk(queries(), loss, Additive(bins=8))
     solver = Bundle(tol=1e-6)
     with_lines, without = solver.minimize(risk, C), solver.minimize(Pointwise(risk), C)
     assert with_lines.converged
@@ -82,7 +82,7 @@ def test_with_and_without_lines_the_optimum_is_the_same(loss, C):
 
 
 def test_an_iteration_scores_once_and_pulls_back_once():
-    risk = RankingRisk.of(queries(), StructuredLoss("ap"), Additive(bins=8))
+    risk = empirical_risk(queries(), StructuredLoss("ap"), Additive(bins=8))
     asked = {"score": 0, "pull_back": 0}
     for name in asked:
         kernel = getattr(risk.scorer, name)

@@ -12,13 +12,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from marginrank import Queries, Ranker, scoring
+from marginrank import Queries, Ranker
 from marginrank.errors import DataError
 from marginrank.fusion import Fusion
-from marginrank.model_file import read_model, write_model
-from marginrank.preparation.formulas import BY_QUERY, LEARNED
-from marginrank.preparation.scalings import SCALINGS
-from marginrank.scorers.forms import _MODULES, all_forms
+from marginrank.model import scoring
+from marginrank.model.file_format import read_model, write_model
+from marginrank.preparation.scaling import SCALINGS
+from marginrank.preparation.scaling_formulas import BY_QUERY, LEARNED
+from marginrank.scorers.form import _MODULES, all_forms
 from tests.export.trained import NAMES, TRAINERS, hard_documents, trained
 
 HEAVY = ("sklearn", "scipy", "numba", "pandas", "narwhals", "typer", "rich", "threadpoolctl", "lightgbm", "torch")
@@ -207,7 +208,7 @@ def test_loading_and_scoring_import_numpy_alone(tmp_path: Path) -> None:
         trained(name).save(paths[-1])
     code = (
         "import sys, json, numpy as np\n"
-        "from marginrank import scoring\n"
+        "from marginrank.model import scoring\n"
         "for path in sys.argv[1:]:\n"
         "    model = scoring.load(path)\n"
         "    model.rerank(np.ones((3, model.n_features)), 2)\n"

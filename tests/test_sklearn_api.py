@@ -16,11 +16,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from marginrank import Ranker
+from marginrank.data.sklearn_api import check_rows, clone
 from marginrank.fusion import BestRun, FixedFusion, Fusion
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.preparation import QueryMinMax, Standardize, ThresholdBins
 from marginrank.scorers import Additive
-from marginrank.sklearn_api import check_rows, clone
 
 ESTIMATORS = (
     Ranker("ndcg@10", C=3.0, scorer=Additive(bins=8)),

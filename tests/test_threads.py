@@ -9,8 +9,9 @@ import threading
 import numpy as np
 import pytest
 
-from marginrank import Ranker, threads
-from marginrank.threads import default_threads, for_chunks, for_each, one_blas_thread, thread_count
+from marginrank import Ranker
+from marginrank.runtime import threads
+from marginrank.runtime.threads import default_threads, for_chunks, for_each, one_blas_thread, thread_count
 
 _FIT = """
 import numpy as np
@@ -147,7 +148,7 @@ def test_a_ranker_scales_on_its_own_number_of_threads(monkeypatch):
         seen.add(thread_count(n_jobs))
         for_each(work, tasks, n_jobs)
 
-    monkeypatch.setattr("marginrank.mapped.for_each", counted)
+    monkeypatch.setattr("marginrank.runtime.mapped_arrays.for_each", counted)
     X = np.random.default_rng(0).standard_normal((40, 3)) * [1.0, 10.0, 100.0]
     Ranker("svmmap", scaling="standard", n_jobs=7).fit(X, [1, 0] * 20, qid=np.arange(40) // 4)
     assert seen == {7}

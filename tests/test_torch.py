@@ -14,7 +14,7 @@ from marginrank.methods.presets import parse_preset
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
-from marginrank.torch import RankingLoss  # noqa: E402
+from marginrank.integrations.pytorch import RankingLoss  # noqa: E402
 from tests.losses.batches import GROUPS, LENGTHS, arrays, bad_batches, groups_for  # noqa: E402
 from tests.losses.every import LOSSES, every_loss, over  # noqa: E402
 

@@ -12,14 +12,16 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from marginrank import DataError, Queries, Ranker, evaluate, load, tune, tuning
+from marginrank import DataError, Queries, Ranker, evaluate, load, tune
+from marginrank.data.sklearn_api import clone
 from marginrank.losses import StructuredLoss
-from marginrank.methods import training
 from marginrank.methods.baselines.rankboost import RankBoost
+from marginrank.ranker import tuning
+from marginrank.ranker.selection import selection_table
+from marginrank.ranker.tuning import DEFAULT_CS
 from marginrank.scorers import Additive
-from marginrank.sklearn_api import clone
 from marginrank.solvers import Auto
-from marginrank.tuning import DEFAULT_CS, selection_table
+from marginrank.training import convex as training
 
 
 def judged(n_queries, seed, noise=1.5):
@@ -75,15 +77,15 @@ def test_few_documents_are_worth_few_threads(options, n_jobs, threads, monkeypat
         pools.append(n_threads)
         return ThreadPoolExecutor(1)
 
-    monkeypatch.setattr("marginrank.tuning.ThreadPoolExecutor", pool)
-    monkeypatch.setattr("marginrank.tuning.thread_count", lambda n: 16 if n is None else n)
+    monkeypatch.setattr("marginrank.ranker.tuning.ThreadPoolExecutor", pool)
+    monkeypatch.setattr("marginrank.ranker.tuning.thread_count", lambda n: 16 if n is None else n)
     ranker = Ranker("svmauc", scorer=options.get("scorer", "linear"))
     tune(ranker, TRAIN, folds=4, Cs=[0.1], n_jobs=n_jobs, grid=options.get("grid"))
     assert pools == [threads]
     pools.clear()
     numbers = TRAIN.n_features * TRAIN.n_documents * 3 // 4
     for useful in (((numbers - 1, 1), (numbers, 2)), ((numbers - 2, 1), (numbers - 1, 2))):
-        monkeypatch.setattr("marginrank.tuning._USEFUL_THREADS", useful)
+        monkeypatch.setattr("marginrank.ranker.tuning._USEFUL_THREADS", useful)
         tune(ranker, TRAIN, folds=4, Cs=[0.1])
     assert pools == ([4, 4] if "scorer" in options else [2, 4])
 
@@ -342,7 +344,7 @@ def test_a_time_limit_ends_the_search():
     assert enough.complete
 
 
-@pytest.mark.filterwarnings("ignore::marginrank.methods.CollapseWarning")
+@pytest.mark.filterwarnings("ignore::marginrank.training.CollapseWarning")
 def test_all_queries_are_trained_with_the_bound_that_was_judged(monkeypatch):
     """A path may show that the hinge has collapsed where its last C by itself does not."""
     monkeypatch.setattr(training, "_trial_of_idle", lambda *args: max(args[2]) if len(args[2]) > 1 else None)

@@ -10,13 +10,13 @@ import pytest
 WITHOUT = """
 import sys; sys.modules['torch'] = sys.modules['jax'] = None
 import importlib
-for module in ('torch', 'jax'):
+for module in ('pytorch', 'jax'):
     try:
-        importlib.import_module(f'marginrank.{module}')
+        importlib.import_module(f'marginrank.integrations.{module}')
     except ImportError as error:
         print(error)
 import marginrank, marginrank.losses, marginrank.scorers as scorers
-from marginrank.components import members
+from marginrank.runtime.option_objects import members
 print(sorted(members(scorers.Scorer)))
 """
 
@@ -34,10 +34,10 @@ def test_the_package_does_not_import_them(printed):
 
 
 @pytest.mark.parametrize(
-    ("place", "module", "library", "extra"), [(0, "torch", "PyTorch", "neural"), (1, "jax", "JAX", "jax")]
+    ("place", "module", "library", "extra"), [(0, "pytorch", "PyTorch", "neural"), (1, "jax", "JAX", "jax")]
 )
 def test_a_module_names_its_extra(printed, place, module, library, extra):
-    assert printed[place] == f"marginrank.{module} needs {library}: pip install 'marginrank[{extra}]'"
+    assert printed[place] == f"marginrank.integrations.{module} needs {library}: pip install 'marginrank[{extra}]'"
 
 
 @pytest.mark.parametrize(("target", "version"), [("torch", "TORCH := 2."), ("jax", "JAX := 0.")])

@@ -28,7 +28,7 @@ import numpy as np
 from marginrank import load
 from marginrank.data import write_binary
 from marginrank.distributed import DistributedQueries
-from marginrank.words import count
+from marginrank.runtime.text import count
 from tests.distributed import processes
 from tests.distributed.data import judged, ranker
 

@@ -29,7 +29,7 @@ from marginrank.bounds import (
     theorem_4,
     zero_one_loss,
 )
-from marginrank.bounds.distances import distances
+from marginrank.bounds.population import distances
 from marginrank.losses import (
     MaxLoss,
     PairwiseHinge,
@@ -41,8 +41,8 @@ from marginrank.losses import (
 )
 from marginrank.losses.feature_maps import parse_map
 from marginrank.measures import parse_measure
-from marginrank.risk import RankingRisk
 from marginrank.solvers import Bundle
+from marginrank.training.partitioned_risk import empirical_risk
 from tests.losses.exhaustive import EveryRanking
 
 #: √(8 ln(2/δ)/n) is 4/√n for this δ.
@@ -322,7 +322,7 @@ def test_no_slope_is_steeper_than_the_lipschitz_constant(loss):
 
 
 def minimise(queries, loss, C, tol=1e-10):
-    return Bundle(tol=tol).minimize(RankingRisk.of(queries, loss, n_jobs=1), C)
+    return Bundle(tol=tol).minimize(empirical_risk(queries, loss, n_jobs=1), C)
 
 
 def test_two_opposite_queries_are_as_unstable_as_can_be():

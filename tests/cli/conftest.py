@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, read
 from marginrank.cli.app import app
-from marginrank.cli.fuse import Learning
+from marginrank.cli.commands.fuse import Learning
 from marginrank.data import write_letor
 from marginrank.fusion import Fusion
 

@@ -18,11 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 from marginrank import Ranker, __version__
-from marginrank.cli import completion, failures
+from marginrank.cli import exit_codes as failures
 from marginrank.cli.app import COMMANDS, app
-from marginrank.cli.fitting import Choosing
-from marginrank.cli.method import Method
-from marginrank.cli.reading import Reading
+from marginrank.cli.options import shared_options as completion
+from marginrank.cli.options.method_options import Method
+from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.train_and_tune import Choosing
 
 HEAVY = ("numba", "sklearn", "scipy", "numpy", "pandas", "pyarrow", "matplotlib")
 
@@ -138,7 +139,7 @@ def test_tracebacks_are_shown_on_request(run, fails):
 
 
 def test_what_nobody_foresaw_is_one_line_too(fails, monkeypatch):
-    monkeypatch.setattr("marginrank.model_file.is_model", lambda _: {}["lost"])
+    monkeypatch.setattr("marginrank.model.file_format.is_model", lambda _: {}["lost"])
     assert fails("inspect", "train.txt", code=1) == "error: KeyError: 'lost'; --traceback shows where it comes from\n"
 
 
@@ -158,17 +159,18 @@ def test_kinds_of_errors_have_exit_codes(error, code):
 
 
 def test_options_are_spelled_and_chosen_as_in_the_library():
-    from marginrank.components import members
-    from marginrank.data.missing import Missing
+    from marginrank.data.arrays import Missing
     from marginrank.losses.base import Bound
     from marginrank.losses.structured import StructuredLoss
-    from marginrank.methods import Tight
-    from marginrank.methods.weighting import Weighting
     from marginrank.preparation import SCALINGS
-    from marginrank.preparation.thresholds import Spacing
+    from marginrank.preparation.binning import Spacing
+    from marginrank.ranker.selection import Rule
+    from marginrank.ranker.tuning import tune
+    from marginrank.runtime.option_objects import members
     from marginrank.scorers import Additive, Linear
     from marginrank.solvers import Auto, Solver
-    from marginrank.tuning import Rule, tune
+    from marginrank.training import Tight
+    from marginrank.training.query_weighting import Weighting
 
     ranker = {name: parameter.default for name, parameter in signature(Ranker).parameters.items()}
     own = {field.name: field for field in fields(Method)}
@@ -228,7 +230,7 @@ from typing import Annotated
 import typer
 
 from marginrank.cli.output import Output
-from marginrank.cli.reading import Reading
+from marginrank.cli.options.reading_options import Reading
 
 EXAMPLES = ("marginrank count-lines train.txt",)
 
@@ -241,8 +243,8 @@ def command(data: Annotated[Path, typer.Argument()], reading: Reading, output: O
 #: Runs the lines that are its arguments, and prints the exit code, the output and the errors of each.
 RUN_WITH = """
 import json, sys
-import marginrank.cli
-marginrank.cli.__path__.append("more")
+import marginrank.cli.commands
+marginrank.cli.commands.__path__.append("more")
 from typer import testing
 from marginrank.cli.app import app
 command = testing._get_command(app)

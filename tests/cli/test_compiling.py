@@ -13,12 +13,12 @@ import pytest
 
 import marginrank
 from marginrank.cli.app import _compilation_as_line
-from marginrank.kernels import COMPILING
+from marginrank.runtime.kernels import COMPILING
 
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_a_line_is_printed_unless_asked_to_be_quiet(quiet, capsys):
-    log = logging.getLogger("marginrank.kernels")
+    log = logging.getLogger("marginrank.runtime.kernels")
     with _compilation_as_line(quiet):
         log.info(COMPILING)
     log.info(COMPILING)  # as in Python, where nobody asked for it

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-import marginrank.data
+import marginrank.data.formats
 from marginrank.data import read_queries
-from marginrank.data.registry import all_formats
+from marginrank.data.formats.base import all_formats
 
 
 @pytest.mark.parametrize("name", ["new.queries", "new.parquet", "new.txt", "new.csv", "new.tsv.gz", "new.jsonl"])
@@ -93,9 +93,9 @@ def test_errors_name_options_and_not_parameters(fails, folder):
 
 
 FORMAT = """
-from marginrank.data.letor import read_letor
-from marginrank.data.letor_writer import write_letor
-from marginrank.data.registry import Format
+from marginrank.data.formats.letor import read_letor
+from marginrank.data.formats.letor import write_letor
+from marginrank.data.formats.base import Format
 
 
 def read_upside_down(files, *, dtype="float32"):
@@ -128,10 +128,10 @@ def upside_down(folder, monkeypatch):
     """A file format, dropped into the package."""
     (folder / "more").mkdir()
     (folder / "more" / "upside_down.py").write_text(FORMAT)
-    monkeypatch.setattr(marginrank.data, "__path__", [*marginrank.data.__path__, str(folder / "more")])
+    monkeypatch.setattr(marginrank.data.formats, "__path__", [*marginrank.data.formats.__path__, str(folder / "more")])
     all_formats.cache_clear()
     yield
-    monkeypatch.delitem(sys.modules, "marginrank.data.upside_down", raising=False)
+    monkeypatch.delitem(sys.modules, "marginrank.data.formats.upside_down", raising=False)
     all_formats.cache_clear()
 
 

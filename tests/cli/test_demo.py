@@ -10,7 +10,8 @@ import pytest
 
 from marginrank import Queries, compare
 from marginrank.datasets import Collection
-from marginrank.reporting import demo, demo_page
+from marginrank.reporting import demo_page
+from marginrank.reporting import demo_page as demo
 from tests.cli.test_report_browser import browser  # noqa: F401
 from tests.reporting import layout
 from tests.reporting.browser import Page

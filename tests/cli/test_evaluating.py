@@ -12,7 +12,7 @@ import pytest
 
 from marginrank import compare, evaluate, load
 from marginrank.data import read_queries, write_run
-from marginrank.evaluation.comparing import mean_interval
+from marginrank.evaluation.comparison import mean_interval
 
 
 @pytest.fixture

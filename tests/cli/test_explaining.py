@@ -110,7 +110,7 @@ def test_mistakes(run, words, code, message):
 
 def test_the_waterfall_leads_from_one_score_to_the_other(run, folder):
     pytest.importorskip("matplotlib")
-    from marginrank.plots import plot_waterfall
+    from marginrank.model.plots import plot_waterfall
 
     words = ["explain", "model.safetensors", "test.txt", "--query", "2000", "--documents", "d2-4", "d2-1"]
     assert "wrote why.svg" in run(*words, "--plot", "why.svg").out

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from marginrank import evaluate, read_qrels, read_run
-from marginrank.cli.fuse import _contest
+from marginrank.cli.commands.fuse import _contest
 from marginrank.fusion import Fusion, gather, read_runs
-from marginrank.tuning import DEFAULT_CS
+from marginrank.ranker.tuning import DEFAULT_CS
 
 RUNS = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels")
 

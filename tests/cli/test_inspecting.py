@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import Queries, load
-from marginrank.data import profiling, read_queries, write_binary, write_run
+from marginrank.data import read_queries, write_binary, write_run
+from marginrank.data import statistics as profiling
 from marginrank.data.fingerprint import fingerprint
-from marginrank.data.profiling import profile
+from marginrank.data.statistics import profile
 
 
 def by_definition(queries):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from marginrank import Ranker, load
-from marginrank.cli.reading import Reading
-from marginrank.cli.watching import Watch
+from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.progress import Watch
 from tests import forks
 from tests.cli.test_streams import TALKATIVE
 
@@ -137,7 +137,7 @@ def test_a_signal_while_a_file_is_written_leaves_nothing(run, folder, monkeypatc
         place.write_text("0.5\n")
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("marginrank.cli.ranked._WRITERS", {"scores": half})
+    monkeypatch.setattr("marginrank.cli.ranking_files._WRITERS", {"scores": half})
     before = sorted(folder.iterdir())
     assert run("rank", "model.safetensors", "test.txt", "-o", "new.txt").code == 130
     assert sorted(folder.iterdir()) == before

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from marginrank import parse_measure
-from marginrank.cli.declarations import POLICY_HELP
+from marginrank.cli.options.shared_options import POLICY_HELP
 from marginrank.evaluation.policies import POLICIES
 from marginrank.measures import all_measures
 from marginrank.methods import all_presets, parse_preset

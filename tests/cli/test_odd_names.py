@@ -10,8 +10,8 @@ import pytest
 
 from marginrank import Queries, Ranker
 from marginrank.data import write_parquet
-from marginrank.model_file import read_model, write_model
-from marginrank.words import facts, printable, table
+from marginrank.model.file_format import read_model, write_model
+from marginrank.runtime.text import facts, printable, table
 
 #: A title of the terminal, red, a row of its own, another column, text from right to left, and what C1 makes of it.
 ODD = {

@@ -76,7 +76,7 @@ def test_help_that_is_no_longer_read_ends_quietly(shell, unread, words):
 
 #: A line in the log for every hundredth of a second, instead of every five seconds.
 TALKATIVE = (
-    "from marginrank.cli import watching; watching._IN_A_LOG = 0.01; from marginrank.__main__ import main; main()"
+    "from marginrank.cli import progress; progress._IN_A_LOG = 0.01; from marginrank.__main__ import main; main()"
 )
 
 
@@ -190,7 +190,7 @@ def test_errors_and_json_show_paths_that_are_not_utf8(shell, odd):
 # Ctrl-C while modules are imported.
 
 #: At each of these imports, a fork is interrupted, and its exit code printed; the last ends the program.
-MODULES = ("typer", "marginrank.cli.train", "numpy", "numba", "marginrank.ranker")
+MODULES = ("typer", "marginrank.cli.commands.train", "numpy", "numba", "marginrank.ranker.ranker")
 INTERRUPT = f"""
 import os, signal, sys
 left = list({MODULES})

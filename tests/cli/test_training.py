@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from marginrank import Boosted, Queries, Ranker, load, read, tune
-from marginrank.cli.method import Method
-from marginrank.cli.tune import parse_grid
-from marginrank.components import members
+from marginrank.cli.commands.tune import parse_grid
+from marginrank.cli.options.method_options import Method
 from marginrank.data import read_queries, write_binary, write_letor, write_parquet
 from marginrank.data.fingerprint import fingerprint
 from marginrank.losses import StructuredLoss
-from marginrank.methods import Tight
+from marginrank.runtime.option_objects import members
 from marginrank.scorers import Linear
 from marginrank.scorers.base import Scorer
 from marginrank.solvers import Auto, Bundle
+from marginrank.training import Tight
 
 from .conftest import judged
 
@@ -272,7 +272,9 @@ def test_wrong_files_are_refused_by_name(fails, words, said):
 
 
 def test_outputs_are_refused_before_any_work(run, fails, monkeypatch):
-    monkeypatch.setattr("marginrank.cli.reading.Reading.read", lambda *_, **__: pytest.fail("data was read"))
+    monkeypatch.setattr(
+        "marginrank.cli.options.reading_options.Reading.read", lambda *_, **__: pytest.fail("data was read")
+    )
     assert "exists" in fails("train", "train.txt", "-o", "model.safetensors", code=1)
     assert "exists" in fails("tune", "train.txt", "--plot", "scores.txt", code=1)
     assert "exists" in fails("rank", "model.safetensors", "test.txt", "-o", "scores.txt", code=1)

@@ -12,12 +12,12 @@ import typer.main
 
 import marginrank
 from marginrank.cli.app import app
-from marginrank.cli.failures import describe
-from marginrank.cli.fitting import Choosing
-from marginrank.cli.judging import Judging
-from marginrank.cli.keeping import Keeping
-from marginrank.cli.method import Method
-from marginrank.cli.reading import Reading
+from marginrank.cli.exit_codes import describe
+from marginrank.cli.options.evaluation_options import Judging
+from marginrank.cli.options.method_options import Method
+from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.training_options import Keeping
+from marginrank.cli.train_and_tune import Choosing
 from marginrank.cli.vocabulary import in_options, options
 from marginrank.errors import DataError
 

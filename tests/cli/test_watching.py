@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from marginrank.cli.watching import _Course
+from marginrank.cli.progress import _Course
 from marginrank.solvers.solution import Step
 
 
@@ -54,7 +54,7 @@ def test_without_a_certificate_only_problems_count():
 
 def test_time_left_is_guessed_from_the_share(monkeypatch):
     clock = iter([0.0, 10.0, 10.0])
-    monkeypatch.setattr("marginrank.cli.watching.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("marginrank.cli.progress.time.perf_counter", lambda: next(clock))
     course = _Course(1, 1e-4)
     assert course.seconds_left(0.25) == pytest.approx(30.0)
     assert course.seconds_left(0.0) is None

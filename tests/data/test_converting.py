@@ -17,18 +17,18 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-import marginrank.data.arrow_files
-import marginrank.data.delimited
-import marginrank.data.json_lines
-import marginrank.data.pieces
-import marginrank.data.row_text
-import marginrank.data.tables
-import marginrank.mapped
+import marginrank.data.formats.csv
+import marginrank.data.formats.json_lines
+import marginrank.data.formats.parquet
+import marginrank.data.formats.row_writer
+import marginrank.data.frames
+import marginrank.data.table_builder
+import marginrank.runtime.mapped_arrays
 from marginrank.data import Queries, convert, from_frame, read, read_queries
 from marginrank.data.fingerprint import fingerprint
 from marginrank.errors import DataError
-from marginrank.memory import VARIABLE
-from marginrank.threads import in_order
+from marginrank.runtime.memory import VARIABLE
+from marginrank.runtime.threads import in_order
 
 #: Lines, quotes, separators and a word much longer than the others.
 WORDS = ['2" pipe, steel', "é\nü", "q;\t7", "x" * 40]
@@ -73,12 +73,12 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Read small blocks with a small budget; return a list that gets an entry for each file that features move to."""
     moved: list[int] = []
     monkeypatch.setenv(VARIABLE, "150KB")
-    monkeypatch.setattr(marginrank.mapped, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(marginrank.data.delimited, "_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(marginrank.data.json_lines, "_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(marginrank.data.arrow_files, "_TABLE_BYTES", 1 << 12)
-    appended = marginrank.mapped.Appended
-    monkeypatch.setattr(marginrank.data.pieces, "Appended", lambda: moved.append(1) or appended())
+    monkeypatch.setattr(marginrank.runtime.mapped_arrays, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.formats.csv, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.formats.json_lines, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(marginrank.data.formats.parquet, "_TABLE_BYTES", 1 << 12)
+    appended = marginrank.runtime.mapped_arrays.Appended
+    monkeypatch.setattr(marginrank.data.table_builder, "Appended", lambda: moved.append(1) or appended())
     return moved
 
 
@@ -136,9 +136,9 @@ def test_several_files_are_put_one_after_the_other(
 def test_tables_become_other_text_and_tables(
     tmp_path: Path, suffix: str, little_memory: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(marginrank.data.row_text, "_ROWS_AT_ONCE", 300)
-    monkeypatch.setattr(marginrank.data.tables, "_LEAST_GROUP", 300)
-    monkeypatch.setattr(marginrank.data.tables, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(marginrank.data.formats.row_writer, "_ROWS_AT_ONCE", 300)
+    monkeypatch.setattr(marginrank.data.formats.parquet, "_LEAST_GROUP", 300)
+    monkeypatch.setattr(marginrank.data.formats.parquet, "_GROUP_BYTES", 1)
     monkeypatch.setenv(VARIABLE, "36KB")
     table = frame(1000, text=False).drop(columns=["docid", "host"]).fillna(0.5)
     WRITERS["t.csv"](table, tmp_path / "t.csv")
@@ -243,14 +243,14 @@ def test_rows_of_a_parquet_file_are_counted_through(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("little_memory")
 def test_rows_on_disk_are_taken_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marginrank.mapped, "_WRITE_BYTES", 1 << 14)
+    monkeypatch.setattr(marginrank.runtime.mapped_arrays, "_WRITE_BYTES", 1 << 14)
     rng = np.random.default_rng(0)
     for shape, dtype in (((1500, 30), "float32"), ((6000,), "U12")):
-        array = marginrank.mapped.room(shape, dtype)
+        array = marginrank.runtime.mapped_arrays.room(shape, dtype)
         array[:] = rng.integers(0, 10**9, shape)
-        assert marginrank.mapped.reader_of(array) is not None
+        assert marginrank.runtime.mapped_arrays.reader_of(array) is not None
         for rows in (rng.permutation(len(array)), rng.integers(0, len(array), 2000)):
-            assert np.array_equal(marginrank.mapped.take_rows(array, rows), array[rows])
+            assert np.array_equal(marginrank.runtime.mapped_arrays.take_rows(array, rows), array[rows])
 
 
 def test_results_come_in_order_and_before_the_error_of_their_source() -> None:

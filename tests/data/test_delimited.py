@@ -25,10 +25,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from marginrank.data import Queries, convert, from_frame, read, read_queries
-from marginrank.data.delimited import read_delimited
-from marginrank.data.delimited_writer import write_delimited
-from marginrank.data.formats import recognize
-from marginrank.data.json_lines import read_json_lines, write_json_lines
+from marginrank.data.formats.csv import read_delimited, write_delimited
+from marginrank.data.formats.json_lines import read_json_lines, write_json_lines
+from marginrank.data.reader import recognize
 from marginrank.errors import DataError
 
 COLUMNS: dict[str, list[Any]] = {

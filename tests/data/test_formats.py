@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pyarrow import feather, parquet
 
-from marginrank.data.formats import convert, read, read_queries, recognize
-from marginrank.data.letor import read_letor
-from marginrank.data.letor_writer import write_letor
+from marginrank.data.formats.binary import read_binary, write_binary
+from marginrank.data.formats.letor import read_letor, write_letor
+from marginrank.data.formats.trec import Qrels, Run
 from marginrank.data.queries import Queries
-from marginrank.data.storage import read_binary, write_binary
-from marginrank.data.trec import Qrels, Run
+from marginrank.data.reader import convert, read, read_queries, recognize
 from marginrank.errors import DataError
 
 LETOR = "2 qid:1 1:0.5 2:1\n0 qid:1 1:0.25 2:-3\n1 qid:2 1:4 2:0\n"

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank import Queries
-from marginrank.data.keys import mix, row_keys
+from marginrank.data.document_keys import mix, row_keys
 
 
 def splitmix64(state: int) -> int:

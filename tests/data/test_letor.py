@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import zstandard
 
-from marginrank.data import letor
-from marginrank.data.files import BLOCK_BYTES, line_blocks
-from marginrank.data.formats import read
-from marginrank.data.letor import read_letor
+from marginrank.data.formats import letor
+from marginrank.data.formats.letor import read_letor
+from marginrank.data.formats.text_files import BLOCK_BYTES, line_blocks
+from marginrank.data.reader import read
 from marginrank.errors import DataError
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {

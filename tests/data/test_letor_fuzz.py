@@ -18,9 +18,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from marginrank.data import letor
-from marginrank.data.files import line_blocks
-from marginrank.data.letor import read_letor
+from marginrank.data.formats import letor
+from marginrank.data.formats.letor import read_letor
+from marginrank.data.formats.text_files import line_blocks
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 

@@ -17,11 +17,11 @@ import scipy.sparse as sp
 from pyarrow import feather, parquet
 
 from marginrank.data import Queries, read, read_letor, read_npz, read_qrels, read_table, write_letor, write_run
-from marginrank.data.profiling import profile
-from marginrank.data.scores import read_scores
-from marginrank.data.text import as_text, join_text, text_array, text_bytes
+from marginrank.data.formats.score_file import read_scores
+from marginrank.data.statistics import profile
+from marginrank.data.text_arrays import as_text, join_text, text_array, text_bytes
 from marginrank.errors import DataError
-from marginrank.memory import max_memory
+from marginrank.runtime.memory import max_memory
 
 #: Reads files, each in a process of its own of at most 6 GB of addresses, and reports the peak of its memory by VmHWM:
 #: that of getrusage is never below the peak of the process that started this one. What small files of all kinds need is
@@ -245,7 +245,7 @@ def test_the_budget_is_below_what_the_process_may_have() -> None:
     assert 0 < max_memory() <= 0.8 * int(Path("/proc/meminfo").read_text().split()[1]) * 1024
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (10**9, 10**9));"
-        "from marginrank.memory import max_memory; print(max_memory())"
+        "from marginrank.runtime.memory import max_memory; print(max_memory())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == 800_000_000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from marginrank.data.numbers import LEFT_OVER, NOT_A_NUMBER, OK, parse_number
+from marginrank.data.formats.number_kernel import LEFT_OVER, NOT_A_NUMBER, OK, parse_number
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 positive = st.floats(min_value=5e-324, max_value=1.7e308)

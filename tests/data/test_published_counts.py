@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginrank.data.formats import read_queries
-from marginrank.data.letor import read_letor
+from marginrank.data.formats.letor import read_letor
 from marginrank.data.queries import Queries
+from marginrank.data.reader import read_queries
 
 SharedData = Callable[[str], Path]
 

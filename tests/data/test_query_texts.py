@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from marginrank.data.query_texts import read_query_texts
+from marginrank.data.formats.query_texts import read_query_texts
 from marginrank.errors import DataError
 
 TEXTS = {"q1": 'convert a "flat" index', "q2": "größe, in cm"}

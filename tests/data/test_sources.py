@@ -17,19 +17,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from marginrank.data import (
-    Qrels,
-    Queries,
-    Run,
-    convert,
-    read,
-    read_letor,
-    write_binary,
-    write_letor,
-    write_parquet,
-)
-from marginrank.data.files import line_blocks
-from marginrank.data.scores import read_scores
+from marginrank.data import Qrels, Queries, Run, convert, read, read_letor, write_binary, write_letor, write_parquet
+from marginrank.data.formats.score_file import read_scores
+from marginrank.data.formats.text_files import line_blocks
 from marginrank.errors import DataError
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")

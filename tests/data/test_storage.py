@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
 
-from marginrank.container import read_container, write_container
+from marginrank.data.formats.binary import QUERY_SETS, read_binary, read_npz, verify_binary, write_binary
+from marginrank.data.frames import from_frame
 from marginrank.data.queries import Queries
-from marginrank.data.storage import QUERY_SETS, read_binary, read_npz, verify_binary, write_binary
-from marginrank.data.tables import from_frame
 from marginrank.errors import DataError
-from marginrank.model_file import write_model
+from marginrank.model.file_format import write_model
+from marginrank.runtime.array_file import read_container, write_container
 
 COLUMNS = ("grades", "offsets", "query_ids", "document_ids", "query_weights", "document_groups")
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pyarrow import feather, ipc, parquet
 
+from marginrank.data.formats.parquet import read_table, write_parquet
+from marginrank.data.frames import from_frame
 from marginrank.data.queries import Queries
-from marginrank.data.tables import from_frame, read_table, write_parquet
 from marginrank.errors import DataError
 
 FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {

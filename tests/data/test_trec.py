@@ -17,10 +17,10 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from marginrank.data import trec
-from marginrank.data.files import line_blocks
+from marginrank.data.formats import trec
+from marginrank.data.formats.text_files import line_blocks
+from marginrank.data.formats.trec import Run, read_qrels, read_run, trec_order, write_run
 from marginrank.data.queries import Queries
-from marginrank.data.trec import Run, read_qrels, read_run, trec_order, write_run
 from marginrank.errors import DataError
 
 QRELS = "401 0 FR-1 1\n402 0 FT-2 0\n401 0 FR-3 2\n402 0 FT-1 0.5\n"

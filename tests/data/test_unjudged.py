@@ -15,9 +15,9 @@ from marginrank import Ranker, compare, evaluate, tune
 from marginrank.cli.app import app
 from marginrank.data import Queries, from_frame, read, write_binary, write_letor
 from marginrank.data.fingerprint import fingerprint
-from marginrank.data.formats import convert
+from marginrank.data.reader import convert
 from marginrank.errors import DataError
-from marginrank.reporting.report import write_report
+from marginrank.reporting.report_builder import write_report
 
 # Rows of two queries, mixed; clicks alone decide, so the best first are z, x, y and v, u.
 ROWS = {

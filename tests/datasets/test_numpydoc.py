@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marginrank.datasets.numpydoc import Reference, parse_docstring, parse_see_also
+from marginrank.datasets.docstrings import Reference, parse_docstring, parse_see_also
 
 
 def entries(section):

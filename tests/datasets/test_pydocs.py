@@ -14,9 +14,18 @@ import pytest
 
 from marginrank import evaluate
 from marginrank.datasets import pydocs, python_docs
-from marginrank.datasets.pages import Pages, read_pages
-from marginrank.datasets.python_docs import PACKAGES, described_targets, judge, split_by_target
-from marginrank.datasets.retrievers import Counts, bm25, latent_cosine, ngram_cosine, words
+from marginrank.datasets.docstrings import Pages, read_pages
+from marginrank.datasets.python_docs import (
+    PACKAGES,
+    Counts,
+    bm25,
+    described_targets,
+    judge,
+    latent_cosine,
+    ngram_cosine,
+    split_by_target,
+    words,
+)
 
 
 @pytest.fixture(scope="module")

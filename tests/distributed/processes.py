@@ -18,12 +18,12 @@ from tests import forks
 #: Trains, with a checkpoint that is written after every pass, and prints a line for each.
 CLIENT = """
 import sys
-import marginrank.checkpoint
+import marginrank.training.checkpoint
 from distributed import Client
 from marginrank.distributed import DistributedQueries
 from tests.distributed.data import ranker
 
-marginrank.checkpoint.INTERVAL = 0.0
+marginrank.training.checkpoint.INTERVAL = 0.0
 address, patience, files, name, checkpoint, model = sys.argv[1:]
 with Client(address, timeout=20) as client:
     client._timeout = float(patience)
@@ -36,11 +36,11 @@ fitted.save(model, overwrite=True)
 """
 #: The command, with the same checkpoint and lines.
 COMMAND = """
-import marginrank.checkpoint
+import marginrank.training.checkpoint
 from marginrank.cli.app import app
-from marginrank.cli.watching import Watch
+from marginrank.cli.progress import Watch
 
-marginrank.checkpoint.INTERVAL = 0.0
+marginrank.training.checkpoint.INTERVAL = 0.0
 watch = Watch.__call__
 def say(self, step, theta):
     print(step.passes, flush=True)

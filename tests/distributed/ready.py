@@ -6,7 +6,7 @@ import distributed  # noqa: F401
 import pandas as pd  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 
-import marginrank.distributed.cluster
+import marginrank.distributed.cluster_partitions
 import marginrank.distributed.worker  # noqa: F401
 from tests.distributed.data import judged, ranker
 

@@ -35,7 +35,7 @@ def test_workers_and_this_process_train_the_same_model(client, files, name):
 
 
 def test_one_worker_trains_the_same_model_as_two(client, files, monkeypatch):
-    from marginrank.distributed.cluster import Placement
+    from marginrank.distributed.cluster_partitions import Placement
 
     cut = DistributedQueries.from_files(files, client)
     assert len(set(cut.partitions._placement.homes)) == 2
@@ -88,7 +88,7 @@ def test_a_file_that_a_worker_does_not_have_is_named(client, tmp_path):
 
 
 def test_other_versions_on_a_worker_are_refused(client, files, monkeypatch):
-    from marginrank.distributed import cluster
+    from marginrank.distributed import cluster_partitions as cluster
 
     monkeypatch.setattr(cluster, "versions", lambda: {**worker_versions(), "numpy": "0.1"})
     with pytest.raises(DataError, match=r"worker tcp://\S+ has numpy \S+ and the client 0.1; install the same"):
@@ -202,7 +202,7 @@ def test_a_cluster_without_workers_or_scheduler_is_named(files, error, message):
 
 def test_a_worker_without_memory_is_named():
     pytest.importorskip("distributed", reason="needs marginrank[dask]")
-    from marginrank.distributed.cluster import Placement
+    from marginrank.distributed.cluster_partitions import Placement
 
     class Full:
         status = "running"
@@ -225,7 +225,7 @@ def test_a_worker_without_memory_is_named():
 
 def test_partitions_of_a_lost_worker_go_to_the_others_and_come_back():
     pytest.importorskip("distributed", reason="needs marginrank[dask]")
-    from marginrank.distributed.cluster import Placement
+    from marginrank.distributed.cluster_partitions import Placement
 
     class Some:
         workers = {"a": 1, "b": 2}  # noqa: RUF012

@@ -10,9 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from marginrank import Additive, Queries
 from marginrank.distributed import DistributedQueries
-from marginrank.preparation.order_statistics import values_at
-from marginrank.preparation.thresholds import quantile_ranks
-from marginrank.scorers.bins import Bins
+from marginrank.preparation.binning import quantile_ranks, values_at
+from marginrank.scorers.additive.form import Bins
 
 PLACES = [(spacing, shape) for spacing in ("quantile", "even", "mixed") for shape in ("steps", "lines")]
 
@@ -30,7 +29,7 @@ def test_values_at_ranks_are_those_of_the_sorted_rows(dtype, n_parts, data):
     values = st.floats(allow_nan=False, allow_infinity=False, width=width)
     X = data.draw(arrays(dtype, st.tuples(st.integers(n_parts, 30), st.just(2)), elements=values))
     queries = Queries.from_arrays(X, np.zeros(len(X)), qid=range(len(X)))
-    from marginrank.preparation.order_statistics import _sort
+    from marginrank.preparation.binning import _sort
 
     parts = DistributedQueries.from_queries(queries, n_parts).partitions.derive(_sort, 0, 2)
     ranks = [data.draw(arrays(np.int64, 3, elements=st.integers(0, len(X) - 1))) for _ in range(2)]
@@ -44,7 +43,7 @@ def test_values_at_ranks_are_those_of_the_sorted_rows(dtype, n_parts, data):
 @pytest.mark.parametrize(("spacing", "shape"), PLACES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_thresholds_are_those_of_all_rows(spacing, shape, dtype, monkeypatch):
-    from marginrank.preparation import order_statistics
+    from marginrank.preparation import binning as order_statistics
 
     rng = np.random.default_rng(1)
     X = rng.standard_normal((900, 8)) * 10.0 ** np.arange(-4, 4)

@@ -52,7 +52,7 @@ def _own(value):
 @pytest.mark.parametrize("name", METHODS)
 def test_one_partition_is_the_queries_bit_for_bit(name, monkeypatch):
     # Few bins on one machine are trained with lines, which partitions do not have.
-    monkeypatch.setattr("marginrank.scorers.additive._FEW_BYTES", 0)
+    monkeypatch.setattr("marginrank.scorers.additive.scorer._FEW_BYTES", 0)
     queries = judged()
     whole, part = ranker(name).fit(queries), ranker(name).fit(parts(queries, 1))
     np.testing.assert_array_equal(part.coef_, whole.coef_)

@@ -7,9 +7,9 @@ import pytest
 
 from marginrank import Queries, Ranker, load, tune
 from marginrank.distributed import DistributedQueries
-from marginrank.drift import feature_quantiles
 from marginrank.errors import DataError
-from marginrank.model_file import read_model, write_model
+from marginrank.model import feature_quantiles
+from marginrank.model.file_format import read_model, write_model
 
 NAMES = ("bm25", "clicks", "age", "constant")
 

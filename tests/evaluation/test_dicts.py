@@ -11,7 +11,7 @@ from marginrank.errors import DataError
 from marginrank.evaluation import measure_scorer
 from marginrank.fusion import Fusion, gather
 from marginrank.losses import GroupedLoss, ListHinge, SmoothedHinge, StructuredLoss
-from marginrank.measures.mixes import parse_mix
+from marginrank.measures.base import parse_mix
 
 JUDGED = {"q1": {"a": 2, "b": 0, "c": 1}, 7: {"x": 0, "y": True}, "q3": {"n": 0}}
 #: Of q1, the judged documents are at ranks 1, 3 and 4 of five; of 7, at rank 2 of two; of q3, nowhere.

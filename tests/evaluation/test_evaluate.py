@@ -167,7 +167,7 @@ def test_threads_do_not_change_a_bit(n_jobs):
 @pytest.mark.parametrize("depth", [None, 1, 5, 64, 65])
 @given(rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=200))
 def test_ranking_is_a_stable_sort(depth, rows):
-    from marginrank.measures.rankings import rank_by
+    from marginrank.measures.ranked_grades import rank_by
 
     scores = np.array([float(score) for score, _ in rows])
     prefer = np.array([float(p) for _, p in rows])

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from marginrank.errors import DataError
-from marginrank.evaluation.comparing import Comparison, PairedComparison, compare, mean_interval, summarize
-from marginrank.evaluation.evaluating import Evaluation
+from marginrank.evaluation.comparison import Comparison, PairedComparison, compare, mean_interval, summarize
+from marginrank.evaluation.evaluation import Evaluation
 from marginrank.evaluation.paired_tests import holm
 
 TESTS = ("t", "wilcoxon", "randomization")
@@ -452,7 +452,7 @@ def test_records_survive_strict_json():
 
 
 def test_import_does_not_load_scipy_stats():
-    code = "import sys, marginrank.evaluation.comparing; sys.exit('scipy.stats' in sys.modules)"
+    code = "import sys, marginrank.evaluation.comparison; sys.exit('scipy.stats' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

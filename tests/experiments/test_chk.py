@@ -11,8 +11,8 @@ from experiments.chk_matrix_report import LINEUPS, PAPER, Matrix, _claims
 from experiments.chk_time import ARGMAX, generated, split
 from experiments.timing import TimedRisk
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
-from marginrank.scorers.linear import PreparedLinear
+from marginrank.scorers.linear.scorer import PreparedLinear
+from marginrank.training.risk import RankingRisk
 
 
 def test_assignment_and_merge_bound_the_same_loss():

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.cls_collapse import bounds_of
 from marginrank.data.queries import Queries
-from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.evaluation import evaluate
 
 
 def test_rankings_of_figure_1_follow_from_the_slopes():

@@ -11,7 +11,7 @@ from experiments.timing import bundle, n_slack
 from experiments.uci import DOCUMENTS, SETS, deal
 from marginrank.data.queries import Queries
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
+from marginrank.training.partitioned_risk import empirical_risk
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -84,7 +84,7 @@ def test_timed_solvers_agree_and_count_active_planes():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     judged = Queries.from_arrays(X, (X[:, 0] + rng.normal(0, 1, 60) > 0.5).astype(int), group=np.full(6, 10))
-    risk = RankingRisk.of(judged, StructuredLoss("auc"), n_jobs=1)
+    risk = empirical_risk(judged, StructuredLoss("auc"), n_jobs=1)
     slack, planes = n_slack(risk, 1e-3, 1e-6), bundle(risk, 1e-3, 1e-6)
     assert slack.solution.primal == pytest.approx(planes.solution.primal, rel=1e-5)
     # With so small a C every margin is violated, and each query holds on to one ranking: all pairs swapped.

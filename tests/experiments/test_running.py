@@ -18,7 +18,7 @@ from experiments.base import Experiment, Finding, Picture, Report, Table, Task
 from experiments.running import Runner, _sources
 from experiments.writing import write, write_findings
 from marginrank.errors import DataError
-from marginrank.plots import new_figure
+from marginrank.model.plots import new_figure
 
 
 def _count(data: Path, *, number: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marginrank.export import CannotRunError, Check, Target, parse_target
-from marginrank.export.exporting import check_path
+from marginrank.export.export_files import check_path
 from tests.export.trained import N_DOCUMENTS, hard_documents, trained
 
 SIZE = 20

@@ -9,9 +9,9 @@ import pytest
 from marginrank import Kernel, Ranker
 from marginrank.errors import DataError
 from marginrank.export import Check, all_targets, export, parse_target, verify
-from marginrank.export.lowering import exact_thresholds, single_bound
-from marginrank.scorers.formula import LinearTerm
-from marginrank.scoring import Function
+from marginrank.export.tree_ensemble import exact_thresholds, single_bound
+from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.terms import LinearTerm
 from tests.export.trained import TRAINERS, trained
 
 PLAIN = Function(("a", "b"), (LinearTerm(np.array([2.0, -1.0]), None, None, np.zeros(0, dtype=np.int64), np.zeros(0)),))
@@ -110,7 +110,7 @@ def test_bounds_of_float32_divide_its_numbers_as_thresholds_do(threshold: float)
 
 @pytest.mark.parametrize("spec", ["python", "javascript", "sql", "sql(dialect=duckdb)", "onnx", "xgboost", "lightgbm"])
 def test_a_model_that_ranks_nothing_is_exported_too(spec: str, tmp_path: Path) -> None:
-    from marginrank.scorers.formula import Curve, CurvesTerm
+    from marginrank.scorers.terms import Curve, CurvesTerm
     from tests.export.judging import run
 
     flat = Function(("a",), (CurvesTerm((Curve(np.zeros(0), np.zeros(1), 0.0, None),)),), takes_nan=True)
@@ -134,7 +134,7 @@ DROPPED = '''
 from dataclasses import dataclass
 
 from marginrank.export.base import Target, other_terms
-from marginrank.scorers.formula import LinearTerm
+from marginrank.scorers.terms import LinearTerm
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def test_a_target_dropped_into_the_folder_is_known(tmp_path: Path, monkeypatch: 
 
     import marginrank.export
     from marginrank.cli.app import app
-    from marginrank.components import Component
+    from marginrank.runtime.option_objects import Component
 
     (tmp_path / "dropped_target.py").write_text(DROPPED)
     monkeypatch.setattr(marginrank.export, "__path__", [*marginrank.export.__path__, str(tmp_path)])

@@ -11,8 +11,8 @@ import numpy as np
 from marginrank import Additive, Boosted, Kernel, Linear, Ranker
 from marginrank.methods.baselines.gaussian_process import GaussianProcess
 from marginrank.methods.baselines.mcrank import McRank
-from marginrank.model import Model
-from marginrank.scorers.layers import ACTIVATIONS, Layers
+from marginrank.model.model import Model
+from marginrank.scorers.neural.form import ACTIVATIONS, Layers
 from marginrank.solvers.auto import Auto
 
 NAMES = ("bm25", "clicks", "price in €", "age", "constant")

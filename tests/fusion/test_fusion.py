@@ -19,7 +19,6 @@ from marginrank import DataError, Queries, Ranker, evaluate, read, read_run
 from marginrank.data import Qrels, Run, write_run
 from marginrank.fusion import (
     FIXED,
-    KINDS,
     BestRun,
     FixedFusion,
     Fusion,
@@ -30,9 +29,10 @@ from marginrank.fusion import (
     read_runs,
     trials,
 )
-from marginrank.model_file import write_model
+from marginrank.model.file_format import write_model
+from marginrank.preparation.run_features import KINDS
+from marginrank.ranker.selection import selection_table
 from marginrank.scorers import Additive
-from marginrank.tuning import selection_table
 
 
 def run_of(topics, tag="run"):

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-import marginrank.checkpoint
+import marginrank.training.checkpoint
 from marginrank import Queries, Ranker, tune
 from marginrank.losses import PairwiseHinge
 from marginrank.scorers import Additive
@@ -84,7 +84,7 @@ def start(name: str, path: Path | None, result: Path) -> int:
     if child:
         return child
     try:
-        marginrank.checkpoint.INTERVAL = INTERVAL  # type: ignore[misc]
+        marginrank.training.checkpoint.INTERVAL = INTERVAL  # type: ignore[misc]
         more = {} if path is None else {"checkpoint": path, "resume": True}
         result.write_bytes(content(KINDS[name](**more)))
         os._exit(0)

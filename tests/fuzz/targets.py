@@ -24,15 +24,23 @@ import zstandard
 from pyarrow import feather, ipc, parquet
 
 from marginrank import Queries, Ranker, load
-from marginrank.container import Content, read_container, write_container
-from marginrank.data import read_delimited, read_json_lines, read_npz, read_qrels, read_run, read_table, write_binary
-from marginrank.data.formats import read
-from marginrank.data.letor import read_letor
+from marginrank.data import (
+    read_delimited,
+    read_json_lines,
+    read_npz,
+    read_qrels,
+    read_run,
+    read_table,
+    write_binary,
+)
+from marginrank.data.formats.binary import QUERY_SETS
+from marginrank.data.formats.letor import read_letor
+from marginrank.data.formats.score_file import read_scores
 from marginrank.data.queries import check_finite
-from marginrank.data.scores import read_scores
-from marginrank.data.storage import QUERY_SETS
+from marginrank.data.reader import read
 from marginrank.errors import DataError, NumericalError
-from marginrank.model_file import _MODELS
+from marginrank.model.file_format import _MODELS
+from marginrank.runtime.array_file import Content, read_container, write_container
 from marginrank.scorers import Additive, Kernel
 from tests.data.reference_letor import LINE_END, RefusedError, parse
 from tests.data.test_letor_fuzz import NUMBER_FORMS, PLAIN_NUMBERS, assert_same, make_file

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank.components import Component, members
 from marginrank.losses import (
     CostLoss,
     GroupedLoss,
@@ -24,6 +23,7 @@ from marginrank.losses import (
     StructuredLoss,
     SumLoss,
 )
+from marginrank.runtime.option_objects import Component, members
 
 
 def ranks_cost(grades):

@@ -85,7 +85,7 @@ def test_rows_beyond_the_cutoff_are_coupled():
 
 def test_placing_bads_on_their_own_needs_a_convex_discount():
     """CHK §3.4's greedy for the unclipped measure is right for 1/log2(2 + r) and wrong for 1, 1, 1/log2(1 + r)."""
-    from marginrank.losses.oracles.choice import oracle_for
+    from marginrank.losses.oracles.oracle import oracle_for
 
     assert oracle_for("ndcg(gain=binary)", "po").name == "interleaving"
     assert oracle_for("ndcg(gain=binary,discount=letor)", "po").name == "path"
@@ -122,7 +122,7 @@ def test_ties_of_the_ideal_ranking_must_not_follow_the_scores():
 @pytest.mark.slow
 def test_slack_rescaling_comes_close_where_it_is_searched():
     """The search misses rankings inside the hull; on small random queries it loses little."""
-    from marginrank.losses.slack import SlackLoss
+    from marginrank.losses.slack_rescaling import SlackLoss
     from tests.losses.exhaustive import EveryRanking
 
     rng = np.random.default_rng(0)
@@ -151,7 +151,7 @@ def test_slack_rescaling_comes_close_where_it_is_searched():
 def test_slack_rescaling_is_exact_for_losses_with_few_values(measure, feature_map):
     from itertools import permutations
 
-    from marginrank.losses.slack import SlackLoss
+    from marginrank.losses.slack_rescaling import SlackLoss
     from tests.losses.exhaustive import coefficients, delta, worth
 
     rng = np.random.default_rng(1)

@@ -13,8 +13,8 @@ from scipy.special import softmax
 
 from marginrank import DataError, Queries
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, StructuredLoss, SumLoss
-from marginrank.risk import RankingRisk
-from marginrank.threads import for_chunks
+from marginrank.runtime.threads import for_chunks
+from marginrank.training.partitioned_risk import empirical_risk
 
 from .every import LOSSES, needs_groups, over
 
@@ -199,17 +199,17 @@ def test_the_hessian_of_the_risk_is_that_of_the_scores_pulled_back(loss, kind):
     queries = some_queries(kind)
     rng = np.random.default_rng(2)
     w, direction = rng.standard_normal((2, 7))
-    X, risk = queries.dense().astype(float), RankingRisk.of(queries, loss, n_jobs=1)
+    X, risk = queries.dense().astype(float), empirical_risk(queries, loss, n_jobs=1)
     curved = product(loss, queries.grades, X @ w, X @ direction, queries.offsets)
     weights = np.where(risk.loss.active, queries.query_weights, 0.0)
     pulled = X.T @ (np.repeat(weights / weights.sum(), np.diff(queries.offsets)) * curved)
     found = risk.hessian_product(w, direction)
     np.testing.assert_allclose(found, pulled, rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(RankingRisk.of(queries, loss, n_jobs=3).hessian_product(w, direction), found)
+    np.testing.assert_array_equal(empirical_risk(queries, loss, n_jobs=3).hessian_product(w, direction), found)
 
 
 def test_a_product_leaves_the_risk_as_it_was():
-    risk = RankingRisk.of(some_queries(), PairwiseHinge(power=2))
+    risk = empirical_risk(some_queries(), PairwiseHinge(power=2))
     w, direction = np.random.default_rng(3).standard_normal((2, 7))
     value, gradient = risk(w)
     first = risk.hessian_product(w, direction)
@@ -223,6 +223,6 @@ def test_a_product_leaves_the_risk_as_it_was():
 def test_products_of_a_risk_are_refused_with_the_way_out():
     queries, w = some_queries(), np.zeros(7)
     with pytest.raises(TypeError, match=r"^PairwiseHinge has kinks"):
-        RankingRisk.of(queries, PairwiseHinge(), n_jobs=2).hessian_product(w, w)
+        empirical_risk(queries, PairwiseHinge(), n_jobs=2).hessian_product(w, w)
     with pytest.raises(DataError, match=r"w has shape \(3,\) for 7 features"):
-        RankingRisk.of(queries, SquaredError()).hessian_product(w, np.zeros(3))
+        empirical_risk(queries, SquaredError()).hessian_product(w, np.zeros(3))

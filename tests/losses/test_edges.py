@@ -7,9 +7,9 @@ import pytest
 
 from marginrank import DataError
 from marginrank.losses import CostLoss, PairwiseHinge, Positional
-from marginrank.losses.assigned import takes_groups
+from marginrank.losses.assignment_loss import takes_groups
 from marginrank.measures import parse_measure
-from marginrank.scorers.bins import Bins
+from marginrank.scorers.additive.form import Bins
 
 
 def inversions(grades):

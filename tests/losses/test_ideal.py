@@ -21,8 +21,8 @@ from marginrank.losses import (
 )
 from marginrank.measures import parse_measure
 from marginrank.preparation import Standardize
-from marginrank.risk import RankingRisk
 from marginrank.solvers import Bundle
+from marginrank.training.partitioned_risk import empirical_risk
 from tests.losses.exhaustive import coefficients, exhaustive, worth
 
 LOSSES = [
@@ -58,7 +58,7 @@ def shuffled(queries, rng):
 
 
 def trained(queries, loss, C=10.0):
-    risk = RankingRisk.of(queries, loss, n_jobs=1)
+    risk = empirical_risk(queries, loss, n_jobs=1)
     return Bundle(tol=1e-4).minimize(risk, C).theta
 
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginrank import Queries
-from marginrank.losses.assigned import GroupedLoss
-from marginrank.losses.combine import MaxLoss, SumLoss
-from marginrank.losses.per_query import ModifiedWTA
-from marginrank.losses.slack import SlackLoss
-from marginrank.losses.smoothed import SmoothedHinge
+from marginrank.losses.assignment_loss import GroupedLoss
+from marginrank.losses.combination import MaxLoss, SumLoss
+from marginrank.losses.modified_wta import ModifiedWTA
+from marginrank.losses.slack_rescaling import SlackLoss
+from marginrank.losses.smoothed_hinge import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.risk import RankingRisk
+from marginrank.training.partitioned_risk import empirical_risk
 
 CONVEX = {
     **{
@@ -146,8 +146,8 @@ def test_risk_and_gradient_do_not_depend_on_threads(name, kind):
         matrix, rng.integers(0, 3, 900), qid=np.sort(rng.integers(0, 60, 900)), query_weights=None
     )
     w = rng.standard_normal(7)
-    value, gradient = RankingRisk.of(queries, CONVEX[name], n_jobs=1)(w)
-    many_value, many_gradient = RankingRisk.of(queries, CONVEX[name], n_jobs=3)(w)
+    value, gradient = empirical_risk(queries, CONVEX[name], n_jobs=1)(w)
+    many_value, many_gradient = empirical_risk(queries, CONVEX[name], n_jobs=3)(w)
     assert value == many_value
     np.testing.assert_array_equal(gradient, many_gradient)
     bound = CONVEX[name].prepare(queries)
@@ -158,7 +158,7 @@ def test_risk_and_gradient_do_not_depend_on_threads(name, kind):
 
 def test_weights_of_queries_weigh_the_risk():
     queries = Queries.from_arrays([[1.0], [0.0], [0.0], [1.0]], [1, 0, 1, 0], group=[2, 2], query_weights=[3, 1])
-    value, gradient = RankingRisk.of(queries, StructuredLoss("auc"))(np.array([0.25]))
+    value, gradient = empirical_risk(queries, StructuredLoss("auc"))(np.array([0.25]))
     assert value == pytest.approx((3 * 0.5 + 1 * 1.5) / 4)
     assert gradient.tolist() == pytest.approx([(3 * -2 + 1 * 2) / 4])
 

@@ -22,11 +22,10 @@ from marginrank.losses import (
 )
 from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.oracles.assignment import prepare_assignment
-from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Problem, Violations
-from marginrank.losses.oracles.sorting import Sorter
+from marginrank.losses.oracles.base import Problem, Sorter, Violations
+from marginrank.losses.oracles.grade_levels import arrange
 from marginrank.measures import parse_measure
-from marginrank.risk import RankingRisk
+from marginrank.training.partitioned_risk import empirical_risk
 
 
 def by_assignment(measure, feature_map, grades, scores):
@@ -124,7 +123,7 @@ def test_missing_features_do_not_pass_for_scores():
     queries = mr.Queries.from_arrays(X, [1, 0, 0], group=[3], allow_nan=True)
     for loss in (StructuredLoss("rr", "mrr"), SlackLoss("rr"), StructuredLoss("ap", "dorm")):
         with pytest.raises(mr.DataError, match="document 1 has score nan; its features are missing, or w is too large"):
-            RankingRisk.of(queries, loss)(np.ones(1))
+            empirical_risk(queries, loss)(np.ones(1))
 
 
 def test_an_assignment_too_large_for_memory_is_refused():

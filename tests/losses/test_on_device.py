@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from marginrank.data.grouping import offsets_from_sizes, rows_of
-from marginrank.devices import Device
 from marginrank.losses import PairwiseHinge, PositionHinge, SoftmaxCrossEntropy, StructuredLoss
-from marginrank.losses.on_device import merging
-from marginrank.losses.on_device.base import Chosen
-from marginrank.losses.oracles.choice import INTERLEAVING, PAIRS
+from marginrank.losses.oracles.oracle import INTERLEAVING, PAIRS
+from marginrank.losses.torch import rank_sums as merging
+from marginrank.losses.torch.base import Chosen
+from marginrank.runtime.torch_device import Device
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 pytest.importorskip("triton", reason="Triton comes with PyTorch for CUDA")

@@ -353,7 +353,7 @@ def test_short_and_long_lists_agree(loss, n_levels, monkeypatch):
     grades, scores = rng.integers(0, n_levels, 90).astype(float), np.round(16.0 * rng.standard_normal(90)) / 8.0
     direction, offsets, found = rng.standard_normal(90), np.array([0, 1, 30, 90]), []
     for pairs in (0, 1000):
-        monkeypatch.setattr("marginrank.losses.pairs.PAIRS_PER_DOCUMENT", pairs)
+        monkeypatch.setattr("marginrank.losses.pair_hinges.PAIRS_PER_DOCUMENT", pairs)
         bound, product = loss.prepare(grades, offsets), np.zeros(90)
         if loss.smooth:
             bound.curve(scores, direction, product, 0, 3)

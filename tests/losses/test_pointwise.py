@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginrank.losses.pointwise import SquaredError
+from marginrank.losses.squared_error import SquaredError
 
 numbers = st.floats(-10, 10, allow_subnormal=False)
 documents = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0, 4.0]), numbers, numbers), min_size=1, max_size=8)

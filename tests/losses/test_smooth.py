@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import rel_entr, softmax
 
-from marginrank.losses.smooth import SoftmaxCrossEntropy
+from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
 
 LOSSES = [
     SoftmaxCrossEntropy(),

@@ -141,7 +141,7 @@ def test_a_profile_may_be_any_numbers_that_do_not_rise():
 
 def test_a_cost_matrix_is_an_assignment():
     """Le and Smola (2008) eq. (19): NDCG as a cost of documents at ranks is NDCG."""
-    from marginrank.losses.assigned import CostLoss
+    from marginrank.losses.assignment_loss import CostLoss
 
     ndcg = parse_measure("ndcg")
 

@@ -173,7 +173,7 @@ def test_ties_may_be_averaged_in_any_number_of_batches(grades, monkeypatch):
     scores = np.tile([2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0][: len(grades)], 2)
     together = evaluate(queries, scores, cautious)["ap"]
     for size in (1, 3, 5):
-        monkeypatch.setattr("marginrank.measures.rankings._PAIRS_AT_ONCE", size)
+        monkeypatch.setattr("marginrank.measures.ranked_grades._PAIRS_AT_ONCE", size)
         np.testing.assert_allclose(evaluate(queries, scores, cautious)["ap"], together, atol=1e-15)
 
 

@@ -10,7 +10,7 @@ import pytest
 from marginrank import Queries, evaluate
 from marginrank.errors import FractionalGradesWarning
 from marginrank.losses import GroupedLoss, ListHinge, SmoothedHinge, StructuredLoss
-from marginrank.losses.slack import SlackLoss
+from marginrank.losses.slack_rescaling import SlackLoss
 
 FRACTIONAL = np.array([0.0, 0.5, 1.0, 0.25])
 USES = {

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, load, tune
 from marginrank.cli.app import app
-from marginrank.components import Component, members
 from marginrank.losses.base import Loss
 from marginrank.methods import all_presets, presets
+from marginrank.runtime.option_objects import Component, members
 
 BASELINE = '''
 """Ranks by the sum of all features."""
@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.methods.baselines.base import Baseline
-from marginrank.scorers.staged import Stage
+from marginrank.scorers.staged_scorer import Stage
 from marginrank.methods.presets import Preset
-from marginrank.scorers.weights import Weights
+from marginrank.scorers.linear.form import Weights
 
 
 @dataclass(eq=False, repr=False)

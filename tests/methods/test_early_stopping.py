@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from marginrank import Queries
-from marginrank.methods.early_stopping import EarlyStopping
 from marginrank.solvers import Solution, Step
+from marginrank.training.early_stopping import EarlyStopping
 
 QUERIES = Queries.from_arrays([[0.0], [1.0]], [0, 1], group=[2])
 

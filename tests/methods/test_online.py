@@ -13,9 +13,9 @@ import pytest
 
 from marginrank import Additive, DataError, Kernel, Linear, Queries, Ranker, load
 from marginrank.losses import StructuredLoss
-from marginrank.model import Model
-from marginrank.risk import RankingRisk
+from marginrank.model.model import Model
 from marginrank.solvers import Auto, Bundle
+from marginrank.training.partitioned_risk import empirical_risk
 
 SCORERS = {
     "linear": Linear(),
@@ -104,7 +104,7 @@ def test_a_stream_seen_once_comes_near_the_batch_optimum(method, C):
     ranker = Ranker(method, C=C)
     for batch in [queries[:60], *batches(queries[60:], 20)]:
         ranker.partial_fit(batch)
-    risk = RankingRisk.of(best.model_.scaler.transform(queries), ranker._method().loss)
+    risk = empirical_risk(best.model_.scaler.transform(queries), ranker._method().loss)
     reached = 0.5 * ranker.coef_ @ ranker.coef_ + C * risk(ranker.coef_)[0]
     assert best.objective_ <= reached * (1 + 1e-4)
     assert reached <= 1.01 * best.objective_

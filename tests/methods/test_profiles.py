@@ -12,8 +12,8 @@ import pytest
 
 from marginrank import DataError, Queries, Ranker, load, parse_measure
 from marginrank.losses import Positional, StructuredLoss
-from marginrank.methods import learn_profile
-from marginrank.methods.profiles import ProfileRisk, lower, project
+from marginrank.ranker import learn_profile
+from marginrank.ranker.learned_profile import ProfileRisk, lower, project
 from tests.losses.exhaustive import delta, exhaustive
 
 #: Distinct grades, so that there is one ideal ranking; the last query has no order.

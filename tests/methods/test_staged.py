@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from marginrank import DataError, Queries, Ranker, evaluate, load, tune
-from marginrank.components import Component
 from marginrank.losses import ScoreRisk, SoftmaxCrossEntropy, StructuredLoss
-from marginrank.methods.tight import Tight
-from marginrank.risk import RankingRisk
+from marginrank.runtime.option_objects import Component
 from marginrank.scorers import Linear, Stage, StagedScorer
-from marginrank.scorers.layers import Layers
-from marginrank.scorers.weights import Weights
+from marginrank.scorers.linear.form import Weights
+from marginrank.scorers.neural.form import Layers
 from marginrank.solvers import Auto, Bundle
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.tight_bound import Tight
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_stage_of_the_lowest_objective_is_kept(Steps, tmp_path):
     assert np.argmin(values) == 3
     assert ranker.objective_ == min(values)
     assert (ranker.gap_, ranker.solution_.reason, ranker.n_iter_) == (np.inf, "max_iter", 5)
-    risk = RankingRisk.of(queries, SoftmaxCrossEntropy(divergence=True, target="share"))
+    risk = empirical_risk(queries, SoftmaxCrossEntropy(divergence=True, target="share"))
     assert ranker.objective_ == pytest.approx(risk(ranker.coef_)[0], rel=1e-12)
     assert ranker.health_.slack_at_zero == pytest.approx(risk(np.zeros(3))[0], rel=1e-12)
     ranker.save(tmp_path / "model")
@@ -140,7 +140,7 @@ def test_what_means_something_to_solvers_only_is_refused(Steps, options):
 
 def test_what_cannot_be_trained_is_refused(Steps):
     with pytest.raises(TypeError, match="the steps scorer is trained in stages, and no solver takes it"):
-        RankingRisk.of(judged(), StructuredLoss("ap"), Steps())
+        empirical_risk(judged(), StructuredLoss("ap"), Steps())
     with pytest.raises(DataError, match="there is nothing to learn"):
         Ranker("svmmap", scorer=Steps()).fit([[1.0], [2.0]], [1, 1], qid=[1, 1])
 

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import marginrank.preparation.cleaning
-import marginrank.preparation.standardize
+import marginrank.preparation.standardization
 from marginrank.data import read_letor
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
@@ -187,8 +187,8 @@ def test_standardize_is_its_definition(data):
 
 
 def test_standardize_agrees_with_scikit_learn(monkeypatch):
-    monkeypatch.setattr(marginrank.preparation.standardize, "_NUMBERS", 35)
-    monkeypatch.setattr(marginrank.preparation.standardize, "_LEAST_ROWS", 7)
+    monkeypatch.setattr(marginrank.preparation.standardization, "_NUMBERS", 35)
+    monkeypatch.setattr(marginrank.preparation.standardization, "_LEAST_ROWS", 7)
     rng = np.random.default_rng(0)
     X = rng.lognormal(size=(100, 5))
     X[rng.random(X.shape) < 0.1] = np.nan

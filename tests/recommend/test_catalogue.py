@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from marginrank.errors import DataError
 from marginrank.recommend import Ratings, Recommender, catalogue
-from marginrank.recommend.catalogue import gini
-from marginrank.recommend.ids import id_column, locate
-from marginrank.recommend.negatives import among_unseen, with_negatives
+from marginrank.recommend.coverage import gini
+from marginrank.recommend.implicit_feedback import among_unseen, with_negatives
+from marginrank.recommend.ratings import id_column, locate
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from marginrank import DataError, Queries, Recommender
 from marginrank.errors import TrainingDataWarning
 from marginrank.losses import StructuredLoss
 from marginrank.methods.presets import loss_for
-from marginrank.model_file import read_model, write_model
+from marginrank.model.file_format import read_model, write_model
 from marginrank.recommend import Ratings
 
 

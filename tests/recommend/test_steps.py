@@ -16,10 +16,10 @@ from marginrank.losses import (
     SumLoss,
 )
 from marginrank.recommend import Factorization, Factors, ItemRisk, Ratings, UserProblem
-from marginrank.recommend.alternating import user_weights
-from marginrank.risk import RankingRisk
+from marginrank.recommend.factorization import user_weights
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.bundle import Bundle
+from marginrank.training.partitioned_risk import empirical_risk
 
 SMOOTH = [
     SquaredDifferences(),
@@ -93,7 +93,7 @@ def test_every_user_reaches_the_minimum_of_our_bundle_method(loss):
     for user in np.flatnonzero(problem.loss.active):
         rows = slice(ratings.offsets[user], ratings.offsets[user + 1])
         X = problem.features[ratings.item[rows]]
-        alone = RankingRisk.of(Queries.from_arrays(X, ratings.values[rows], group=[len(X)]), loss)
+        alone = empirical_risk(Queries.from_arrays(X, ratings.values[rows], group=[len(X)]), loss)
         best = Bundle(tol=1e-10).minimize(alone, problem.weights[user])
         assert solution.objectives[user] == pytest.approx(best.primal, abs=1e-6)
         assert solution.bounds[user] <= best.primal + 1e-9

@@ -10,11 +10,11 @@ import pytest
 
 from marginrank import DataError, Queries, Ranker, compare, evaluate
 from marginrank.data import Qrels, Run
-from marginrank.evaluation.comparing import mean_interval
-from marginrank.reporting import gathering
-from marginrank.reporting.gathering import gather
+from marginrank.evaluation.comparison import mean_interval
+from marginrank.reporting import report_builder as gathering
+from marginrank.reporting.report_builder import gather
+from marginrank.runtime.text import plain
 from marginrank.solvers import Auto
-from marginrank.words import plain
 
 
 def judged(n_queries=30, n_documents=6, seed=0, **columns):

@@ -15,8 +15,8 @@ import vl_convert
 from marginrank import Queries, Ranker, tune, write_report
 from marginrank.reporting import page as page_module
 from marginrank.reporting.charts import CONFIG, N_COLOURS, convergence
-from marginrank.reporting.gathering import gather
 from marginrank.reporting.page import render
+from marginrank.reporting.report_builder import gather
 from marginrank.scorers import Additive
 from marginrank.solvers import Auto
 from tests.reporting.pages import charts_of, tables_of, without_scripts
@@ -196,8 +196,8 @@ def test_the_missing_library_is_named_before_any_work(monkeypatch, tmp_path, que
 
     real = builtins.__import__
     monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.setattr("marginrank.reporting.report.gather", lambda *_, **__: pytest.fail("worked"))
-    monkeypatch.setattr("marginrank.reporting.report.library", page_module.library.__wrapped__)
+    monkeypatch.setattr("marginrank.reporting.report_builder.gather", lambda *_, **__: pytest.fail("worked"))
+    monkeypatch.setattr("marginrank.reporting.report_builder.library", page_module.library.__wrapped__)
     with pytest.raises(ImportError, match=r"pip install 'marginrank\[report\]'"):
         write_report(tmp_path / "a.html", queries, {"a": queries.X[:, 0]})
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, compare, evaluate
-from marginrank.reporting.gathering import gather
-from marginrank.reporting.verdict import verdict
+from marginrank.reporting.conclusion import verdict
+from marginrank.reporting.report_builder import gather
 
 N = 60
 #: One relevant document in each list of ten, so that a reciprocal rank says where it is.

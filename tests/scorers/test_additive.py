@@ -14,17 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import marginrank.scorers.bin_learning
-import marginrank.scorers.bins
+import marginrank.scorers.additive.bin_placement
+import marginrank.scorers.additive.form
 from marginrank import Queries
 from marginrank.errors import DataError
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.preparation import ThresholdBins
-from marginrank.risk import RankingRisk
 from marginrank.scorers import Additive
-from marginrank.scorers.additive import PreparedAdditive, share_bytes
-from marginrank.scorers.bins import Bins
+from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.scorer import PreparedAdditive, share_bytes
 from marginrank.solvers.bundle import Bundle
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 
 LOSSES = [StructuredLoss("auc"), StructuredLoss("ndcg@2", "dorm"), PairwiseHinge(), SoftmaxCrossEntropy()]
 spacings = st.sampled_from(["mixed", "quantile", "even"])
@@ -62,7 +63,7 @@ def explicit(X, n_bins, spacing, training=None):
 
 
 def by_indicators(queries, loss, n_bins=16, spacing="mixed", n_jobs=None):
-    return RankingRisk.of(queries.with_features(explicit(queries.X, n_bins, spacing)), loss, n_jobs=n_jobs)
+    return empirical_risk(queries.with_features(explicit(queries.X, n_bins, spacing)), loss, n_jobs=n_jobs)
 
 
 def dyadic(rng, n):
@@ -137,8 +138,8 @@ def test_a_memory_mapped_matrix_is_read_in_blocks(tmp_path, monkeypatch):
     whole = Bins.learn(X)
     codes = whole.encode(X)
     np.save(tmp_path / "X.npy", X)
-    monkeypatch.setattr(marginrank.scorers.bins, "_BLOCK_VALUES", 500)
-    monkeypatch.setattr(marginrank.scorers.bin_learning, "_COLUMN_BYTES", 10_000)
+    monkeypatch.setattr(marginrank.scorers.additive.form, "_BLOCK_VALUES", 500)
+    monkeypatch.setattr(marginrank.scorers.additive.bin_placement, "_COLUMN_BYTES", 10_000)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     bins = Bins.learn(mapped)
     assert_array_equal(np.concatenate(bins.thresholds), np.concatenate(whole.thresholds))
@@ -221,8 +222,8 @@ def test_signs_make_shapes_monotone_and_cost_what_they_cost_the_indicators():
     signs, solver = bins.signs(directions, names), Bundle(tol=1e-11)
     loss = StructuredLoss("ap")
     scorer = Additive(5, "quantile", "steps")
-    free = solver.minimize(RankingRisk.of(queries, loss, scorer), 2.0)
-    ours = solver.minimize(RankingRisk.of(queries, loss, scorer.with_params(monotone=directions)), 2.0)
+    free = solver.minimize(empirical_risk(queries, loss, scorer), 2.0)
+    ours = solver.minimize(empirical_risk(queries, loss, scorer.with_params(monotone=directions)), 2.0)
     linear = by_indicators(queries, loss, 5, "quantile")
     linear.signs = signs
     theirs = solver.minimize(linear, 2.0)
@@ -274,7 +275,7 @@ def test_sixteen_bins_take_half_a_byte():
 
 @pytest.mark.parametrize("n_bins", [5, 16, 100])
 def test_results_do_not_depend_on_the_number_of_threads(n_bins, monkeypatch):
-    monkeypatch.setattr(marginrank.scorers.bins, "_BLOCK_VALUES", 1000)
+    monkeypatch.setattr(marginrank.scorers.additive.form, "_BLOCK_VALUES", 1000)
     queries = ranking_problem(n_queries=100)
     found = []
     for n_jobs in (1, 2, 5):
@@ -309,7 +310,7 @@ def test_constant_features_have_no_parameters():
     value, gradient = risk(np.zeros(0))
     assert risk.n_parameters == 0
     assert gradient.shape == (0,)
-    assert value == RankingRisk.of(queries, StructuredLoss("auc"))(np.zeros(3))[0]
+    assert value == empirical_risk(queries, StructuredLoss("auc"))(np.zeros(3))[0]
 
 
 def test_bins_can_be_pickled():

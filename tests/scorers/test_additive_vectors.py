@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from marginrank.scorers import additive_vectors
-from marginrank.scorers.additive_kernel import add_places, score_places
+from marginrank.scorers.additive import additive_simd as additive_vectors
+from marginrank.scorers.additive.additive_kernel import add_places, score_places
 
 SIZES = np.array([3, 256, 2])
 FIRSTS = np.array([0, 3, 259])

@@ -11,12 +11,13 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import Boosted, DataError, Queries, Ranker, evaluate, load, tune
-from marginrank.boosting import objective
-from marginrank.data.canonical import in_canonical_order
+from marginrank.data.queries import in_canonical_order
 from marginrank.errors import NothingRankedWarning
+from marginrank.integrations.gradient_boosting import objective
 from marginrank.losses import PairwiseHinge, ScoreRisk, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods.presets import parse_method
-from marginrank.scorers import boosted, parse_scorer
+from marginrank.scorers import parse_scorer
+from marginrank.scorers.boosted import scorer as boosted
 
 BACKENDS = ["lightgbm", "xgboost"]
 every_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -352,7 +353,7 @@ def test_a_start_has_a_C_to_choose():
     "kinds", [b"linear,sum", b"linear,forest", b"linear", b"linear,linear", b"\xff", b"", b"trees,linear"]
 )
 def test_sums_of_other_forms_are_refused(kinds, tmp_path):
-    from marginrank.model_file import read_model, write_model
+    from marginrank.model.file_format import read_model, write_model
 
     path = tmp_path / "model.safetensors"
     ranker("lightgbm", start="linear").fit(judged(20)).save(path)
@@ -475,7 +476,7 @@ def test_a_file_with_impossible_parameters_is_refused(tmp_path):
     fitted = ranker("lightgbm").fit(judged(20))
     path = tmp_path / "model.safetensors"
     fitted.save(path)
-    from marginrank.model_file import read_model, write_model
+    from marginrank.model.file_format import read_model, write_model
 
     kind, header, arrays = read_model(path)
     header["parameters"]["scorer"]["trees"] = -1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, Ranker
-from marginrank.scorers.trees import Tree, Trees
+from marginrank.scorers.boosted.form import Tree, Trees
 
 METHODS = ["svmmap", "rankboost@20", "lambdarank@10", "mcrank@4"]
 

@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker
-from marginrank.devices import Device, Replayed
 from marginrank.losses import PairwiseHinge, StructuredLoss
-from marginrank.risk import RankingRisk
+from marginrank.runtime.torch_device import Device, Replayed
 from marginrank.scorers import Additive, Linear
+from marginrank.training.partitioned_risk import empirical_risk
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
@@ -35,7 +35,7 @@ def test_curves_have_the_risk_and_parts_of_the_cpu(queries, loss, shape, device)
     X[::7, 2] = np.nan
     X[:, 3] = 1.0  # constant: without parameters
     gaps = Queries.from_arrays(X, queries.grades, group=queries.lengths, allow_nan=True)
-    here, there = (RankingRisk.of(gaps, loss, Additive(bins=9, shape=shape, device=at)) for at in (None, device))
+    here, there = (empirical_risk(gaps, loss, Additive(bins=9, shape=shape, device=at)) for at in (None, device))
     theta, direction = np.random.default_rng(3).normal(size=(2, here.n_parameters))
     np.testing.assert_allclose(there(theta)[1], here(theta)[1], rtol=1e-10, atol=1e-12)
     for own, other in zip(here.parts(theta), there.parts(theta), strict=True):
@@ -50,7 +50,7 @@ def test_curves_have_the_risk_and_parts_of_the_cpu(queries, loss, shape, device)
 @pytest.mark.parametrize("loss", [StructuredLoss("auc"), StructuredLoss("ndcg@5", "dorm"), PairwiseHinge(power=2)])
 @pytest.mark.parametrize("dtype", [None, "float16"])
 def test_risk_and_parts_are_those_of_the_cpu(queries, loss, device, dtype):
-    here, there = (RankingRisk.of(queries, loss, Linear(device=at, dtype=dtype)) for at in (None, device))
+    here, there = (empirical_risk(queries, loss, Linear(device=at, dtype=dtype)) for at in (None, device))
     theta, direction = np.random.default_rng(3).normal(size=(2, 5))
     value, slope = here(theta)
     parts = there.parts(theta)
@@ -69,7 +69,7 @@ def test_risk_and_parts_are_those_of_the_cpu(queries, loss, device, dtype):
 @pytest.mark.parametrize("scorer", [Linear, Additive])
 def test_two_risks_in_turns_have_their_own_values_at_each_of_many_points(queries, scorer, device):
     losses = StructuredLoss("ndcg@5", "dorm"), PairwiseHinge(power=2)
-    pairs = [[RankingRisk.of(queries, loss, scorer(device=at)) for at in (None, device)] for loss in losses]
+    pairs = [[empirical_risk(queries, loss, scorer(device=at)) for at in (None, device)] for loss in losses]
     points = np.random.default_rng(5).normal(size=(4, pairs[0][0].n_parameters))
     for theta, direction in zip(points, points[::-1], strict=True):
         for here, there in pairs:
@@ -81,7 +81,7 @@ def test_two_risks_in_turns_have_their_own_values_at_each_of_many_points(queries
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_a_call_returned_is_not_changed_by_the_next(queries, device):
-    risk, points = RankingRisk.of(queries, StructuredLoss("auc"), Linear(device=device)), np.eye(5)
+    risk, points = empirical_risk(queries, StructuredLoss("auc"), Linear(device=device)), np.eye(5)
     for first, second in ((0, 1), (2, 3), (4, 0)):
         parts = risk.parts(points[first])
         copies = [part.copy() for part in parts]
@@ -116,7 +116,7 @@ def test_work_without_room_for_a_graph_is_done_all_the_same():
 def test_the_memory_of_a_risk_ends_with_it(queries, dtype):
     def evaluate():
         typed = queries.with_features(queries.X.astype(dtype))
-        risk = RankingRisk.of(typed, PairwiseHinge(power=2), Linear(device="cuda"))
+        risk = empirical_risk(typed, PairwiseHinge(power=2), Linear(device="cuda"))
         for theta in np.eye(5):
             risk(theta)
             risk.hessian_product(theta, theta)

@@ -8,9 +8,9 @@ from math import exp
 import numpy as np
 import pytest
 
-from marginrank.scorers import expansion
-from marginrank.scorers.expansion import Expansion, Poly, Rbf
-from marginrank.scorers.trees import Tree, Trees
+from marginrank.scorers.boosted.form import Tree, Trees
+from marginrank.scorers.kernel import form as expansion
+from marginrank.scorers.kernel.form import Expansion, Poly, Rbf
 
 
 def two_trees():

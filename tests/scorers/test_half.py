@@ -9,9 +9,10 @@ from marginrank import Queries, Ranker, evaluate
 from marginrank.distributed import DistributedQueries
 from marginrank.errors import DataError
 from marginrank.losses import StructuredLoss
-from marginrank.risk import RankingRisk
-from marginrank.scorers import Linear, half
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
+from marginrank.scorers import Linear
+from marginrank.scorers.linear import scorer as half
+from marginrank.training.partitioned_risk import empirical_risk
 
 HALF = Linear(dtype="float16")
 
@@ -27,7 +28,7 @@ def test_the_risk_is_that_of_the_rounded_features():
     queries, loss = _judged(), StructuredLoss("ap")
     twin = queries.with_features(queries.X.astype(np.float16).astype(np.float64))
     assert not np.array_equal(twin.X, queries.X)
-    risk, expected = RankingRisk.of(queries, loss, HALF), RankingRisk.of(twin, loss)
+    risk, expected = empirical_risk(queries, loss, HALF), empirical_risk(twin, loss)
     for theta in np.random.default_rng(1).standard_normal((3, 5)):
         (value, slope), (other, other_slope) = risk(theta), expected(theta)
         assert value == pytest.approx(other, rel=1e-12)
@@ -121,7 +122,7 @@ def test_what_it_does_not_go_with_is_said():
 
 
 def test_a_processor_without_float16_is_named(monkeypatch):
-    from marginrank import kernels
+    from marginrank.runtime import kernels
 
     monkeypatch.setattr(kernels, "instructions", lambda: ("x86_64-unknown-linux-gnu", "+sse2,-f16c"))
     with pytest.raises(DataError, match="float16 is not supported on this processor"):

@@ -13,16 +13,16 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from sklearn.svm import SVR
 
 from marginrank import DataError, Queries, Ranker, load, tune
-from marginrank.cli.tune import parse_grid
+from marginrank.cli.commands.tune import parse_grid
 from marginrank.losses import PairwiseHinge, StructuredLoss
 from marginrank.losses.feature_maps import parse_map
 from marginrank.measures import parse_measure
-from marginrank.memory import VARIABLE
-from marginrank.model_file import read_model
+from marginrank.model.file_format import read_model
+from marginrank.runtime.memory import VARIABLE
 from marginrank.scorers import Kernel, Scorer, parse_scorer
-from marginrank.scorers import kernel as module
-from marginrank.scorers.expansion import Given, Poly, Rbf
-from marginrank.scorers.kernel import Limits, incomplete_cholesky
+from marginrank.scorers.kernel import scorer as module
+from marginrank.scorers.kernel.form import Given, Poly, Rbf
+from marginrank.scorers.kernel.scorer import Limits, incomplete_cholesky
 from marginrank.solvers import Bundle
 from tests.losses.exhaustive import EveryRanking
 

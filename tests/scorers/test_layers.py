@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from marginrank import DataError
-from marginrank.scorers.layers import ACTIVATIONS, Layers
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
+from marginrank.scorers.neural.form import ACTIVATIONS, Layers
 
 
 def test_activations_are_what_their_names_say():

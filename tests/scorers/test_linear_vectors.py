@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, Ranker
-from marginrank.scorers import Linear, linear_vectors
-from marginrank.scorers.linear import linear_scores
-from marginrank.scorers.linear_kernel import add_rows, score_rows
+from marginrank.scorers import Linear
+from marginrank.scorers.linear import linear_simd as linear_vectors
+from marginrank.scorers.linear.linear_kernel import add_rows, score_rows
+from marginrank.scorers.linear.scorer import linear_scores
 
 WIDTHS = [1, 2, 7, 8, 9, 15, 16, 17, 23, 24, 31, 46, 136, 137]
 

@@ -13,11 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from marginrank import Queries, Ranker, load
 from marginrank.errors import DataError
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
-from marginrank.plots import plot_shapes
-from marginrank.risk import RankingRisk
-from marginrank.scorers.additive import Additive, PreparedAdditive
-from marginrank.scorers.bins import Bins
+from marginrank.model.plots import plot_shapes
+from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.scorer import Additive, PreparedAdditive
 from marginrank.solvers.bundle import Bundle
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 from tests.scorers.test_additive import features, ranking_problem, spacings
 
 LOSSES = [StructuredLoss("auc"), PairwiseHinge(power=2), SoftmaxCrossEntropy()]
@@ -137,7 +138,7 @@ def problem_in_columns(n_bins):
 @pytest.mark.parametrize("n_bins", [3, 40, 255])
 def test_risk_gradient_and_curvature_are_those_of_explicit_columns(loss, n_bins):
     queries, bins, explicit = problem_in_columns(n_bins)
-    ours, theirs = RankingRisk(PreparedAdditive(queries, bins), loss), RankingRisk.of(explicit, loss)
+    ours, theirs = RankingRisk(PreparedAdditive(queries, bins), loss), empirical_risk(explicit, loss)
     theta, direction = np.random.default_rng(0).standard_normal((2, bins.n_parameters))
     value, gradient = ours(theta)
     expected_value, expected_gradient = theirs(theta)

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, from_frame, load, tune
 from marginrank.cli.app import app
-from marginrank.data.canonical import in_canonical_order
+from marginrank.data.queries import in_canonical_order
 from marginrank.errors import DataError
-from marginrank.scorers.linear import Linear
-from marginrank.scorers.weights import Weights
+from marginrank.scorers.linear.form import Weights
+from marginrank.scorers.linear.scorer import Linear
 
 NAN = np.nan
 # Clicks are missing in rows 1 and 4, the mean of the others is (1 + 3 + 8 + 0) / 4 = 3.

@@ -12,13 +12,13 @@ from marginrank import DataError, Queries, Ranker, evaluate, load, tune
 from marginrank.errors import NumericalError
 from marginrank.losses import ScoreRisk, SoftmaxCrossEntropy
 from marginrank.methods.presets import parse_preset
-from marginrank.model_file import read_model, write_model
+from marginrank.model.file_format import read_model, write_model
 from marginrank.scorers import Neural, parse_scorer
-from marginrank.scorers.layers import ACTIVATIONS, Layers
+from marginrank.scorers.neural.form import ACTIVATIONS, Layers
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
-from marginrank.scorers.network import Network  # noqa: E402
+from marginrank.scorers.neural.network import Network  # noqa: E402
 
 SMALL = Neural(hidden=16, epochs=30, batch=10, learning_rate=0.01)
 

@@ -11,15 +11,14 @@ import pytest
 from scipy.optimize import check_grad, minimize
 
 from marginrank import Boosted, Queries, Ranker, evaluate, load, tune
-from marginrank.data.canonical import in_canonical_order
+from marginrank.data.queries import in_canonical_order
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy
 from marginrank.losses.score_risk import ScoreRisk
-from marginrank.methods.refit import Refit
-from marginrank.risk import RankingRisk
-from marginrank.scorers import boosted
-from marginrank.scorers.leaves import PreparedLeaves
-from marginrank.scorers.staged import Stage
+from marginrank.scorers.boosted import scorer as boosted
+from marginrank.scorers.staged_scorer import Stage
 from marginrank.solvers import Auto
+from marginrank.training.risk import RankingRisk
+from marginrank.training.staged import PreparedLeaves, Refit
 
 pytest.importorskip("lightgbm")
 every_center = pytest.mark.parametrize("towards", ["grown", "zero"])

@@ -12,10 +12,11 @@ import threading
 import numpy as np
 import pytest
 
-from marginrank import Ranker, load, scoring
+from marginrank import Ranker, load
 from marginrank.fusion import Fusion
+from marginrank.model import scoring
 from marginrank.serving import Limits, create_app
-from marginrank.serving.asked import Asked
+from marginrank.serving.requests import Asked
 from tests.serving.client import InProcess
 from tests.serving.conftest import LIMITS, judged
 from tests.serving.malformed import NAMES, judge, requests
@@ -269,7 +270,7 @@ def test_an_answer_that_takes_too_long_is_given_up(models, monkeypatch):
 
         time.sleep(0.4)
 
-    monkeypatch.setattr("marginrank.serving.app._answer", slow)
+    monkeypatch.setattr("marginrank.serving.routes._answer", slow)
     client = InProcess(create_app(models["linear"], Limits(timeout=0.05), reload_every=0))
     answer = client.post("/rank", json={"queries": []})
     assert answer.status == 503
@@ -290,7 +291,7 @@ def test_quick_answers_need_no_other_thread_and_slow_ones_do(models, monkeypatch
         assert client.post("/rank", json=request).status == 200
         return threads.copy()
 
-    monkeypatch.setattr("marginrank.serving.app._timed_answer", noting)
+    monkeypatch.setattr("marginrank.serving.routes._timed_answer", noting)
     assert on_main_thread(queries=[]) == {False}
     assert on_main_thread(queries=[]) == {True}
     assert on_main_thread(queries=[], explain=True) == {False}
@@ -302,7 +303,7 @@ def test_an_error_of_the_service_is_an_answer_too(models, monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("marginrank.serving.app._answer", broken)
+    monkeypatch.setattr("marginrank.serving.routes._answer", broken)
     client = InProcess(create_app(models["linear"], reload_every=0))
     answer = client.post("/rank", json={"queries": []})
     assert (answer.status, answer.json()) == (500, {"error": "an error in the service; its log has the reason"})

@@ -11,12 +11,12 @@ import pytest
 
 from marginrank import Queries, parse_measure
 from marginrank.losses import StructuredLoss, parse_map
-from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.frank_wolfe import FrankWolfe
 from marginrank.solvers.n_slack import NSlack
 from marginrank.solvers.problem import Function, Problem
 from marginrank.solvers.subgradient import Subgradient
+from marginrank.training.partitioned_risk import empirical_risk
 from tests.losses.exhaustive import coefficients, delta, worth
 
 
@@ -65,7 +65,7 @@ def least_with_large_features():
 
 
 def small_risk(pair=PAIRS[0], weights="alike", scale=1.0):
-    return RankingRisk.of(queries_of(weights, scale), StructuredLoss(*pair))
+    return empirical_risk(queries_of(weights, scale), StructuredLoss(*pair))
 
 
 @cache

@@ -8,10 +8,11 @@ import pytest
 from marginrank import Queries
 from marginrank.data import read_letor
 from marginrank.losses import PairwiseHinge, StructuredLoss
-from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.problem import Function
-from marginrank.solvers.progress import summed
+from marginrank.solvers.stopping import summed
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 
 
 def small_problem(seed, measure, feature_map):
@@ -26,7 +27,7 @@ def small_problem(seed, measure, feature_map):
 )
 def test_the_certificate_holds_at_every_iteration(loss):
     queries, _ = small_problem(1, "ap", "po")
-    risk = RankingRisk.of(queries, loss)
+    risk = empirical_risk(queries, loss)
     found = Bundle(tol=1e-8).minimize(risk, 10.0)
     duals, primals = [step.dual for step in found.trace], [step.primal for step in found.trace]
     assert duals == sorted(duals)
@@ -49,7 +50,7 @@ def test_an_iteration_takes_one_evaluation(C):
             asked.append(theta)
             return super().parts(theta)
 
-    found = Bundle(tol=1e-6).minimize(Counted(RankingRisk.of(queries, loss).scorer, loss), C)
+    found = Bundle(tol=1e-6).minimize(Counted(empirical_risk(queries, loss).scorer, loss), C)
     assert found.converged
     assert found.passes == len(asked) == found.n_iter + 1
 
@@ -62,7 +63,7 @@ def test_where_the_model_is_right_steps_go_all_the_way():
 
 def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
     queries, loss = small_problem(2, "ap", "po")
-    risk = RankingRisk.of(queries, loss)
+    risk = empirical_risk(queries, loss)
     Cs = [30.0, 0.1, 1.0, 3.0, 0.3, 10.0]
     solver = Bundle(tol=1e-7)
     together, apart = solver.path(risk, Cs), [solver.minimize(risk, C) for C in Cs]
@@ -74,7 +75,7 @@ def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
 
 def test_a_spent_budget_gives_the_best_point_and_a_true_gap():
     queries, loss = small_problem(3, "ap", "po")
-    risk = RankingRisk.of(queries, loss)
+    risk = empirical_risk(queries, loss)
     early, late = Bundle(max_iter=3).minimize(risk, 50.0), Bundle(tol=1e-9).minimize(risk, 50.0)
     assert not early.converged
     assert early.n_iter == 3
@@ -97,7 +98,7 @@ def test_optima_of_the_original_programs(program, shared_data):
     loss, n, c, low, high = ORIGINALS[program]
     data = shared_data("lightgbm-lambdarank")
     queries = read_letor(data / "rank.train.xz", dtype="float64")[:161]
-    risk = RankingRisk.of(queries, loss)
+    risk = empirical_risk(queries, loss)
     found = Bundle(tol=1e-6).minimize(risk, c * risk.loss.active.sum() / n)
     assert found.converged
     assert low <= found.dual

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, Ranker, parse_measure
-from marginrank.components import members
 from marginrank.losses import (
     CostLoss,
     GroupedLoss,
@@ -34,8 +33,9 @@ from marginrank.losses import (
     SumLoss,
     parse_map,
 )
-from marginrank.risk import RankingRisk
+from marginrank.runtime.option_objects import members
 from marginrank.solvers.base import Solver
+from marginrank.training.partitioned_risk import empirical_risk
 from tests.losses.every import kinds_of, ranks_cost, registered_kinds
 from tests.losses.exhaustive import coefficients, delta, worth
 from tests.solvers.test_contract import ROUGH
@@ -262,7 +262,7 @@ def takes(solver, risk):
 )
 def test_the_optimum_is_between_dual_and_primal_or_there_is_no_gap(number, data):
     loss, C = LOSSES[number], CASES[data]
-    risk, taken = RankingRisk.of(queries_of(data), loss), []
+    risk, taken = empirical_risk(queries_of(data), loss), []
     for name, kind in SOLVERS.items():
         solver = kind(tol=1e-6, max_iter=15 if name in ROUGH else 300)
         if not takes(solver, risk):
@@ -319,7 +319,7 @@ def test_slack_rescaling_of_average_precision_prints_no_gap_that_is_not_true(sol
         xi.append(cp.max(rankings.deltas + cp.multiply(rankings.deltas, rankings.slopes @ s)))
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(theta) + 100.0 * sum(xi) / 25))
     least = program.solve(solver=cp.CLARABEL)
-    if RankingRisk.of(queries, SlackLoss("ap")).exact:
+    if empirical_risk(queries, SlackLoss("ap")).exact:
         assert ranker.objective_ - ranker.gap_ <= least * (1 + 1e-6)
         assert ranker.objective_ >= least * (1 - 1e-6)
         assert ranker.gap_ >= 0
@@ -330,7 +330,7 @@ def test_slack_rescaling_of_average_precision_prints_no_gap_that_is_not_true(sol
 
 def test_the_cases_are_different():
     """Both kinds of certificate are met, and data that can be ranked without a mistake."""
-    known = [RankingRisk.of(queries_of("mixed"), loss).certifiable for loss in LOSSES]
+    known = [empirical_risk(queries_of("mixed"), loss).certifiable for loss in LOSSES]
     assert 20 <= sum(known) < len(known)
     ap = LOSSES.index(StructuredLoss(AP))
     assert optimum(ap, "separable") / CASES["separable"] < 0.1 < optimum(ap, "mixed") / CASES["mixed"]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from marginrank.components import members
-from marginrank.solvers import progress
+from marginrank.runtime.option_objects import members
+from marginrank.solvers import stopping as progress
 from marginrank.solvers.base import Solver, parse_solver
 from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.newton import Newton

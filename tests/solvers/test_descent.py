@@ -10,11 +10,12 @@ import pytest
 from marginrank import Queries, Ranker
 from marginrank.data import read_letor
 from marginrank.losses import StructuredLoss
-from marginrank.methods import Tight
 from marginrank.preparation import Standardize
-from marginrank.risk import RankingRisk
 from marginrank.scorers import Linear
 from marginrank.solvers import Auto, Bundle, ConcaveConvex, Descent, Function
+from marginrank.training import Tight
+from marginrank.training.partitioned_risk import empirical_risk
+from marginrank.training.risk import RankingRisk
 
 #: How much higher than that of the concave-convex procedure the objective may be on average: both end at some local
 #: minimum, and in which one is a matter of rounding.
@@ -100,7 +101,7 @@ def test_the_end_is_a_local_minimum(start, C):
 
 
 def test_a_convex_risk_has_its_certificate():
-    risk = RankingRisk.of(judged(), StructuredLoss("ap"))
+    risk = empirical_risk(judged(), StructuredLoss("ap"))
     best = Bundle(tol=1e-9).minimize(risk, 5.0)
     found = Descent(tol=1e-6).minimize(risk, 5.0)
     assert found.converged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank.solvers.line_search import least_along
+from marginrank.solvers.bundle import least_along
 from marginrank.solvers.problem import Line
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from marginrank import Queries
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, SquaredError, SumLoss
-from marginrank.risk import RankingRisk
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
+from marginrank.training.partitioned_risk import empirical_risk
 
 WEIGHTS = {(2, 1): 3.0, (2, 0): 2.0, (1, 0): 1.0}
 LOSSES = [
@@ -75,7 +75,7 @@ class Counted(Problem):
 @every_loss
 @pytest.mark.parametrize("C", [0.1, 10.0, 1000.0])
 def test_the_optimum_is_that_of_the_bundle_solver(loss, C):
-    risk = RankingRisk.of(small_queries(), loss)
+    risk = empirical_risk(small_queries(), loss)
     found, other = Newton(tol=1e-9).minimize(risk, C), Bundle(tol=1e-9).minimize(risk, C)
     assert found.converged
     assert found.primal == pytest.approx(other.primal, rel=1e-6)
@@ -97,7 +97,7 @@ def test_the_optimum_is_that_of_the_program_over_pairs(C):
         terms.append(weight / len(better) * cp.sum_squares(cp.pos(1 - (X[better] - X[worse]) @ w)))
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * sum(terms)))
     program.solve(solver=cp.CLARABEL)
-    found = Newton(tol=1e-9).minimize(RankingRisk.of(queries, PairwiseHinge(power=2)), C)
+    found = Newton(tol=1e-9).minimize(empirical_risk(queries, PairwiseHinge(power=2)), C)
     assert found.primal == pytest.approx(program.value, rel=1e-6)
     np.testing.assert_allclose(found.theta, w.value, atol=1e-4)
 
@@ -107,14 +107,14 @@ def test_squared_error_is_ridge_regression():
     weight = np.repeat(queries.query_weights / queries.query_weights.sum() / 5, 5)
     X = queries.X
     exact = np.linalg.solve(np.eye(4) + 30.0 * X.T @ (weight[:, None] * X), 30.0 * X.T @ (weight * queries.grades))
-    found = Newton(tol=1e-12).minimize(RankingRisk.of(queries, SquaredError()), 30.0)
+    found = Newton(tol=1e-12).minimize(empirical_risk(queries, SquaredError()), 30.0)
     np.testing.assert_allclose(found.theta, exact, rtol=1e-5)
 
 
 @every_loss
 @pytest.mark.parametrize("start", [None, np.full(4, 3.0)], ids=["from 0", "from elsewhere"])
 def test_the_certificate_holds_at_every_step(loss, start):
-    risk = RankingRisk.of(small_queries(3), loss)
+    risk = empirical_risk(small_queries(3), loss)
     optimum = Newton(tol=1e-13).minimize(risk, 100.0).primal
     found = Newton(tol=1e-8).minimize(risk, 100.0, start=start)
     duals, primals = [step.dual for step in found.trace], [step.primal for step in found.trace]
@@ -141,7 +141,7 @@ def test_steps_that_go_too_far_are_halved(C):
 
 @every_loss
 def test_passes_are_evaluations_and_products(loss):
-    risk = Counted(RankingRisk.of(small_queries(4), loss))
+    risk = Counted(empirical_risk(small_queries(4), loss))
     found = Newton().minimize(risk, 30.0)
     assert risk.products > 0
     assert found.passes == risk.evaluations + risk.products
@@ -150,7 +150,7 @@ def test_passes_are_evaluations_and_products(loss):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_are_taken_below_the_rounding_of_the_objective(seed):
-    risk = Counted(RankingRisk.of(small_queries(seed), PairwiseHinge(power=2)))
+    risk = Counted(empirical_risk(small_queries(seed), PairwiseHinge(power=2)))
     found = Newton(tol=1e-15, max_iter=50).minimize(risk, 1000.0)
     assert found.converged
     # A slope may be rounded to the wrong side of 0 once.
@@ -162,7 +162,7 @@ def test_inner_solves_stop_where_the_gap_does():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 30)) * np.geomspace(1, 30, 30)
     grades = np.digitize(X @ np.ones(30), [-20, 50])
-    risk = Counted(RankingRisk.of(Queries.from_arrays(X, grades, group=[200]), SquaredError()))
+    risk = Counted(empirical_risk(Queries.from_arrays(X, grades, group=[200]), SquaredError()))
     rough, fine = (Newton(tol=tol, residual=1e-12).minimize(risk, 10.0) for tol in (1e-2, 1e-9))
     assert (rough.n_iter, fine.n_iter) == (2, 2)
     assert rough.passes < fine.passes
@@ -172,12 +172,12 @@ def test_features_of_very_different_size():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((300, 12)) * np.geomspace(1e-4, 1e4, 12) + 1e4
     grades = np.digitize(X @ (1 / np.geomspace(1e-4, 1e4, 12)) - X.mean(), [0, 1])
-    risk = RankingRisk.of(Queries.from_arrays(X, grades, qid=np.arange(300) // 10), PairwiseHinge(power=2))
+    risk = empirical_risk(Queries.from_arrays(X, grades, qid=np.arange(300) // 10), PairwiseHinge(power=2))
     assert Newton().minimize(risk, 10.0).converged
 
 
 def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
-    risk = RankingRisk.of(small_queries(5), PairwiseHinge(power=2))
+    risk = empirical_risk(small_queries(5), PairwiseHinge(power=2))
     Cs = [30.0, 0.1, 1.0, 3.0, 0.3, 10.0]
     solver = Newton(tol=1e-7)
     together, apart = solver.path(risk, Cs), [solver.minimize(risk, C) for C in Cs]
@@ -189,7 +189,7 @@ def test_a_path_is_the_same_as_each_on_its_own_for_less_work():
 
 
 def test_a_solution_is_a_place_to_start():
-    risk = RankingRisk.of(small_queries(6), PairwiseHinge(power=2))
+    risk = empirical_risk(small_queries(6), PairwiseHinge(power=2))
     first = Newton(tol=1e-9).minimize(risk, 5.0)
     assert Newton(tol=1e-6).minimize(risk, 5.0, start=first.theta).passes == 1
     begun = first.theta.copy()
@@ -198,7 +198,7 @@ def test_a_solution_is_a_place_to_start():
 
 
 def test_a_spent_budget_gives_the_best_point_and_a_true_gap():
-    risk = RankingRisk.of(small_queries(7), PairwiseHinge(power=2))
+    risk = empirical_risk(small_queries(7), PairwiseHinge(power=2))
     late = Newton(tol=1e-12).minimize(risk, 1000.0)
     stops = {
         "max_iter": Newton(tol=1e-12, max_iter=2),
@@ -213,7 +213,7 @@ def test_a_spent_budget_gives_the_best_point_and_a_true_gap():
 
 @pytest.mark.parametrize("interrupt_at", [2, 5, 8])
 def test_an_interrupt_gives_the_best_point_so_far(interrupt_at):
-    risk = RankingRisk.of(small_queries(8), PairwiseHinge(power=2))
+    risk = empirical_risk(small_queries(8), PairwiseHinge(power=2))
     late = Newton(tol=1e-12).minimize(risk, 1000.0)
     early = Newton(tol=1e-12).minimize(Counted(risk, interrupt_at), 1000.0)
     assert early.reason == "interrupted"
@@ -227,12 +227,12 @@ def test_an_interrupt_before_there_is_a_point_is_not_held_back():
 
 def test_nothing_to_learn_is_found_at_once():
     queries = Queries.from_arrays(np.ones((4, 2)), [1, 1, 1, 1], group=[4])
-    found = Newton().minimize(RankingRisk.of(queries, PairwiseHinge(power=2)), 10.0)
+    found = Newton().minimize(empirical_risk(queries, PairwiseHinge(power=2)), 10.0)
     assert (found.primal, found.passes, found.converged) == (0.0, 1, True)
 
 
 def test_what_cannot_be_minimised_is_refused():
-    risk = RankingRisk.of(small_queries(), PairwiseHinge())
+    risk = empirical_risk(small_queries(), PairwiseHinge())
     with pytest.raises(ValueError, match=r"solver 'newton' needs a smooth risk, .* use 'auto'"):
         Newton().minimize(risk, 10.0)
     with pytest.raises(ValueError, match="C is 0; it must be a positive number"):

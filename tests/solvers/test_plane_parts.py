@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank.solvers.plane_interior import InteriorPoint
-from marginrank.solvers.plane_program import PlaneProgram
-from marginrank.solvers.plane_vertex import ActiveSet
+from marginrank.solvers.qp.active_set import ActiveSet
+from marginrank.solvers.qp.interior_point import InteriorPoint
+from marginrank.solvers.qp.plane_program import PlaneProgram
 
 
 def program_of(seed):

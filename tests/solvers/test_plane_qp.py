@@ -10,15 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from marginrank.lapack import Cholesky
-from marginrank.solvers import plane_qp
-from marginrank.solvers.plane_ascent import ascend
-from marginrank.solvers.plane_ascent_kernel import climb
-from marginrank.solvers.plane_interior import FlatPoint
-from marginrank.solvers.plane_products import Products, highest_dual
-from marginrank.solvers.plane_program import PlaneProgram
-from marginrank.solvers.plane_qp import Planes, least_of_planes
-from marginrank.solvers.planes import PlaneModel
+from marginrank.runtime.cholesky import Cholesky
+from marginrank.solvers.cutting_planes import PlaneModel
+from marginrank.solvers.qp import plane_minimum as plane_qp
+from marginrank.solvers.qp.dual_ascent import ascend
+from marginrank.solvers.qp.dual_ascent_kernel import climb
+from marginrank.solvers.qp.interior_point import FlatPoint
+from marginrank.solvers.qp.plane_minimum import Planes, least_of_planes
+from marginrank.solvers.qp.plane_program import PlaneProgram, Products, highest_dual
 
 
 def value_at(theta, planes, C, center):
@@ -213,7 +212,7 @@ def test_factors_in_float32_are_replaced_where_they_fail(failing, monkeypatch):
             raise np.linalg.LinAlgError
         return Cholesky(matrix)
 
-    monkeypatch.setattr("marginrank.solvers.plane_products.Cholesky", factorize)
+    monkeypatch.setattr("marginrank.solvers.qp.plane_program.Cholesky", factorize)
     found = highest_dual(np.eye(2), np.array([-1.0, 0.0]), np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-6)
     assert seen[0] == "float32"
     if failing == "all":
@@ -239,7 +238,7 @@ def test_multipliers_that_are_near_enough_are_kept(monkeypatch):
     def refuse(*_):
         raise AssertionError("interior points were asked")
 
-    monkeypatch.setattr("marginrank.solvers.plane_qp.InteriorPoint", refuse)
+    monkeypatch.setattr("marginrank.solvers.qp.plane_minimum.InteriorPoint", refuse)
     slopes, products = np.array([[1.0], [-1.0]]), Products(1)
     planes = Planes(slopes, np.array([1.0, 0.0]), np.array([0, 0]), products)
     for alpha in ([1.25, 0.75], [1.2, 0.8]):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from marginrank.components import from_spec, members, to_spec
+from marginrank.runtime.option_objects import from_spec, members, to_spec
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.solvers.base import Solver, parse_solver
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress
+from marginrank.solvers.stopping import Progress
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
@@ -65,7 +65,7 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.scorers.base import PreparedScorer, Scorer
-from marginrank.scorers.forms import Form
+from marginrank.scorers.form import Form
 
 
 @dataclass(frozen=True)
@@ -243,10 +243,12 @@ def test_names_that_are_unknown_are_explained():
 
 
 def test_two_classes_cannot_share_a_name_in_files():
-    with pytest.raises(TypeError, match=r"marginrank\.scorers\.linear has a class Linear already; give yours another"):
+    with pytest.raises(
+        TypeError, match=r"marginrank\.scorers\.linear\.scorer has a class Linear already; give yours another"
+    ):
 
         class Linear(Scorer):
             """Another one, which files would be read with."""
 
-    assert parse_scorer("linear").__module__ == "marginrank.scorers.linear"
+    assert parse_scorer("linear").__module__ == "marginrank.scorers.linear.scorer"
     assert from_spec(to_spec(parse_scorer("linear"))) == parse_scorer("linear")

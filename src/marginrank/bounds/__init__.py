@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from marginrank.bounds.argmax import argmax_bound, pair_reach, softmax_gap
+from marginrank.bounds.dominating_loss import ap_loss, binary_grades, dominating_loss, mean_loss, zero_one_loss
 from marginrank.bounds.lipschitz import lipschitz_constants, norm_bound
-from marginrank.bounds.population import Population
-from marginrank.bounds.rademacher import Forms, RiskBound, corollary_1, corollary_2, corollary_3, theorem_3, theorem_4
-from marginrank.bounds.risks import ap_loss, binary_grades, dominating_loss, mean_loss, zero_one_loss
+from marginrank.bounds.population import Population, Terms
+from marginrank.bounds.rademacher import (
+    Forms,
+    RiskBound,
+    corollary_1,
+    corollary_2,
+    corollary_3,
+    theorem_3,
+    theorem_4,
+)
 from marginrank.bounds.stability import StabilityBound, largest_at_zero, stability_bound
-from marginrank.bounds.terms import Terms
 
 __all__ = [
     "Forms",

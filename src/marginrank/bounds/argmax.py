@@ -7,17 +7,15 @@ from math import log, sqrt
 
 import numpy as np
 
-from marginrank.bounds.distances import pair_distances
-from marginrank.bounds.population import by_grade
-from marginrank.bounds.risks import check_queries, losses_of
+from marginrank.bounds.dominating_loss import check_queries, losses_of
+from marginrank.bounds.population import Terms, by_grade, check_delta, check_norm, pair_distances
 from marginrank.bounds.stability import largest_at_zero
-from marginrank.bounds.terms import Terms, check_delta, check_norm
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.feature_maps import PartialOrder, parse_map
-from marginrank.losses.oracles.levels import arrange
+from marginrank.losses.oracles.grade_levels import arrange
 from marginrank.losses.pairwise import PairwiseHinge, PositionHinge
-from marginrank.losses.smoothed import SmoothedHinge
+from marginrank.losses.smoothed_hinge import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
 from marginrank.typing import FloatArray

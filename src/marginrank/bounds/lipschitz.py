@@ -6,16 +6,15 @@ from functools import singledispatch
 
 import numpy as np
 
-from marginrank.bounds.distances import pair_distances, sums_from_relevant, widths
-from marginrank.bounds.population import by_grade
+from marginrank.bounds.population import by_grade, pair_distances, sums_from_relevant, widths
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
-from marginrank.losses.combine import MaxLoss, SumLoss
+from marginrank.losses.combination import MaxLoss, SumLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrder, Positional, parse_map
-from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Problem
+from marginrank.losses.oracles.base import Problem
+from marginrank.losses.oracles.grade_levels import arrange
 from marginrank.losses.pairwise import Normalize, PairwiseHinge, PositionHinge
-from marginrank.losses.smoothed import SmoothedHinge
+from marginrank.losses.smoothed_hinge import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import parse_measure
 from marginrank.typing import FloatArray, IntArray

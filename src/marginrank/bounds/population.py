@@ -2,19 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 from scipy.special import gammaln
 
-from marginrank.bounds.distances import document_norms, pair_distances
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.losses.oracles.levels import Levels, arrange
+from marginrank.losses.oracles.grade_levels import Levels, arrange
 from marginrank.measures.auc import AUC
 from marginrank.measures.dcg import DCG
-from marginrank.typing import FloatArray, IntArray
+from marginrank.runtime.lazy_imports import sp
+from marginrank.typing import Features, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class PairDistances:
+    """‖x_i − x_j‖ over the pairs of documents of different level of each query; 0 where a query has none."""
+
+    largest: FloatArray
+    mean: FloatArray
+    root_mean_square: FloatArray
+
+
+def pair_distances(queries: Queries, levels: Levels) -> PairDistances:
+    """Measure the differences of all pairs of different level, a query at a time.
+
+    >>> from marginrank.measures.auc import AUC
+    >>> from marginrank.losses.oracles.grade_levels import arrange
+    >>> queries = Queries.from_arrays([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], [1, 0, 0], group=[3])
+    >>> found = pair_distances(queries, arrange(AUC(), queries.grades, queries.offsets))    # 5 and 1
+    >>> found.largest.tolist(), found.mean.tolist(), (found.root_mean_square**2).round(9).tolist()
+    ([5.0], [3.0], [13.0])
+    """
+    level, figures = levels.of_document, np.zeros((len(queries), 3))
+    for query, start, end in _ordered(queries, levels):
+        own = level[start:end]
+        apart = distances(queries.X[start:end])[own[:, None] < own]
+        figures[query] = apart.max(), apart.mean(), np.sqrt(np.mean(apart * apart))
+    return PairDistances(*figures.T)
+
+
+def widths(queries: Queries, levels: Levels) -> FloatArray:
+    """Largest ‖x_i − x_j‖ of any two documents of each query, of the same level or not."""
+    out = np.zeros(len(queries))
+    for query, start, end in _ordered(queries, levels):
+        out[query] = distances(queries.X[start:end]).max()
+    return out
+
+
+def sums_from_relevant(queries: Queries, levels: Levels) -> FloatArray:
+    """Largest sum of the distances from a document of the best level to all documents of others, for each query."""
+    level, out = levels.of_document, np.zeros(len(queries))
+    for query, start, end in _ordered(queries, levels):
+        best = level[start:end] == 0
+        out[query] = distances(queries.X[start:end])[best][:, ~best].sum(axis=1).max()
+    return out
+
+
+def _ordered(queries: Queries, levels: Levels) -> Iterator[tuple[int, int, int]]:
+    for query in np.flatnonzero(levels.ordered).tolist():
+        yield query, int(queries.offsets[query]), int(queries.offsets[query + 1])
+
+
+def distances(X: Features) -> FloatArray:
+    """‖x_i − x_j‖ of all rows, from their inner products, which sparse rows have too."""
+    rows = X.astype(np.float64)
+    if not sp.issparse(rows):
+        rows = rows - rows[:1]  # an offset that all share would cost the digits of their differences
+    products = rows @ rows.T
+    inner = np.asarray(products.toarray() if sp.issparse(products) else products, dtype=np.float64)
+    squares = np.diag(inner)
+    return np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * inner, 0.0))
+
+
+def document_norms(X: Features) -> FloatArray:
+    """‖x_i‖ of all rows.
+
+    >>> document_norms(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [5.0, 0.0]
+    """
+    squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return np.sqrt(np.asarray(squares, dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -103,3 +174,46 @@ def _most_rankings(binary: Levels) -> int:
     query = int(np.argmax(log_rankings(binary)))
     at = binary.of_query[query]
     return comb(int(binary.lengths[query]), int(binary.offsets[at + 1] - binary.offsets[at]))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A bound on a risk, term by term.
+
+    Args:
+        empirical: Mean loss over the queries.
+        complexity: What learning costs: the size of the class of rankers, or how far it may follow one query.
+        confidence: What being right with probability 1 − δ costs.
+    """
+
+    empirical: float
+    complexity: float
+    confidence: float
+
+    @property
+    def excess(self) -> float:
+        """How much larger than the empirical risk the risk may be; inf beyond the range of floats."""
+        return self.complexity + self.confidence
+
+    @property
+    def total(self) -> float:
+        """The bound; inf beyond the range of floats."""
+        return self.empirical + self.excess
+
+
+def check_norm(w: FloatArray, B: float | None) -> float:
+    """Return B, or ‖w‖ where it is None, and refuse a B that w is outside of."""
+    norm = float(np.linalg.norm(w))
+    if B is None:
+        return norm
+    # A B that comes from a formula may be a rounding error below the norm that it is meant for.
+    if not norm <= B * (1.0 + 1e-9):
+        raise ValueError(f"B is {B:g} and ‖w‖ is {norm:.6g}; the bound is for weights of norm at most B, give a larger")
+    return float(B)
+
+
+def check_delta(delta: float) -> float:
+    """Refuse what is no probability of failing."""
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta}; give a probability between 0 and 1, such as 0.05")
+    return float(delta)

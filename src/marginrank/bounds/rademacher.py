@@ -24,9 +24,16 @@ from math import comb, factorial, inf, log, log10, sqrt
 import numpy as np
 from scipy.special import logsumexp
 
-from marginrank.bounds.population import Population, by_relevance, log_factorial, log_rankings
-from marginrank.bounds.risks import Per, Statement, binary_grades, dominating_loss, losses_of, mean_loss
-from marginrank.bounds.terms import Terms, check_delta, check_norm
+from marginrank.bounds.dominating_loss import Per, Statement, binary_grades, dominating_loss, losses_of, mean_loss
+from marginrank.bounds.population import (
+    Population,
+    Terms,
+    by_relevance,
+    check_delta,
+    check_norm,
+    log_factorial,
+    log_rankings,
+)
 from marginrank.data.queries import Queries
 from marginrank.losses.feature_maps import PartialOrder
 from marginrank.losses.pairwise import LONGEST_LIST, ListHinge

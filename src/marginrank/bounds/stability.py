@@ -7,9 +7,9 @@ from math import log, sqrt
 
 import numpy as np
 
+from marginrank.bounds.dominating_loss import check_queries, losses_of
 from marginrank.bounds.lipschitz import lipschitz_constants, norm_bound
-from marginrank.bounds.risks import check_queries, losses_of
-from marginrank.bounds.terms import Terms, check_delta
+from marginrank.bounds.population import Terms, check_delta
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.typing import FloatArray

@@ -27,13 +27,13 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from marginrank import cli
-from marginrank.cli.failures import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, guarded
-from marginrank.cli.options import flat
+from marginrank.cli import commands
+from marginrank.cli.exit_codes import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, guarded
+from marginrank.cli.options.shared_options import flat
+from marginrank.cli.progress import terminated_as_interrupted
 from marginrank.cli.streams import LoggedLines, note, prepare_streams
 from marginrank.cli.vocabulary import in_options
-from marginrank.cli.watching import terminated_as_interrupted
-from marginrank.sources import streams_kept
+from marginrank.runtime.files import streams_kept
 from marginrank.version import __version__
 
 #: Commands that come first in the help, in the order they are usually needed; others follow in alphabetical order.
@@ -130,7 +130,7 @@ def _warnings_as_lines() -> Iterator[None]:
 @contextmanager
 def _compilation_as_line(quiet: bool) -> Iterator[None]:
     """Tell whoever waits at a terminal that kernels are compiled, where they have to be."""
-    log, lines = logging.getLogger("marginrank.kernels"), LoggedLines(logging.INFO)
+    log, lines = logging.getLogger("marginrank.runtime.kernels"), LoggedLines(logging.INFO)
     level = log.level
     if not quiet:
         log.addHandler(lines)
@@ -169,11 +169,9 @@ def _options(
 def _find() -> dict[str, ModuleType]:
     """Return the modules of this folder that are commands, by name, in the order of the help."""
     found = {}
-    for entry in pkgutil.iter_modules(cli.__path__):
-        if entry.name != "app":
-            module = importlib.import_module(f"{cli.__name__}.{entry.name}")
-            if hasattr(module, "command"):
-                found[entry.name.replace("_", "-")] = module
+    for entry in pkgutil.iter_modules(commands.__path__):
+        module = importlib.import_module(f"{commands.__name__}.{entry.name}")
+        found[entry.name.replace("_", "-")] = module
     return {name: found[name] for name in sorted(found, key=lambda name: ([*_FIRST, name].index(name), name))}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from marginrank.words import printable
+from marginrank.runtime.text import printable
 
 
 class NotRead(Exception):  # noqa: N818

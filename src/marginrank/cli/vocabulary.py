@@ -9,12 +9,12 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Final, get_type_hints
 
-from marginrank.cli.fitting import Choosing
-from marginrank.cli.judging import Judging
-from marginrank.cli.keeping import Keeping
-from marginrank.cli.method import Method
-from marginrank.cli.reading import Reading
-from marginrank.cli.recommend import Columns, Training
+from marginrank.cli.commands.recommend import Columns, Training
+from marginrank.cli.options.evaluation_options import Judging
+from marginrank.cli.options.method_options import Method
+from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.training_options import Keeping
+from marginrank.cli.train_and_tune import Choosing
 
 #: Parameters of the library whose options have other names.
 _OTHER_NAMES: Final = {"C": "-C", "n_bins": "--bins", "validation": "--valid", "measures": "--measure", "k": "--k"}

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.mapped import reader_of
-from marginrank.sparse import sp
-from marginrank.threads import for_each
+from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.mapped_arrays import reader_of
+from marginrank.runtime.threads import for_each
 from marginrank.typing import AnyArray, ByteArray
 
 _BLOCK_BYTES: Final = 4 << 20

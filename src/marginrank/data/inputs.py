@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias, overload
 
@@ -10,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.arrays import as_features, as_weights
-from marginrank.data.partitioned import AnyQueries, PartitionedQueries
+from marginrank.data.column_roles import column_names
+from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import NOT_JUDGED, Queries, check_finite
 from marginrank.errors import DataError
-from marginrank.sklearn_api import column_names
+from marginrank.runtime.text import feature_named
 
 #: Validation queries: `Queries`, in partitions or not, or (X, y, qid).
 Validation: TypeAlias = AnyQueries | tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
@@ -30,6 +32,8 @@ def as_queries(
     allow_nan: bool,
     nan_advice: str = ...,
 ) -> Queries: ...
+
+
 @overload
 def as_queries(
     X: PartitionedQueries,
@@ -41,6 +45,8 @@ def as_queries(
     allow_nan: bool,
     nan_advice: str = ...,
 ) -> PartitionedQueries: ...
+
+
 def as_queries(
     X: AnyQueries | npt.ArrayLike,
     y: npt.ArrayLike | None,
@@ -108,3 +114,41 @@ def refuse_other_columns(found: Sequence[str] | None, expected: Sequence[str] | 
     if extra:
         raise DataError(f"X has a column {extra[0]!r} that is not among those {trained}; leave it out")
     raise DataError(f"X has the columns that {trained} in another order; give {', '.join(expected)}")
+
+
+class FeatureError(DataError):
+    """An error in a feature of which only the column is known where it is raised; `named` adds what it is called.
+
+    >>> error = FeatureError("{feature} is too large; scale it down", 1)
+    >>> str(error), str(error.named(["bm25", "clicks"]))
+    ('feature 1 is too large; scale it down', "feature 'clicks' is too large; scale it down")
+    """
+
+    def __init__(self, text: str, column: int) -> None:
+        self.text, self.number = text, column
+        super().__init__(text.format(feature=feature_named(str(column))))
+
+    def named(self, labels: Sequence[str]) -> DataError:
+        """Return the error with the name of the feature."""
+        return DataError(self.text.format(feature=feature_named(labels[self.number])))
+
+
+@contextmanager
+def features_named(X: Any) -> Iterator[None]:
+    """Name features in errors as queries or the columns of a frame do; columns of arrays count from 0."""
+    try:
+        yield
+    except FeatureError as error:
+        labels = X.feature_labels if isinstance(X, Queries | PartitionedQueries) else column_names(X)
+        raise error if labels is None else error.named(labels) from None
+
+
+def check_same_features(queries: AnyQueries, held_out: AnyQueries) -> None:
+    """Refuse validation queries with other features than the training queries."""
+    if held_out.n_features != queries.n_features:
+        raise DataError(
+            f"the validation queries have {held_out.n_features} features and the training queries "
+            f"{queries.n_features}; give the same columns to both"
+        )
+    if None not in (queries.feature_names, held_out.feature_names) and queries.feature_names != held_out.feature_names:
+        raise DataError("feature_names of validation and training queries differ; rename or reorder them")

@@ -10,19 +10,27 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.components import check_seed
 from marginrank.data.arrays import as_features, as_grades, as_labels, as_weights, expect_length
-from marginrank.data.grouping import group_rows, offsets_from_sizes, rows_of
-from marginrank.data.joining import check_same_features, join, stack, stack_optional, stack_rows
-from marginrank.data.keys import row_keys
-from marginrank.data.text import as_text
+from marginrank.data.document_keys import row_keys
+from marginrank.data.grouping import (
+    check_same_features,
+    group_rows,
+    join,
+    offsets_from_sizes,
+    rows_of,
+    stack,
+    stack_optional,
+    stack_rows,
+)
+from marginrank.data.text_arrays import as_text
 from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
-from marginrank.mapped import blocks, take_rows
-from marginrank.memory import check_memory, max_memory
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.mapped_arrays import blocks, take_rows
+from marginrank.runtime.memory import check_memory, max_memory
+from marginrank.runtime.option_objects import check_seed
+from marginrank.runtime.text import count, did_you_mean, feature_labels, feature_named, listed, query_named
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
-from marginrank.words import count, did_you_mean, feature_labels, feature_named, listed, query_named
 
 #: What selects queries: a position, a slice, positions, or one boolean per query.
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
@@ -32,6 +40,7 @@ NOT_JUDGED = (
     "these queries have no grades, and training and evaluation need them; give y, or name the column of a table with "
     "grade="
 )
+
 _KEEP_NAN = "fill it, or pass allow_nan=True to keep it as missing"
 
 
@@ -450,3 +459,25 @@ def _place(X: Queries | Features, row: int, column: int, names: Sequence[str] | 
 def _stored_place(X: Any, at: int) -> tuple[int, int]:
     """Row and column of a stored value."""
     return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+
+
+def in_canonical_order(queries: Queries) -> Queries:
+    """Sort queries by id and their documents by content, so that no method depends on the order of rows."""
+    by_id = np.argsort(queries.query_ids, kind="stable")
+    rank = np.argsort(by_id)
+    query = np.repeat(np.arange(len(queries)), queries.lengths)
+    grades = queries.grades if queries.has_grades else np.zeros(queries.n_documents)
+    order = np.lexsort((grades, queries.document_keys, rank[query]))
+    offsets = np.concatenate([[0], np.cumsum(queries.lengths[by_id])])
+    columns = ("X", "judgements", "document_ids", "document_groups")
+    sorted_columns = {name: column[order] for name in columns if (column := getattr(queries, name)) is not None}
+    return replace(
+        queries,
+        **sorted_columns,
+        offsets=offsets,
+        query_ids=queries.query_ids[by_id],
+        query_weights=None if queries.query_weights is None else queries.query_weights[by_id],
+        rows=None,
+        keyed_by=None,
+        keys=queries.document_keys[order],
+    )

@@ -9,9 +9,9 @@ import numpy as np
 
 from marginrank.data.grouping import check_offsets
 from marginrank.errors import DataError
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.text import count, query_named
 from marginrank.typing import AnyArray, IntArray
-from marginrank.words import count, query_named
 
 if TYPE_CHECKING:
     from marginrank.data.queries import Queries

@@ -1,1 +1,1 @@
-from .queries import DistributedQueries as DistributedQueries
+from .distributed_queries import DistributedQueries as DistributedQueries

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
-from marginrank.words import did_you_mean
+from marginrank.runtime.text import did_you_mean
 
 #: Order of documents with equal scores: the mean over all orders, as they come in the input, document ids descending
 #: (trec_eval), or the order that is worst for the system.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marginrank.kernels import njit
+from marginrank.runtime.kernels import njit
 
 # Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
 _ANY_ORDER = {"reassoc", "contract", "nsz"}

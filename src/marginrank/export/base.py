@@ -11,14 +11,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
-from marginrank.components import Component, members, parse_component
 from marginrank.errors import DataError
-from marginrank.scorers.formula import CurvesTerm, Term, TreesTerm
-from marginrank.scoring import Function, FusedFunction
+from marginrank.runtime.option_objects import Component, members, parse_component
+from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.terms import CurvesTerm, LinearTerm, Term, TreesTerm
 from marginrank.typing import FloatArray
 
 if TYPE_CHECKING:
-    from marginrank.export.checks import Check
+    from marginrank.export.export_files import Check
 
 
 class CannotRunError(RuntimeError):
@@ -146,3 +146,40 @@ def identifiers(names: Iterable[str]) -> list[str]:
 def json_text(document: Any) -> str:
     """Return the text of a JSON file."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class Plugin(Target, ABC):
+    """A plugin that scores linear models and trees of features it computes itself."""
+
+    takes: ClassVar[str] = "linear models, trees and additive models with steps"
+    suffix: ClassVar[str] = ".json"
+    knows_missing: ClassVar[bool] = False
+
+    def refusal(self, function: Function) -> str | None:
+        """Say why a function is not taken, or return None."""
+        return None if is_linear(function) else not_tree_shaped(function)
+
+
+class Weight(NamedTuple):
+    """The weight of a feature, with its mean and standard deviation where features are standardised."""
+
+    feature: str
+    weight: float
+    mean: float
+    scale: float
+
+
+def is_linear(function: Function) -> bool:
+    """Return whether a function is a sum of weights of standardised or raw features."""
+    return not function.needs_queries and len(function.terms) == 1 and isinstance(function.terms[0], LinearTerm)
+
+
+def weights_of(function: Function, features: list[str]) -> list[Weight]:
+    """Return the weights of a linear function, without features that were constant in training."""
+    term = function.terms[0]
+    assert isinstance(term, LinearTerm)
+    means = [0.0] * len(features) if function.mean is None else function.mean.tolist()
+    scales = [1.0] * len(features) if function.scale is None else function.scale.tolist()
+    weights = map(Weight, features, term.weights.tolist(), means, scales)
+    return [weight for weight in weights if weight.scale]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from marginrank.export.base import Target, identifiers, not_tree_shaped
-from marginrank.export.checks import Check
+from marginrank.export.export_files import Check
 from marginrank.export.xgboost_json import XGBoost, booster
-from marginrank.scoring import Function
+from marginrank.scorers.scoring_function import Function
 from marginrank.typing import FloatArray
 
 _UPLOAD = '''\

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marginrank.export.base import identifiers, json_text
-from marginrank.export.plugins import Plugin, is_linear, weights_of
+from marginrank.export.base import Plugin, identifiers, is_linear, json_text, weights_of
 from marginrank.export.xgboost_json import tree_dump
-from marginrank.scoring import Function
+from marginrank.scorers.scoring_function import Function
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from marginrank.export.base import other_terms
-from marginrank.export.lowering import Leaf, Line, Node, Split, trees_of, weights_of
-from marginrank.scorers.formula import CurvesTerm, LinearTerm, TreesTerm
-from marginrank.scoring import Function
+from marginrank.export.tree_ensemble import Leaf, Line, Node, Split, trees_of, weights_of
+from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.terms import CurvesTerm, LinearTerm, TreesTerm
 
 
 class Syntax(ABC):

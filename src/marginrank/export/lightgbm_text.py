@@ -11,9 +11,9 @@ from typing import ClassVar, Final
 import numpy as np
 
 from marginrank.export.base import CannotRunError, Target, identifier, not_tree_shaped
-from marginrank.export.checks import Check
-from marginrank.export.lowering import Leaf, Node, Split, depth_first, forest_of
-from marginrank.scoring import Function
+from marginrank.export.export_files import Check
+from marginrank.export.tree_ensemble import Leaf, Node, Split, depth_first, forest_of
+from marginrank.scorers.scoring_function import Function
 from marginrank.typing import FloatArray
 
 _LARGEST: Final = float(np.finfo(np.float64).max)

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Final, Literal, get_args
 import numpy as np
 
 from marginrank.export.base import CannotRunError, Target, other_terms
-from marginrank.export.checks import Check
-from marginrank.export.lowering import Leaf, Line, Node, Split, forest, forest_of, trees_of
-from marginrank.scorers.formula import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
-from marginrank.scoring import Function
+from marginrank.export.export_files import Check
+from marginrank.export.tree_ensemble import Leaf, Line, Node, Split, forest, forest_of, trees_of
+from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.terms import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
 from marginrank.typing import AnyArray, FloatArray
 
 Precision = Literal["float32", "float64"]

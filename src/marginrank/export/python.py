@@ -11,9 +11,9 @@ from typing import ClassVar, Final
 import numpy as np
 
 from marginrank.export.base import Target, identifier
-from marginrank.export.checks import Check
-from marginrank.export.plan import plan_of, refuse_plan
-from marginrank.scoring import Function
+from marginrank.export.export_files import Check
+from marginrank.export.json_terms import plan_of, refuse_plan
+from marginrank.scorers.scoring_function import Function
 from marginrank.typing import FloatArray
 
 RUNTIME: Final = Path(__file__).with_name("python_runtime.txt")

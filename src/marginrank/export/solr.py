@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from marginrank.export.base import identifiers, json_text
-from marginrank.export.lowering import Node, Split, forest_of
-from marginrank.export.plugins import Plugin, is_linear, weights_of
-from marginrank.scoring import Function
+from marginrank.export.base import Plugin, identifiers, is_linear, json_text, weights_of
+from marginrank.export.tree_ensemble import Node, Split, forest_of
+from marginrank.scorers.scoring_function import Function
 
 #: What Solr adds to every threshold, in float32.
 _SLACK: Final = np.float32(1e-6)

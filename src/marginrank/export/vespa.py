@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from marginrank.export.base import Target, identifier, identifiers
 from marginrank.export.expressions import Syntax, parts_of, refuse_expression
-from marginrank.export.hybrid import refuse_hybrid
-from marginrank.scorers.formula import LinearTerm
-from marginrank.scoring import Function, FusedFunction
+from marginrank.export.hybrid_search import refuse_hybrid
+from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.terms import LinearTerm
 
 
 class _VespaSyntax(Syntax):

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from marginrank.export.base import CannotRunError, Target, not_tree_shaped
-from marginrank.export.checks import Check
-from marginrank.export.lowering import Leaf, Node, Split, forest_of, level_by_level, single_bound
-from marginrank.scoring import Function
+from marginrank.export.export_files import Check
+from marginrank.export.tree_ensemble import Leaf, Node, Split, forest_of, level_by_level, single_bound
+from marginrank.scorers.scoring_function import Function
 from marginrank.typing import FloatArray
 
 #: What XGBoost takes for the parent of a root.

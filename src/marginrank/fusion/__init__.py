@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from marginrank.fusion.features import Columns, fusion_features
-from marginrank.fusion.fixed import FIXED, BestRun, FixedFusion, borda, comb_mnz, comb_sum, rrf
-from marginrank.fusion.gather import gather, read_runs
-from marginrank.fusion.learned import DEFAULT_FEATURES, Fusion
-from marginrank.fusion.protocol import Trials, balanced_splits, contest, trials
+from marginrank.fusion.fusion import DEFAULT_FEATURES, Fusion
+from marginrank.fusion.random_splits import Trials, balanced_splits, contest, trials
+from marginrank.fusion.run_pool import Columns, fusion_features, gather, read_runs
+from marginrank.fusion.unsupervised import FIXED, BestRun, FixedFusion, borda, comb_mnz, comb_sum, rrf
 from marginrank.preparation.run_features import KINDS
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Losses as functions of scores: ξ and its derivative, for many queries at once."""
 
-from marginrank.lazy import attach
+from marginrank.runtime.lazy_imports import attach
 
 # __init__.pyi names what is exported; modules are loaded when their names are first used.
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

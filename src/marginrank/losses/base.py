@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.components import Component
 from marginrank.data.arrays import as_grades
 from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.threads import for_chunks
+from marginrank.runtime.option_objects import Component
+from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray, Step
 
 if TYPE_CHECKING:
-    from marginrank.devices import Device
-    from marginrank.losses.on_device.base import DeviceLoss
+    from marginrank.losses.torch.base import DeviceLoss
+    from marginrank.runtime.torch_device import Device
 
 #: ``hinge`` is convex; ``tight`` is not, and lies between it and the loss of the measure.
 Bound: TypeAlias = Literal["hinge", "tight"]

@@ -14,8 +14,8 @@ from typing import ClassVar, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.components import Component
 from marginrank.measures import Measure
+from marginrank.runtime.option_objects import Component
 from marginrank.typing import FloatArray, IntArray
 
 Scale: TypeAlias = Literal["pairs", "all"]

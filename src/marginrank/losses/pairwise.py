@@ -13,13 +13,13 @@ import numpy as np
 from marginrank.errors import DataError
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import PartialOrder, Scale
-from marginrank.losses.oracles.levels import Levels, arrange
-from marginrank.losses.pairs import NO_WEIGHTS, Hinges, PreparedPairs
+from marginrank.losses.oracles.grade_levels import Levels, arrange
+from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
 from marginrank.measures import Measure, Rankings, parse_measure
 from marginrank.measures.base import parse_trainable
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import exp2, log2
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import FloatArray, IntArray
 
 Normalize: TypeAlias = Literal["pairs", "none", "largest"]

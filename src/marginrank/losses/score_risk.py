@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
-from marginrank.devices import Device
-from marginrank.losses.base import Loss
-from marginrank.losses.on_device.base import Chosen, DeviceLoss
-from marginrank.threads import for_each, thread_count
+from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.torch.base import Chosen, DeviceLoss
+from marginrank.runtime.threads import for_each, thread_count
+from marginrank.runtime.torch_device import Device
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -119,3 +119,23 @@ class DeviceScoreRisk:
         shares = self._shares[queries] * (self._n_active / len(numbers))
         n = int(lengths.sum())
         return slopes * device.torch.repeat_interleave(shares, device.tensor(lengths), output_size=n)
+
+
+def derivatives(
+    prepared: PreparedLoss, scores: FloatArray, curvature: Curvature, n_jobs: int | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the slack of each query, and gradient and curvature of each document."""
+    xi, gradient = prepared(scores, n_jobs)
+    return xi, gradient, np.abs(gradient) if curvature == "gradient" else prepared.diagonal(scores)
+
+
+def check_curvature(loss: Loss, curvature: str) -> None:
+    """Refuse an unknown curvature, and one that the loss does not have."""
+    if curvature not in get_args(Curvature):
+        raise ValueError(f"curvature is {curvature!r}; choose 'gradient' or 'hessian'")
+    if curvature == "hessian" and not loss.smooth:
+        raise ValueError(f"{loss} is not smooth, so it has no Hessian; use curvature='gradient'")
+
+
+#: What the gradients of a leaf are divided by: their absolute values, or the diagonal of the Hessian.
+Curvature: TypeAlias = Literal["gradient", "hessian"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp, log
 
-from marginrank.kernels import njit
+from marginrank.runtime.kernels import njit
 
 
 @njit(nogil=True, cache=True, allocates=False)

@@ -7,19 +7,18 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from marginrank.devices import Device
-from marginrank.losses.assigned import PreparedGroups, takes_groups
+from marginrank.losses.assignment_loss import PreparedGroups, takes_groups
 from marginrank.losses.base import Bound, Judgements, KernelLoss, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
-from marginrank.losses.ideal import TwoBoundLoss
-from marginrank.losses.on_device.base import DeviceLoss
-from marginrank.losses.oracles.choice import PAIRS, Oracle, oracle_for
-from marginrank.losses.oracles.interleave import pair_costs
-from marginrank.losses.oracles.levels import arrange
-from marginrank.losses.oracles.problem import Coefficients, KernelRanker, Problem, Violations
-from marginrank.losses.oracles.sorting import Sorter
-from marginrank.losses.pairs import NO_WEIGHTS, Hinges, PreparedPairs
+from marginrank.losses.ideal_ranking import TwoBoundLoss
+from marginrank.losses.oracles.average_precision import pair_costs
+from marginrank.losses.oracles.base import Coefficients, KernelRanker, Problem, Sorter, Violations
+from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.oracle import PAIRS, Oracle, oracle_for
+from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
+from marginrank.losses.torch.base import DeviceLoss
 from marginrank.measures import Measure, parse_measure
+from marginrank.runtime.torch_device import Device
 from marginrank.typing import AnyArray, FloatArray, IntArray, Step
 
 #: ``auto`` lets each group of documents take one rank, where queries have groups; ``ignore`` ranks all documents.

@@ -10,7 +10,7 @@ import pkgutil
 from importlib.metadata import entry_points
 
 from marginrank.measures.base import BinaryMeasure, Measure, PositionMeasure, TwoLevels, parse_measure
-from marginrank.measures.rankings import Rankings
+from marginrank.measures.ranked_grades import Rankings
 
 __all__ = ["BinaryMeasure", "Measure", "PositionMeasure", "Rankings", "TwoLevels", "all_measures", "parse_measure"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.measures.base import BinaryMeasure
-from marginrank.measures.rankings import Rankings
+from marginrank.measures.ranked_grades import Rankings
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 

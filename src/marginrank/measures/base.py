@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.measures.rankings import Rankings, discounted_sums
+from marginrank.measures.ranked_grades import Rankings, discounted_sums
+from marginrank.runtime.text import nearest
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
-from marginrank.words import nearest
 
 #: What a sum over ranks is divided by: a number, its value for the best ranking, or the gains of all judged documents.
 Normalizer: TypeAlias = float | Literal["ideal", "total"]
@@ -29,6 +29,7 @@ _ALIASES = {
     "hit_rate": "success",
     "precision": "p",
 }
+
 #: trec_eval's names with a cutoff.
 _TREC_NAME = re.compile(r"(?P<name>ndcg_cut|p|recall|success|recip_rank|judged)_(?P<k>[0-9]+)(?P<rest>\(.*)?\Z")
 _OTHER_NAMES = {"prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
@@ -415,3 +416,37 @@ def cut(discounts: FloatArray, k: int | None) -> FloatArray:
     if k is not None:
         discounts[k:] = 0.0
     return discounts
+
+
+_PLUS: Final = re.compile(r"\+(?![^(]*\))")
+_WEIGHTED: Final = re.compile(
+    r"\s*(?:(?P<weight>[0-9.]+(?:e[+-]?[0-9]+)?)\s*\*)?\s*(?P<measure>.*?)\s*\Z", re.IGNORECASE
+)
+
+
+def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
+    """Read what to train for or to choose by: one measure, or several with weights.
+
+    >>> parse_mix("ndcg@10 + 0.5*ap")
+    [(1.0, ndcg@10), (0.5, ap)]
+    """
+    if isinstance(spec, Measure):
+        return [(1.0, parse_trainable(spec))]
+    if not isinstance(spec, str):
+        raise TypeError(f"a measure is a spelling such as 'ndcg@10' or a Measure, not {spec!r}")
+    mix = []
+    for part in _PLUS.split(spec):
+        match = _WEIGHTED.match(part)
+        if match is None or not match["measure"]:
+            raise ValueError(f"{spec!r} is not a measure or mix of measures; write 'ndcg@10' or 'ndcg@10 + 0.5*ap'")
+        mix.append((float(match["weight"] or 1.0), parse_trainable(match["measure"])))
+    return mix
+
+
+def spell_mix(mix: Sequence[tuple[float, str | Measure]]) -> str:
+    """Spell a mix so that `parse_mix` reads it.
+
+    >>> spell_mix([(1.0, "ndcg@10"), (0.5, "ap")])
+    'ndcg@10 + 0.5*ap'
+    """
+    return " + ".join(str(measure) if weight == 1 else f"{weight!r}*{measure}" for weight, measure in mix)

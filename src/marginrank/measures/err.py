@@ -8,7 +8,7 @@ import numpy as np
 
 from marginrank.measures.base import Measure, TwoLevels, cut
 from marginrank.measures.gains import reciprocal
-from marginrank.measures.rankings import Rankings
+from marginrank.measures.ranked_grades import Rankings
 from marginrank.typing import AnyArray, BoolArray, FloatArray
 
 

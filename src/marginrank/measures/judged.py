@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.measures.base import Measure, cut
-from marginrank.measures.rankings import Rankings, discounted_sums
+from marginrank.measures.ranked_grades import Rankings, discounted_sums
 from marginrank.typing import BoolArray, FloatArray
 
 

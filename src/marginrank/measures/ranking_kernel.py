@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginrank.kernels import njit
+from marginrank.runtime.kernels import njit
 
 #: Lists are sorted whole rather than by insertion when more than this many ranks count.
 INSERTION_DEPTH = 64

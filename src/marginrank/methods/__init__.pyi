@@ -3,8 +3,3 @@ from .presets import Preset as Preset
 from .presets import all_presets as all_presets
 from .presets import parse_method as parse_method
 from .presets import parse_preset as parse_preset
-from .profiles import LearnedProfile as LearnedProfile
-from .profiles import learn_profile as learn_profile
-from .tight import Tight as Tight
-from .training import CollapseWarning as CollapseWarning
-from .training import Training as Training

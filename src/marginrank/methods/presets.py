@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from marginrank.components import members, parse_component
-from marginrank.estimator import BaseRanker
 from marginrank.losses.base import Loss
-from marginrank.losses.combine import MaxLoss, SumLoss
+from marginrank.losses.combination import MaxLoss, SumLoss
 from marginrank.losses.feature_maps import FeatureMap
+from marginrank.losses.modified_wta import ModifiedWTA
 from marginrank.losses.pairwise import NDCGPairwiseHinge, PairwiseHinge, PositionHinge
-from marginrank.losses.per_query import ModifiedWTA
-from marginrank.losses.pointwise import SquaredError
-from marginrank.losses.smooth import SoftmaxCrossEntropy
+from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
+from marginrank.losses.squared_error import SquaredError
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import Measure
-from marginrank.measures.mixes import parse_mix
-from marginrank.methods.tight import BoundChoice, Tight
-from marginrank.words import suggest
+from marginrank.measures.base import parse_mix
+from marginrank.methods.estimator import BaseRanker
+from marginrank.runtime.option_objects import members, parse_component
+from marginrank.runtime.text import suggest
+from marginrank.training.tight_bound import BoundChoice, Tight
 
 _CUT: Final = re.compile(r"@(?P<k>[0-9]+)\Z")
 #: What is trained where nothing is asked for.

@@ -1,9 +1,9 @@
+from .binning import ThresholdBins as ThresholdBins
 from .cleaning import CleaningReport as CleaningReport
 from .cleaning import clean as clean
-from .per_query import QueryMinMax as QueryMinMax
-from .per_query import QueryPercentile as QueryPercentile
-from .per_query import QueryStandardize as QueryStandardize
-from .scalings import SCALINGS as SCALINGS
-from .scalings import choose_scaling as choose_scaling
-from .standardize import Standardize as Standardize
-from .thresholds import ThresholdBins as ThresholdBins
+from .query_scaling import QueryMinMax as QueryMinMax
+from .query_scaling import QueryPercentile as QueryPercentile
+from .query_scaling import QueryStandardize as QueryStandardize
+from .scaling import SCALINGS as SCALINGS
+from .scaling import choose_scaling as choose_scaling
+from .standardization import Standardize as Standardize

@@ -9,14 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.grouping import group_rows
-from marginrank.data.inputs import refuse_other_columns
-from marginrank.data.naming import features_named
-from marginrank.data.partitioned import PartitionedQueries
-from marginrank.data.partitions import Partitions
+from marginrank.data.inputs import features_named, refuse_other_columns
+from marginrank.data.partitions import PartitionedQueries, Partitions
 from marginrank.data.queries import Queries
+from marginrank.data.sklearn_api import UNUSED, Estimator, check_is_fitted, check_rows
 from marginrank.errors import DataError
-from marginrank.sklearn_api import UNUSED, Estimator, check_is_fitted, check_rows
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import AnyArray, Features, IntArray
 
 #: Offsets of the queries, and the row that each place takes where grouping moves rows.

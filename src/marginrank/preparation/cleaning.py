@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import BoolArray, Features, FloatArray
 
 # Similarities held at a time.

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.preparation.formulas import to_percentiles, to_unit_range
-from marginrank.threads import for_chunks
+from marginrank.preparation.scaling_formulas import to_percentiles, to_unit_range
+from marginrank.runtime.text import suggest
+from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, FloatArray, IntArray
-from marginrank.words import suggest
 
 #: k of reciprocal rank fusion, as Cormack, Clarke and Büttcher (SIGIR 2009) fixed it.
 RRF_K: Final = 60

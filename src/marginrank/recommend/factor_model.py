@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from marginrank.data.formats.binary import labels_from, stored_labels
 from marginrank.data.grouping import check_offsets
-from marginrank.data.storage import labels_from, stored_labels
-from marginrank.recommend.alternating import Factors, HalfStep
-from marginrank.recommend.columns import Columns, SideFeatures
-from marginrank.recommend.ids import locate
-from marginrank.recommend.ratings import Ratings
+from marginrank.recommend.factorization import Factors, HalfStep
+from marginrank.recommend.ratings import Ratings, locate
+from marginrank.recommend.side_features import Columns, SideFeatures
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 _SIDES = ("start", "users", "items")
@@ -223,3 +222,53 @@ def describe(model: FactorModel) -> dict[str, Any]:
         "objective": last.objective,
         "rounds": sum(step.side == "users" for step in model.trace),
     }
+
+
+class FactorAttributes:
+    """Attributes of an estimator that are read from its model."""
+
+    model_: FactorModel
+
+    @property
+    def trace_(self) -> tuple[HalfStep, ...]:
+        """The objective after every half step."""
+        return self._fitted.trace
+
+    @property
+    def objective_(self) -> float:
+        """The objective reached."""
+        return self._fitted.trace[-1].objective
+
+    @property
+    def user_ids_(self) -> AnyArray:
+        """Ids of the users, sorted."""
+        return self._fitted.seen.users
+
+    @property
+    def item_ids_(self) -> AnyArray:
+        """Ids of the items, sorted."""
+        return self._fitted.seen.items
+
+    @property
+    def user_factors_(self) -> FloatArray:
+        """The factors of each user."""
+        return self._fitted.factors.users[:, len(self._fitted.factors.shared) :]
+
+    @property
+    def item_factors_(self) -> FloatArray:
+        """The factors of each item."""
+        return self._fitted.factors.items[:, self._fitted.factors.user_columns.shape[1] :]
+
+    @property
+    def item_bias_(self) -> FloatArray:
+        """What the score of each item is for users of whom nothing is known."""
+        fitted = self._fitted
+        biases = fitted.columns.bias * fitted.factors.items[:, 0] if fitted.columns.bias else 0.0
+        return np.asarray(biases + fitted.factors.item_columns @ fitted.factors.shared)
+
+    @property
+    def _fitted(self) -> FactorModel:
+        # scikit-learn asks for attributes that end with _ before fitting, and expects AttributeError.
+        if "model_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return self.model_

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginrank.kernels import njit
+from marginrank.runtime.kernels import njit
 
 #: Share of the values below which the gap of a small problem is rounding error.
 _ROUNDING = 1e-14

@@ -11,8 +11,8 @@ import numpy as np
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.base import PreparedLoss
 from marginrank.recommend.ratings import Ratings
+from marginrank.runtime.threads import CHUNKS, chunk_bounds, for_chunks, for_each
 from marginrank.solvers.problem import Offer, Problem
-from marginrank.threads import CHUNKS, chunk_bounds, for_chunks, for_each
 from marginrank.typing import FloatArray, IntArray
 
 #: Most parts that the risk is given in, and numbers in all subgradients of an evaluation.

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from marginrank.data.delimited_records import csv_records
-from marginrank.data.files import COMPRESSIONS, NOT_UTF8, line_blocks
-from marginrank.data.table_columns import check_pyarrow
-from marginrank.data.text import id_array
+from marginrank.data.column_roles import check_pyarrow
+from marginrank.data.formats.csv import csv_records
+from marginrank.data.formats.text_files import COMPRESSIONS, NOT_UTF8, line_blocks
+from marginrank.data.text_arrays import id_array
 from marginrank.errors import DataError
 from marginrank.recommend.ratings import Ratings, find_column
 

@@ -11,28 +11,59 @@ from typing import Any, Final, Literal, NamedTuple, Self, Unpack, cast
 
 import numpy as np
 
-from marginrank.components import check_C, check_seed, from_spec, seconds, to_spec
+from marginrank.data.sklearn_api import Estimator, check_is_fitted
 from marginrank.errors import DataError, TrainingDataWarning
-from marginrank.evaluation.evaluating import Evaluation, evaluate
-from marginrank.evaluation.orderings import best_first
+from marginrank.evaluation.evaluation import Evaluation, evaluate
+from marginrank.evaluation.systems import best_first
 from marginrank.losses.base import Loss
-from marginrank.measures.mixes import parse_mix
-from marginrank.model_checks import check_values
-from marginrank.model_file import read_model, reading, write_model
-from marginrank.recommend.alternating import Factorization, Factors, HalfStep, user_weights
-from marginrank.recommend.attributes import FactorAttributes
-from marginrank.recommend.columns import Columns, SideFeatures
-from marginrank.recommend.factor_model import FactorModel, describe
-from marginrank.recommend.ids import id_column, locate
-from marginrank.recommend.losses import loss_to_train
-from marginrank.recommend.negatives import among_unseen, with_negatives
-from marginrank.recommend.ratings import ColumnNames, Ratings, pair_ids
+from marginrank.losses.squared_error import SquaredDifferences
+from marginrank.measures.base import parse_mix
+from marginrank.measures.gains import GAINS
+from marginrank.methods.presets import loss_for, parse_method
+from marginrank.model.file_format import check_values, read_model, reading, write_model
+from marginrank.recommend.factor_model import FactorAttributes, FactorModel, describe
+from marginrank.recommend.factorization import Factorization, Factors, HalfStep, user_weights
+from marginrank.recommend.implicit_feedback import among_unseen, with_negatives
+from marginrank.recommend.ratings import ColumnNames, Ratings, id_column, locate, pair_ids
+from marginrank.recommend.side_features import Columns, SideFeatures
 from marginrank.recommend.user_step import UserProblem
-from marginrank.sklearn_api import Estimator, check_is_fitted
+from marginrank.runtime.option_objects import check_C, check_seed, from_spec, seconds, to_spec
+from marginrank.runtime.text import count
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver, parse_solver
 from marginrank.typing import FloatArray
-from marginrank.words import count
+
+
+def loss_to_train(measure: str, asked: str | Loss | None, values: FloatArray) -> Loss:
+    """Return the loss asked for, or the one that follows from the measure.
+
+    Args:
+        measure: The measure, or mix of measures.
+        asked: A convex loss, or a preset that has one; None for what follows from the measure.
+        values: The ratings, whose gains the default loss takes as its unit.
+
+    >>> loss_to_train("ndcg@10(gain=linear)", None, np.array([1.0, 2.0, 3.0, 2.0]))
+    SquaredDifferences(unit=0.707107)
+    """
+    if asked is not None:
+        loss = parse_method(asked).loss
+        if loss is None or not loss.convex:
+            raise ValueError(f"loss is {asked!r}, which is no convex loss; see docs/recommend for those that are")
+        return loss
+    parts = parse_mix(measure)
+    gain = str(getattr(parts[0][1], "gain", None))
+    if len(parts) > 1 or gain not in GAINS:
+        return loss_for(measure)
+    with np.errstate(over="ignore", invalid="ignore"):
+        unit = float(GAINS[gain](values).std())
+    if not np.isfinite(unit):
+        raise DataError(
+            f"gains 2^r - 1 of ratings up to {values.max():g} are too large; use linear gains, ndcg@10(gain=linear), "
+            "or ratings on a smaller scale"
+        )
+    # Six digits are enough, and can be read.
+    return SquaredDifferences(gain, float(f"{unit:.6g}") or 1.0)
+
 
 _KIND: Final = "recommender"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from marginrank.losses.base import PreparedLoss
 from marginrank.recommend.ratings import Ratings
-from marginrank.threads import for_chunks
+from marginrank.runtime.threads import for_chunks
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 #: Share of the fall that the slope promises which a Newton step has to bring.

@@ -1,1 +1,1 @@
-from .report import write_report as write_report
+from .report_builder import write_report as write_report

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from marginrank.reporting.facts import Bar, CurvePoint, Mean
-from marginrank.words import plain
+from marginrank.reporting.report_facts import Bar, CurvePoint, Mean
+from marginrank.runtime.text import plain
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -21,7 +21,6 @@ N_COLOURS: Final = 8
 _SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "stroke")
 _MUTED: Final = 0.7
 _LEAST_SHARE: Final = 1e-16
-
 #: What all charts look like.
 CONFIG: Final[Spec] = {
     "background": "transparent",

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from marginrank.reporting import charts
-from marginrank.reporting.facts import Facts, Model
-from marginrank.reporting.markup import (
+from marginrank.reporting.html_elements import (
     Cell,
     Column,
     chart,
@@ -22,6 +21,7 @@ from marginrank.reporting.markup import (
     paragraph,
     table,
 )
+from marginrank.reporting.report_facts import Facts, Model
 
 #: Features in the chart of a linear model.
 MOST_WEIGHTS: Final = 40

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from marginrank.evaluation.comparing import PairedComparison
+from marginrank.evaluation.comparison import PairedComparison
 from marginrank.evaluation.systems import training_note
 from marginrank.reporting import charts
-from marginrank.reporting.commands import Commands
-from marginrank.reporting.facts import Facts, Mean
-from marginrank.reporting.markup import (
+from marginrank.reporting.conclusion import verdict
+from marginrank.reporting.html_elements import (
     ABSENT,
     Cell,
     Column,
@@ -20,19 +19,21 @@ from marginrank.reporting.markup import (
     details,
     escape,
     facts_list,
+    file_text,
     legend,
     listed,
     number,
     paragraph,
     section,
     table,
+    whole_page,
 )
 from marginrank.reporting.models_section import model_parts
 from marginrank.reporting.queries_section import queries_parts
-from marginrank.reporting.shell import file_text, whole_page
-from marginrank.reporting.verdict import verdict
+from marginrank.reporting.recompute_commands import Commands
+from marginrank.reporting.report_facts import Facts, Mean
+from marginrank.runtime.text import count
 from marginrank.version import __version__
-from marginrank.words import count
 
 _RUN: Final = (
     "Paths are relative to the folder where the report was made, or to the folder of the files if they are elsewhere; "

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from marginrank.reporting import charts
-from marginrank.reporting.commands import Commands
-from marginrank.reporting.explaining import Explanation
-from marginrank.reporting.facts import Contest, Duel, Facts, Place, QueryTable
-from marginrank.reporting.markup import (
+from marginrank.reporting.explanation import Explanation
+from marginrank.reporting.html_elements import (
     ABSENT,
     Cell,
     Column,
@@ -22,7 +20,9 @@ from marginrank.reporting.markup import (
     paragraph,
     table,
 )
-from marginrank.words import count
+from marginrank.reporting.recompute_commands import Commands
+from marginrank.reporting.report_facts import Contest, Duel, Facts, Place, QueryTable
+from marginrank.runtime.text import count
 
 #: Features in an explanation; all others are one line.
 MOST_REASONS: Final = 6

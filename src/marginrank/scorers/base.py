@@ -9,15 +9,14 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 import numpy as np
 
-from marginrank.components import Component, parse_component
-from marginrank.data.partitioned import AnyQueries, PartitionedQueries
-from marginrank.data.partitions import Partitions
+from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partitions
 from marginrank.data.queries import Queries
-from marginrank.devices import Device
 from marginrank.errors import DataError
-from marginrank.preparation.standardize import Standardize
-from marginrank.scorers.forms import Form
-from marginrank.scorers.weights import has_nan
+from marginrank.preparation.standardization import Standardize
+from marginrank.runtime.option_objects import Component, parse_component
+from marginrank.runtime.torch_device import Device
+from marginrank.scorers.form import Form
+from marginrank.scorers.linear.form import has_nan
 from marginrank.typing import Features, FloatArray, IntArray, Step
 
 SomeForm = TypeVar("SomeForm", bound=Form)

@@ -1,7 +1,7 @@
 """Serve a model over HTTP: features or runs in, rankings out.
 
 `create_app` makes an ASGI application of a model file, and `serve` runs it, as ``marginrank serve`` does. Documents are
-scored with `marginrank.scoring`, which needs NumPy alone.
+scored with `marginrank.model.scoring`, which needs NumPy alone.
 """
 
 from importlib.util import find_spec
@@ -9,8 +9,8 @@ from importlib.util import find_spec
 if not all(map(find_spec, ("fastapi", "prometheus_client", "uvicorn"))):
     raise ImportError("marginrank.serving needs FastAPI and uvicorn: pip install 'marginrank[serve]'")
 
-from marginrank.serving.app import create_app
-from marginrank.serving.limits import Limits
+from marginrank.serving.requests import Limits
+from marginrank.serving.routes import create_app
 from marginrank.serving.server import serve
 
 __all__ = ["Limits", "create_app", "serve"]

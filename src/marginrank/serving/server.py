@@ -15,8 +15,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from marginrank.errors import DataError
-from marginrank.serving.app import create_app
-from marginrank.serving.limits import Limits
+from marginrank.serving.requests import Limits
+from marginrank.serving.routes import create_app
 
 
 def serve(

@@ -1,6 +1,6 @@
 """Minimise ½‖θ‖² + C·risk(θ), with a certificate; nothing here knows of ranking."""
 
-from marginrank.lazy import attach
+from marginrank.runtime.lazy_imports import attach
 
 # __init__.pyi names what is exported; modules are loaded when their names are first used.
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
-from marginrank.components import Component, parse_component
+from marginrank.runtime.option_objects import Component, parse_component
 from marginrank.solvers.problem import Offer, Problem
-from marginrank.solvers.progress import along
 from marginrank.solvers.solution import Solution, Step
+from marginrank.solvers.stopping import along
 from marginrank.typing import FloatArray
 
 #: Called after every iteration with what it reached and the best θ so far; True stops the solver.

@@ -9,10 +9,10 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.bundle import Bundle
-from marginrank.solvers.planes import PlaneModel
+from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress, along, evaluate
 from marginrank.solvers.solution import Solution, Step
+from marginrank.solvers.stopping import Progress, along, evaluate
 from marginrank.typing import FloatArray, IntArray
 
 

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from marginrank.solvers.base import Solver
-from marginrank.solvers.planes import PlaneModel
+from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress, evaluate, joined
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.stopping import Progress, evaluate, joined
 from marginrank.typing import FloatArray
 
 #: Share of the predicted descent that a step must bring, and the share that allows longer ones.

@@ -9,8 +9,8 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress, evaluate
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.stopping import Progress, evaluate
 from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray
 

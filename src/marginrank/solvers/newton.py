@@ -10,8 +10,8 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress, evaluate
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.stopping import Progress, evaluate
 from marginrank.typing import FloatArray
 
 #: Share of the fall that the slope promises which a step has to bring.

@@ -8,8 +8,8 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress, evaluate
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.stopping import Progress, evaluate
 from marginrank.typing import FloatArray
 
 
@@ -38,9 +38,9 @@ class Stochastic(Solver):
 
     >>> from marginrank import Queries
     >>> from marginrank.losses import StructuredLoss
-    >>> from marginrank.risk import RankingRisk
+    >>> from marginrank.training.partitioned_risk import empirical_risk
     >>> queries = Queries.from_arrays([[1.0], [0.0]] * 8, [1, 0] * 8, group=[2] * 8)
-    >>> solution = Stochastic().minimize(RankingRisk.of(queries, StructuredLoss("auc")), C=0.1)
+    >>> solution = Stochastic().minimize(empirical_risk(queries, StructuredLoss("auc")), C=0.1)
     >>> solution.theta.round(2).tolist(), round(solution.primal, 3), solution.converged     # 2C, and C − 2C²
     ([0.2], 0.08, True)
     """

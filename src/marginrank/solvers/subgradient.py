@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from marginrank.solvers.base import Solver
-from marginrank.solvers.plane_qp import Planes, least_of_planes
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.progress import Progress, evaluate
+from marginrank.solvers.qp.plane_minimum import Planes, least_of_planes
 from marginrank.solvers.solution import Solution
+from marginrank.solvers.stopping import Progress, evaluate
 from marginrank.typing import BoolArray, FloatArray
 
 #: Descent that a step must bring, as a share of what its direction promises at first.

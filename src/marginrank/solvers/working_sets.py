@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from marginrank.errors import NumericalError
-from marginrank.solvers.plane_qp import Planes, least_of_planes
+from marginrank.solvers.qp.plane_minimum import Planes, least_of_planes
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 #: Moves of multiplier in one visit of a block.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marginrank.kernels import njit
+from marginrank.runtime.kernels import njit
 from marginrank.typing import FloatArray, IntArray
 
 #: Distance, as a share of the terms of a height, below which two heights are the same.

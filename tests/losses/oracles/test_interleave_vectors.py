@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from marginrank.kernels import njit
 from marginrank.losses import StructuredLoss
-from marginrank.losses.oracles import interleave_vectors
-from marginrank.losses.oracles.interleave_vectors import best_place
+from marginrank.losses.oracles import average_precision_simd as interleave_vectors
+from marginrank.losses.oracles.average_precision_simd import best_place
+from marginrank.runtime.kernels import njit
 
 
 @njit(nogil=True, cache=False, allocates=False)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 
-from marginrank.losses.oracles.grade_lattice import falls
+from marginrank.losses.oracles.rank_sums import falls
 from marginrank.losses.structured import StructuredLoss
 
 LENGTHS = (1, 4, 9, 10, 11, 30, 60)

@@ -12,7 +12,7 @@ import pytest
 from marginrank import Queries, evaluate, parse_measure
 from marginrank.losses import GroupedLoss, StructuredLoss, oracle_for
 from marginrank.losses.feature_maps import parse_map
-from marginrank.losses.slack import SlackLoss
+from marginrank.losses.slack_rescaling import SlackLoss
 from marginrank.measures import Measure, Rankings, TwoLevels
 from tests.losses.exhaustive import coefficients, every_coefficients
 from tests.measures.reference import REFERENCE, SPELLINGS

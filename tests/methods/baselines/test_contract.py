@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from marginrank import DataError, Ranker, evaluate, load, tune
-from marginrank.data.canonical import in_canonical_order
+from marginrank.data.queries import in_canonical_order
 from marginrank.errors import FractionalGradesWarning
 from marginrank.methods import all_presets, parse_preset
 from marginrank.methods.baselines.base import LinearBaseline
 from marginrank.scorers import Additive, Linear
-from marginrank.scorers.staged import Setting
-from marginrank.scorers.trees import Trees
+from marginrank.scorers.boosted.form import Trees
+from marginrank.scorers.staged_scorer import Setting
 from marginrank.solvers import Auto
 
 BASELINES = [name for name, preset in all_presets().items() if preset.kind == "baseline"]

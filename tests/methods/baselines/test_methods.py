@@ -9,15 +9,15 @@ import pytest
 import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker, evaluate
-from marginrank.data.canonical import in_canonical_order
+from marginrank.data.queries import in_canonical_order
 from marginrank.losses import PairwiseHinge
 from marginrank.losses.pairwise import NDCGPairwiseHinge, ndcg_weights
 from marginrank.methods.baselines.perceptron import JRank, PRank
 from marginrank.methods.baselines.rankboost import PairWeights, RankBoost
 from marginrank.preparation import QueryMinMax, QueryPercentile, ThresholdBins
 from marginrank.scorers import Additive
-from marginrank.scorers.staged import Setting
-from marginrank.scorers.trees import Tree, Trees
+from marginrank.scorers.boosted.form import Tree, Trees
+from marginrank.scorers.staged_scorer import Setting
 
 
 def squared_hinge_svm(X, sides, costs, C):

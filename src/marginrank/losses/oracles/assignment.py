@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginrank.losses.oracles.problem import Problem, Ranker, Sorted, Violations
+from marginrank.losses.oracles.base import Problem, Ranker, Sorted, Violations
 from marginrank.typing import FloatArray, IntArray
 
 #: Longest list whose n × n values are laid out.

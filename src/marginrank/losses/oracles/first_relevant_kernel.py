@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from marginrank.kernels import njit
-from marginrank.losses.oracles.levels import Layout
-from marginrank.losses.oracles.problem import Clusters, Coefficients, Slacks, Sorted
+from marginrank.losses.oracles.base import Clusters, Coefficients, Slacks, Sorted
+from marginrank.losses.oracles.grade_levels import Layout
+from marginrank.runtime.kernels import njit
 
 
 @njit(nogil=True, cache=True)

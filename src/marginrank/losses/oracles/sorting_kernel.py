@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from marginrank.kernels import njit
-from marginrank.losses.oracles.levels import Layout
-from marginrank.losses.oracles.problem import Coefficients, Slacks, Sorted, Violations
-from marginrank.losses.oracles.sorting import Order
+from marginrank.losses.oracles.base import Coefficients, Order, Slacks, Sorted, Violations
+from marginrank.losses.oracles.grade_levels import Layout
+from marginrank.runtime.kernels import njit
 
 #: Insertion sort gives up, for a merge sort, after this many moves per document.
 MOVES_PER_DOCUMENT = 3

@@ -10,27 +10,26 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from marginrank.checkpoint import Log
-from marginrank.components import seconds
-from marginrank.data.canonical import in_canonical_order
-from marginrank.data.partitioned import AnyQueries, in_memory
-from marginrank.data.queries import Queries
+from marginrank.data.partitions import AnyQueries, in_memory
+from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.errors import DataError
-from marginrank.estimator import BaseRanker
-from marginrank.fit_checks import Start
-from marginrank.methods.scaling import Scaled, scale
-from marginrank.methods.staged import Judge, keep_best
-from marginrank.methods.training import NO_ORDER
-from marginrank.methods.weighting import Weighting, ordered_queries, weighted
-from marginrank.model import Method, Model
-from marginrank.scorers.additive import Additive
+from marginrank.methods.estimator import BaseRanker
+from marginrank.model.model import Method, Model
+from marginrank.preparation.scaling import Scaled, scale
+from marginrank.runtime.option_objects import seconds
+from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.scorer import Additive
 from marginrank.scorers.base import Scorer, parse_scorer
-from marginrank.scorers.bins import Bins
-from marginrank.scorers.forms import NAN_ADVICE, Form
-from marginrank.scorers.linear import Linear
-from marginrank.scorers.staged import Setting, Stage
-from marginrank.scorers.weights import Weights
+from marginrank.scorers.form import NAN_ADVICE, Form
+from marginrank.scorers.linear.form import Weights
+from marginrank.scorers.linear.scorer import Linear
+from marginrank.scorers.staged_scorer import Setting, Stage
 from marginrank.solvers.base import Callback
+from marginrank.training.checkpoint import Log
+from marginrank.training.convex import NO_ORDER
+from marginrank.training.plan import Start
+from marginrank.training.query_weighting import Weighting, ordered_queries, weighted
+from marginrank.training.staged import Judge, keep_best
 from marginrank.typing import Features, FloatArray, IntArray
 
 #: Maximum number of grades that are taken for classes.

@@ -10,11 +10,11 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluating import evaluate
+from marginrank.evaluation.evaluation import evaluate
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
-from marginrank.scorers.staged import Setting, Stage
-from marginrank.scorers.weights import Weights
+from marginrank.scorers.linear.form import Weights
+from marginrank.scorers.staged_scorer import Setting, Stage
 from marginrank.typing import FloatArray
 
 

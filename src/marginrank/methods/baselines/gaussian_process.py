@@ -15,8 +15,8 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NumericalError
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
-from marginrank.scorers.expansion import Expansion, Rbf
-from marginrank.scorers.staged import Setting, Stage
+from marginrank.scorers.kernel.form import Expansion, Rbf
+from marginrank.scorers.staged_scorer import Setting, Stage
 from marginrank.typing import FloatArray
 
 #: Most documents: training takes the cube of their number, and a model keeps them all.

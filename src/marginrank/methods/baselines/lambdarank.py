@@ -13,10 +13,10 @@ from marginrank.data.queries import Queries
 from marginrank.measures.gains import exp2
 from marginrank.methods.baselines.base import Baseline, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.boosted import backend_module, lightgbm_tree
-from marginrank.scorers.staged import Setting, Stage
-from marginrank.scorers.trees import Trees
-from marginrank.threads import thread_count
+from marginrank.runtime.threads import thread_count
+from marginrank.scorers.boosted.form import Trees
+from marginrank.scorers.boosted.scorer import backend_module, lightgbm_tree
+from marginrank.scorers.staged_scorer import Setting, Stage
 
 #: Where LightGBM cuts the NDCG that it reports.
 _CUT: Final = 10

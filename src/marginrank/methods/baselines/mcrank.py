@@ -12,8 +12,8 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, document_weights, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.staged import Setting, Stage
-from marginrank.scorers.trees import Tree, Trees
+from marginrank.scorers.boosted.form import Tree, Trees
+from marginrank.scorers.staged_scorer import Setting, Stage
 from marginrank.typing import AnyArray, FloatArray
 
 

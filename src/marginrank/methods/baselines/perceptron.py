@@ -11,8 +11,8 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import LinearBaseline, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.staged import Setting
-from marginrank.sparse import sp
+from marginrank.runtime.lazy_imports import sp
+from marginrank.scorers.staged_scorer import Setting
 from marginrank.typing import Features, FloatArray
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marginrank.kernels import njit
+from marginrank.runtime.kernels import njit
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.additive import PreparedAdditive
-from marginrank.scorers.bins import MOST_BINS, Bins
-from marginrank.scorers.staged import Setting, Stage
+from marginrank.scorers.additive.form import MOST_BINS, Bins
+from marginrank.scorers.additive.scorer import PreparedAdditive
+from marginrank.scorers.staged_scorer import Setting, Stage
 from marginrank.typing import FloatArray
 
 #: A weak ranker that orders hardly more pairs well than badly ends the rounds; one that errs in none does so too, and

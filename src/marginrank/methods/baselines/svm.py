@@ -13,12 +13,12 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.methods.baselines.base import LinearBaseline, document_weights, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.bins import Bins
-from marginrank.scorers.staged import Setting
+from marginrank.runtime.lazy_imports import sp
+from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.staged_scorer import Setting
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
-from marginrank.sparse import sp
 from marginrank.typing import Features, FloatArray
 
 #: The intercept is the weight of a constant feature, and regularised; the larger the constant, the less.

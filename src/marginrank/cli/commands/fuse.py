@@ -1,0 +1,333 @@
+"""``marginrank fuse``: learn how to combine retrieval runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.shared_options import jobs_option, measure_names, out_option, policy_option, preset_names
+from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
+from marginrank.cli.ranking_files import check_fields, format_of
+from marginrank.cli.summary import health_lines, unjudged_line
+from marginrank.errors import DataError
+from marginrank.runtime.text import printable, table
+
+if TYPE_CHECKING:
+    from marginrank.data.queries import Queries
+    from marginrank.evaluation.evaluation import Unjudged
+    from marginrank.fusion import Fusion
+
+EXAMPLES: Final = (
+    "marginrank fuse bm25.run dense.run --qrels judged.qrels --measure ap -o fused.run",
+    "marginrank fuse bm25.run dense.run --qrels judged.qrels --trials 2 --sizes 10,5,10",
+)
+_LEARNED: Final = "learned"
+_PANEL: Final = "Learning"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What is learned, and what it is judged by."""
+
+    measure: Annotated[
+        str,
+        typer.Option(
+            "--measure",
+            "-m",
+            metavar="MEASURE",
+            help="The measure to train for.",
+            autocompletion=measure_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = "ap"
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Train with this method; C is still chosen by the measure.",
+            show_default=False,
+            autocompletion=preset_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    kinds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            help="Kinds of features to choose from: minmax, percentile, rrf, borda, retrieved, score.",
+            show_default="minmax,percentile,rrf",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    scorer: Annotated[
+        Literal["linear", "additive", "auto"],
+        typer.Option(help="One weight, or one curve, per run; auto tries both.", rich_help_panel=_PANEL),
+    ] = "linear"
+    negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.", rich_help_panel=_PANEL)] = (
+        False
+    )
+    ranks: Annotated[
+        bool,
+        typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels.", rich_help_panel=_PANEL),
+    ] = False
+    policy: Annotated[str, policy_option(_PANEL)] = "standard"
+    n_jobs: Annotated[int | None, jobs_option(_PANEL)] = None
+
+    @property
+    def given(self) -> list[str]:
+        """The options that are not the default ones."""
+        changed = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        return [f"--{name.replace('_', '-')}" for name in changed]
+
+    def check(self) -> None:
+        """Refuse what is unknown, before any data is read."""
+        from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+        from marginrank.measures.base import parse_mix  # noqa: PLC0415
+        from marginrank.methods.presets import parse_preset  # noqa: PLC0415
+        from marginrank.preparation.run_features import parse_features  # noqa: PLC0415
+
+        parse_mix(self.measure)
+        parse_policy(self.policy)
+        if self.preset is not None:
+            parse_preset(self.preset)
+        for kind in (self.kinds or "rrf").split(","):
+            parse_features(kind)
+
+    def fusion(self) -> Fusion:
+        """Return the fusion to train."""
+        from marginrank.fusion import DEFAULT_FEATURES, Fusion  # noqa: PLC0415
+
+        return Fusion(
+            DEFAULT_FEATURES if self.kinds is None else tuple(self.kinds.split(",")),
+            measure=self.measure,
+            preset=self.preset,
+            scorer=self.scorer,
+            nonnegative=not self.negative,
+            ranks=self.ranks,
+            policy=self.policy,
+            n_jobs=self.n_jobs,
+        )
+
+
+def command(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="TREC runs; or, without --qrels, judged data with a column per retriever."),
+    ],
+    learning: Learning,
+    reading: Reading,
+    output: Output,
+    qrels: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.", show_default=False)
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="Only compare, over this many random splits.", show_default=False),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,N",
+            help="With --trials, the number of training, validation and test queries.",
+            show_default="10,5,35",
+        ),
+    ] = None,
+    apply: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Apply this model, written by --model, to runs without judgements.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path | None, out_option("Write the fused run to this file.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the model to this file.", show_default=False, rich_help_panel="Output"
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Learn to combine retrieval runs, and compare with unsupervised fusions.
+
+    C, the kind of features and, with --scorer auto, the scorer are chosen by cross-validation. The learned fusion is
+    compared with RRF, CombSUM, CombMNZ, Borda and the best single run on queries that were not used for training.
+    """
+    _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
+    if out is not None and format_of(out, ranked=False) in ("csv", "jsonl", "parquet"):
+        raise Misuse(f"{out}: the fused run is written as a TREC run; call it {out.with_suffix('.run')}")
+    check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
+    check_outputs([out, model], inputs=sources, force=force)
+    if apply is not None:
+        output.summary(*_apply(apply, sources, reading, out, force))
+        return
+    queries, unjudged = _read(sources, qrels, reading)
+    fusion = learning.fusion()
+    record, text = _compared(_contest(queries, fusion, trials, sizes), queries, unjudged, learning.measure)
+    if trials is None:
+        fusion.fit(queries)
+        learned, said = _learned(fusion, len(queries))
+        record, text = record | learned, text + said + _write(fusion, queries, out, model, force)
+    # Without a file, the comparison is what was asked for.
+    show = output.result if out is None and model is None else output.summary
+    show(record | {"run": out, "model": model}, text)
+
+
+def _check_usage(
+    learning: Learning,
+    reading: Reading,
+    *,
+    qrels: Path | None,
+    trials: int | None,
+    sizes: str | None,
+    apply: Path | None,
+    out: Path | None,
+    model: Path | None,
+) -> None:
+    """Refuse options that are wrong, or mean nothing beside the others."""
+    learns = {"--model": model, "--trials": trials, "--sizes": sizes, "--qrels": qrels}
+    given = [option for option, value in learns.items() if value is not None] + learning.given
+    if apply is not None and given:
+        raise Misuse(f"--apply only applies a model; leave out {given[0]}")
+    if apply is not None and out is None:
+        raise Misuse("--apply only applies a model; give -o FILE for the fused run")
+    if sizes is not None and trials is None:
+        raise Misuse("--sizes goes with --trials")
+    if trials is not None and (out is not None or model is not None):
+        raise Misuse("--trials only compares; leave out --out and --model, or --trials")
+    if qrels is not None and reading != Reading():
+        raise Misuse("options for reading data do not apply to TREC runs; leave them out, or --qrels")
+    if qrels is not None and learning.ranks:
+        raise Misuse("--ranks is for data with a column of ranks per retriever; TREC runs have scores, leave it out")
+    _sizes(sizes)
+    learning.check()
+
+
+def _apply(
+    apply: Path, sources: list[Path], reading: Reading, out: Path | None, force: bool
+) -> tuple[dict[str, Any], str]:
+    from marginrank.fusion import Fusion  # noqa: PLC0415
+
+    fusion, queries = Fusion.load(apply), _read_unjudged(sources, reading)
+    try:
+        return {"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip()
+    except DataError as error:
+        raise DataError(error.problem, path=error.path or apply) from error
+
+
+def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
+    """Describe what was chosen and learned on all queries, as values and as text."""
+    from marginrank.ranker.selection import scorers_compared  # noqa: PLC0415
+
+    health = fusion.ranker_.health_
+    form, compared = fusion.ranker_.form_.kind, scorers_compared(fusion.selection_.to_dict())
+    record: dict[str, Any] = {"features": fusion.features_, "scorer": form, "C": fusion.ranker_.C}
+    text = f"\n\ntrained on all {n_queries:,} queries: {form}, {fusion.features_}, C = {fusion.ranker_.C:g}{compared}"
+    if health is not None:
+        record["health"] = asdict(health)
+        text += "".join(f"\n{line}" for line in health_lines(health, fusion.ranker_.measure_))
+    if form == "linear":
+        # Only the order of scores counts, so that weights may be shown as shares.
+        total = sum(map(abs, fusion.weights().values())) or 1.0
+        shares = {name: weight / total for name, weight in fusion.weights().items()}
+        weights = sorted(shares.items(), key=lambda item: -abs(item[1]))
+        record["weights"] = dict(weights)
+        text += "\n" + table([["column", "weight"], *([name, f"{w:.4f}"] for name, w in weights)], right=[1])
+    return record, text
+
+
+def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> tuple[Queries, Mapping[str, Unjudged]]:
+    """Read judged data, or runs and judgements, and count what nobody judged."""
+    from marginrank.data.formats.trec import read_qrels  # noqa: PLC0415
+    from marginrank.data.queries import Queries  # noqa: PLC0415
+    from marginrank.data.reader import recognize  # noqa: PLC0415
+    from marginrank.evaluation.evaluation import count_unjudged  # noqa: PLC0415
+    from marginrank.fusion import gather, read_runs  # noqa: PLC0415
+
+    if qrels is not None:
+        runs, judged = read_runs(sources), read_qrels(qrels)
+        return gather(runs, judged), {name: count_unjudged(judged, run) for name, run in runs.items()}
+    if any(recognize(path) == "run" for path in sources):
+        raise Misuse("learning from runs needs judgements: give --qrels FILE")
+    data = reading.read(sources, missing=reading.missing or "nan")
+    if not isinstance(data, Queries):
+        raise Misuse("give TREC runs with --qrels, or judged data with a column per retriever")
+    return data, {}
+
+
+def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
+    from marginrank.data.reader import recognize  # noqa: PLC0415
+    from marginrank.fusion import gather, read_runs  # noqa: PLC0415
+
+    if all(recognize(path) == "run" for path in sources):
+        return gather(read_runs(sources))
+    return reading.read_queries(sources, missing=reading.missing or "nan", judged=False)
+
+
+def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str | None) -> Any:
+    """Compare the learned fusion with unsupervised ones on queries that were not used for training."""
+    import numpy as np  # noqa: PLC0415
+
+    from marginrank.fusion import FIXED, BestRun, FixedFusion, contest, trials  # noqa: PLC0415
+
+    methods = {_LEARNED: fusion, **{name: FixedFusion(name, ranks=fusion.ranks) for name in FIXED}}
+    methods["best single run"] = BestRun(measure=fusion.measure, ranks=fusion.ranks)
+    options: dict[str, Any] = {"measure": fusion.measure, "policy": fusion.policy, "n_jobs": fusion.n_jobs}
+    if n_trials is not None:
+        return trials(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)
+    n_folds = min(5, len(queries))
+    # By the order of ids, so that the folds are the same however the rows are sorted.
+    part = np.empty(len(queries), dtype=np.int64)
+    part[np.argsort(queries.query_ids, kind="stable")] = np.random.default_rng(0).permutation(
+        np.arange(len(queries)) % n_folds
+    )
+    nothing = np.zeros(0, dtype=np.int64)
+    folds = [(np.flatnonzero(part != number), nothing, np.flatnonzero(part == number)) for number in range(n_folds)]
+    return contest(queries, methods, folds, **options)
+
+
+def _compared(
+    contest: Any, queries: Queries, unjudged: Mapping[str, Unjudged], measure: str
+) -> tuple[dict[str, Any], str]:
+    """What came of a comparison, as values and as text."""
+    comparison = contest.compare(_LEARNED).turned()
+    record = {
+        "queries": len(queries),
+        "documents": queries.n_documents,
+        **contest.to_dict(),
+        "unjudged": {name: asdict(one) for name, one in unjudged.items()},
+        "comparison": comparison.to_dicts(),
+    }
+    text = f"{contest}\n\nlearned fusion minus the others, {measure} by query:\n{comparison}{unjudged_line(unjudged)}"
+    return record, text
+
+
+def _sizes(text: str | None) -> tuple[int, int, int]:
+    words = (text or "10,5,35").split(",")
+    if len(words) != 3 or not all(word.strip().isdigit() for word in words):
+        raise Misuse(f"--sizes is {text!r}; give three numbers, such as 10,5,35")
+    train, valid, test = map(int, words)
+    return train, valid, test
+
+
+def _write(fusion: Fusion, queries: Queries, out: Path | None, model: Path | None, force: bool) -> str:
+    from marginrank.data.formats.trec import write_run  # noqa: PLC0415
+
+    lines = ""
+    if model is not None:
+        fusion.save(model, overwrite=force)
+        lines += f"\nwrote {printable(str(model))}"
+    if out is not None:
+        run = fusion.run(queries)
+        check_fields("a TREC run", topic=run.topics, document=run.document_ids)
+        with whole(out, force=force) as place:
+            write_run(place, run)
+        lines += f"\nwrote {printable(str(out))}"
+    return lines

@@ -1,0 +1,194 @@
+"""``marginrank train``: fit a ranker and write it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.options.method_options import Method
+from marginrank.cli.options.reading_options import Reading, load_ranker
+from marginrank.cli.options.shared_options import out_option
+from marginrank.cli.options.training_options import Cluster, Keeping
+from marginrank.cli.output import Force, Output, check_inputs, check_outputs
+from marginrank.cli.progress import Watch
+from marginrank.cli.summary import data_line
+from marginrank.cli.train_and_tune import Choosing, Outcome, fit
+
+if TYPE_CHECKING:
+    from marginrank.methods.estimator import BaseRanker
+
+_PANEL: Final = "Updating"
+#: Options of a method that may differ from those of the model.
+_OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
+
+
+@dataclass(frozen=True)
+class GoingOn:
+    """The model that training goes on from."""
+
+    start_from: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Start from this model, with its method, scorer, scaling and C.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    keep_near: Annotated[
+        bool,
+        typer.Option(
+            "--keep-near",
+            help="With --start-from, regularise towards the weights of that model instead of 0.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Update this model with DATA, the next batch of queries; earlier batches are not needed.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+
+    @property
+    def model(self) -> Path | None:
+        """The model, if any."""
+        return self.start_from or self.update
+
+    def check(self, method: Method, choosing: Choosing, keeping: Keeping) -> None:
+        """Refuse options that mean nothing beside the others."""
+        if self.start_from is not None and self.update is not None:
+            raise Misuse("give --start-from or --update, not both")
+        if self.keep_near and self.start_from is None:
+            raise Misuse("--keep-near goes with --start-from")
+        if self.model is None:
+            return
+        option = "--update" if self.start_from is None else "--start-from"
+        fixed = [one for one in fields(method) if one.name not in _OWN]
+        kept = [*fixed, *(one for one in fields(choosing) if one.name != "valid")]
+        for one in kept:
+            own = method if one in fixed else choosing
+            if _given(own, one):
+                name = "Cs" if one.name == "Cs" else one.name.replace("_", "-")
+                raise Misuse(f"--{name}: {option} takes it from the model; leave it out")
+        if keeping.checkpoint is not None and self.update is not None:
+            raise Misuse("--checkpoint is for --start-from; --update takes one step")
+        if choosing.valid and self.update is not None:
+            raise Misuse("--valid is for --start-from; --update sees its data once")
+        if method.patience is not None and not choosing.valid:
+            raise Misuse("--patience is for validation queries: give --valid, or leave it out")
+
+    def train(
+        self,
+        data: Sequence[Path],
+        C: float | None,
+        choosing: Choosing,
+        method: Method,
+        reading: Reading,
+        watch: Watch,
+        keeping: Keeping,
+    ) -> Outcome:
+        """Train the model further, with the C given instead of its own."""
+        model = self.model
+        if model is None:
+            raise ValueError("there is no model to go on from")
+        check_inputs([model, *data, *choosing.valid])
+        ranker = load_ranker(model)
+        ranker.set_params(**self._parameters(ranker, C, method))
+        watch.say("reading data")
+        queries = reading.read_for(ranker.model_, data, judged=True)
+        valid = reading.read_for(ranker.model_, choosing.valid, judged=True) if choosing.valid else None
+        watch.say("training")
+        watch.expect(1, method.gap)
+        if self.update is not None:
+            if not hasattr(ranker, "partial_fit"):
+                raise Misuse(f"--update: a {type(ranker).__name__} cannot go on; train it anew")
+            before = ranker.model_
+            if ranker.partial_fit(queries, callback=watch).model_ is before:
+                warnings.warn("no query has documents of different grades, so the model stays as it was", stacklevel=2)
+        else:
+            start, center = (None, ranker.model_) if self.keep_near else (ranker.model_, None)
+            ranker.fit(queries, validation=valid, callback=watch, start=start, center=center, **keeping.arguments())
+        described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
+        return Outcome(ranker, None, *described, len(queries), watch.stopping, watch.seconds)
+
+    def _parameters(self, ranker: BaseRanker, C: float | None, method: Method) -> dict[str, Any]:
+        given = {"C": C, "time_limit": method.time_limit, "patience": method.patience, "n_jobs": method.n_jobs}
+        parameters = {name: value for name, value in given.items() if value is not None}
+        known = ranker.get_params(deep=False)
+        if "solver" in known and (method.solver or method.tol is not None or method.max_iter is not None):
+            parameters["solver"] = method._solver()
+        for name in parameters:
+            if name not in known:
+                option = "-C" if name == "C" else f"--{name.replace('_', '-')}"
+                raise Misuse(f"{option}: a {type(ranker).__name__} has no {name}; leave it out")
+        return parameters
+
+
+def _given(options: Any, one: Any) -> bool:
+    """Whether an option is not what it is by default."""
+    default = one.default_factory() if callable(one.default_factory) else one.default
+    return bool(getattr(options, one.name) != default)
+
+
+EXAMPLES: Final = (
+    "marginrank train train.txt --valid valid.txt -o model.safetensors",
+    "marginrank train train.txt --preset svmndcg@5 -C 10 -o ndcg.safetensors",
+)
+
+
+def command(
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
+    choosing: Choosing,
+    method: Method,
+    going: GoingOn,
+    keeping: Keeping,
+    reading: Reading,
+    cluster: Cluster,
+    out: Annotated[Path, out_option("The model to write.", metavar="MODEL")],
+    output: Output,
+    C: Annotated[
+        float | None,
+        typer.Option(
+            "-C",
+            help="Train with this C instead of choosing one; --valid then decides when to stop.",
+            show_default=False,
+            rich_help_panel="Choosing",
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Train a ranker for a measure and write the model.
+
+    Without -C, ten values of C are tried, and the best is chosen on the validation queries, or by 5-fold
+    cross-validation. Ctrl-C stops training and writes the best model so far.
+
+    With --checkpoint, a killed run can be resumed: run the same command again with --resume.
+
+    With --start-from or --update, training continues from a model; its C is used unless -C is given.
+
+    With --workers or --scheduler, the files are read and trained on by the workers of a cluster. The model depends on
+    the files, one partition each, and not on the number of workers.
+    """
+    check_outputs([out], inputs=[*data, *choosing.valid], force=force)
+    keeping.check([out, *data, *choosing.valid, *([] if going.model is None else [going.model])])
+    going.check(method, choosing, keeping)
+    if going.model is not None and cluster.chosen:
+        raise Misuse("--start-from and --update train in this process; leave out --workers and --scheduler")
+    with cluster.client(quiet=output.quiet) as client, Watch(quiet=output.quiet) as watch:
+        if going.model is not None:
+            outcome = going.train(data, C, choosing, method, reading, watch, keeping)
+        else:
+            outcome = fit(data, C, choosing, method, reading, watch=watch, keeping=keeping, client=client)
+        outcome.ranker.save(out, overwrite=force)
+    keeping.done(stopped=outcome.cut_short)
+    output.summary(outcome.record(out), outcome.text(out))

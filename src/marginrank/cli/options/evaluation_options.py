@@ -1,0 +1,65 @@
+"""Options of the commands that evaluate systems: measures and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal
+
+import typer
+
+from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.options.shared_options import measure_names, policy_option
+
+DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
+#: The baseline where none is named.
+BASELINE: Final = "the first that is not a model"
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Measures, policy, and how much of a ranking is evaluated."""
+
+    measures: Annotated[
+        list[str],
+        typer.Option(
+            "--measure",
+            "-m",
+            metavar="MEASURE",
+            help="A measure; repeat for more. The first is used where only one is shown.",
+            show_default=" and ".join(DEFAULT_MEASURES),
+            autocompletion=measure_names,
+        ),
+    ] = field(default_factory=list)
+    policy: Annotated[str, policy_option()] = "standard"
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Evaluate only this many documents of each ranking.", show_default="all")
+    ] = None
+    missing_topics: Annotated[
+        Literal["error", "skip", "zero"], typer.Option(help="How to score judged topics missing from the run.")
+    ] = "error"
+
+    @property
+    def spellings(self) -> list[str]:
+        """Return the measures asked for, or the default ones."""
+        from marginrank.measures.base import respell  # noqa: PLC0415
+
+        return [respell(measure) for measure in self.measures or DEFAULT_MEASURES]
+
+    def check(self, names: Sequence[str], baseline: str | None) -> None:
+        """Refuse what is unknown, before any work is done."""
+        from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+        from marginrank.measures import parse_measure  # noqa: PLC0415
+
+        rules = parse_policy(self.policy)
+        for measure in self.spellings:
+            parse_measure(measure, rules.parameters)
+        if baseline is not None and baseline not in names:
+            raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
+
+    def check_systems(self, systems: Mapping[str, object]) -> None:
+        """Refuse options for runs where no system is one."""
+        from marginrank.data.formats.trec import Run  # noqa: PLC0415
+
+        if self.missing_topics != "error" and not any(isinstance(system, Run) for system in systems.values()):
+            raise Misuse("--missing-topics is for TREC runs, and no system is one; leave it out")

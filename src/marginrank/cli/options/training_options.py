@@ -1,0 +1,136 @@
+"""Where `train` and `tune` work: in this process, on a local cluster, or on one that is running already."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.output import check_outputs
+from marginrank.cli.streams import note
+
+_CLUSTER_PANEL: Final = "Cluster"
+#: Seconds to wait for a scheduler.
+_PATIENCE: Final = 30
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Which workers to train on."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Train on this many worker processes of this machine; each file is a partition. Needs Dask.",
+            show_default=False,
+            rich_help_panel=_CLUSTER_PANEL,
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Train on the workers of a running Dask cluster, such as tcp://10.0.0.1:8786.",
+            show_default=False,
+            rich_help_panel=_CLUSTER_PANEL,
+        ),
+    ] = None
+
+    @property
+    def chosen(self) -> bool:
+        """Whether training goes to a cluster."""
+        return self.workers is not None or self.scheduler is not None
+
+    @contextmanager
+    def client(self, *, quiet: bool) -> Iterator[Any]:
+        """Yield a client of the cluster, None without one; a cluster that was started here ends afterwards."""
+        if self.workers is not None and self.scheduler is not None:
+            raise Misuse("give --workers for a cluster on this machine or --scheduler for a running one, not both")
+        if not self.chosen:
+            yield None
+            return
+        try:
+            from distributed import Client, LocalCluster  # noqa: PLC0415
+        except ImportError:
+            raise ImportError("--workers and --scheduler need Dask: pip install 'marginrank[dask]'") from None
+        if self.scheduler is not None:
+            try:
+                client = Client(self.scheduler, timeout=_PATIENCE)
+            except (OSError, ValueError) as error:
+                raise Misuse(f"--scheduler {self.scheduler}: no scheduler answers there ({error})") from None
+            with client:
+                _announce(client, quiet)
+                yield client
+            return
+        with (
+            LocalCluster(
+                n_workers=self.workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            _announce(client, quiet)
+            yield client
+
+
+def _announce(client: Any, quiet: bool) -> None:
+    if not quiet:
+        n_workers, dashboard = len(client.nthreads()), client.dashboard_link
+        note(f"{n_workers} {'worker' if n_workers == 1 else 'workers'}; dashboard at {dashboard}")
+
+
+_PANEL: Final = "Going on"
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What is kept for a run that is killed."""
+
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep what was computed in this file, every few seconds; it is removed when the model is written.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the --checkpoint if it exists; the model is the same as without the interruption.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False
+
+    def check(self, others: Sequence[Path | None]) -> None:
+        """Refuse, before any data is read, a file that cannot be the checkpoint."""
+        if self.checkpoint is None:
+            if self.resume:
+                raise Misuse("--resume goes with --checkpoint FILE")
+            return
+        if not self.resume and self.checkpoint.exists():
+            raise Misuse(f"--checkpoint {self.checkpoint}: exists; give --resume to go on from it, or another name")
+        check_outputs([self.checkpoint], inputs=[one for one in others if one is not None], force=True)
+        if self.checkpoint in others:
+            raise Misuse(f"--checkpoint {self.checkpoint}: this is the name of another file; choose another")
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `fit` and `tune`."""
+        return {"checkpoint": self.checkpoint, "resume": self.resume}
+
+    def done(self, *, stopped: bool) -> None:
+        """Remove the checkpoint, unless a signal or a time limit stopped the run, which can then go on from it."""
+        if self.checkpoint is None:
+            return
+        if stopped:
+            note(f"kept {self.checkpoint}; the same command with --resume goes on from there")
+        else:
+            self.checkpoint.unlink(missing_ok=True)

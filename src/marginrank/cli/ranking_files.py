@@ -1,0 +1,201 @@
+"""Scores and rankings of documents, and the forms they are written in."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
+
+from marginrank.errors import DataError
+from marginrank.runtime.text import printable
+
+if TYPE_CHECKING:
+    from marginrank.data.formats.trec import Run
+    from marginrank.data.queries import Queries
+    from marginrank.typing import AnyArray, FloatArray
+
+Format: TypeAlias = Literal["scores", "trec", "csv", "tsv", "jsonl", "parquet"]
+
+_COLUMNS: Final = ("query", "rank", "document", "score")
+_BY_SUFFIX: Final[Mapping[str, Format]] = {
+    ".run": "trec",
+    ".trec": "trec",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+
+
+def format_of(out: Path | None, *, ranked: bool) -> Format:
+    """What is written where nothing else is asked for.
+
+    >>> format_of(Path("a.run"), ranked=False), format_of(Path("a.tsv.gz"), ranked=False), format_of(None, ranked=True)
+    ('trec', 'tsv', 'tsv')
+    """
+    named = [_BY_SUFFIX[suffix] for suffix in ([] if out is None else out.suffixes) if suffix in _BY_SUFFIX]
+    return named[-1] if named else "tsv" if ranked else "scores"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Scores of documents, and how they are to be ranked.
+
+    Args:
+        queries: The documents; with document groups, only the best of each group is ranked.
+        scores: One per document, in the order of the queries.
+        k: How many of each query are ranked; all for None.
+        tag: Name of the run in a TREC file.
+    """
+
+    queries: Queries
+    scores: FloatArray
+    k: int | None = None
+    tag: str | None = None
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Query, rank, document and score of all that is ranked, as columns."""
+        from marginrank.data.validation import distinct_names  # noqa: PLC0415
+
+        sizes, places = self._places()
+        return {
+            "query": [query for query, n in zip(self.queries.query_ids.tolist(), sizes, strict=True) for _ in range(n)],
+            "rank": [rank for n in sizes for rank in range(1, n + 1)],
+            "document": distinct_names(self.queries)[places].tolist(),
+            "score": self.scores[places].tolist(),
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """The same, one record per document."""
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in zip(*self.columns().values(), strict=True)]
+
+    def run(self) -> Run:
+        """All that is ranked as a TREC run."""
+        import numpy as np  # noqa: PLC0415
+
+        from marginrank.data.formats.trec import Run  # noqa: PLC0415
+        from marginrank.data.text_arrays import as_text  # noqa: PLC0415
+        from marginrank.data.validation import distinct_names  # noqa: PLC0415
+
+        if self.queries.document_groups is None:
+            return Run.from_scores(self.queries, self.scores)
+        sizes, places = self._places()
+        offsets, names = np.cumsum([0, *sizes]), distinct_names(self.queries)[places]
+        return Run(as_text(self.queries.query_ids), offsets, names, self.scores[places])
+
+    def write(self, kind: Format, place: Path) -> None:
+        """Write a file; text is compressed by its suffix."""
+        _WRITERS[kind](place, self)
+
+    def print(self, kind: Format, file: TextIO) -> None:
+        """Print what would be written."""
+        if kind in _LINES:
+            file.writelines(_LINES[kind](self))
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(kind, Path(folder, "text"))
+            with Path(folder, "text").open(encoding="utf-8", errors="surrogateescape") as text:
+                shutil.copyfileobj(text, file)
+
+    def scores_by_row(self) -> FloatArray:
+        """Return the scores in the order of the file."""
+        return self.queries.to_source_rows(self.scores)
+
+    def _places(self) -> tuple[list[int], AnyArray]:
+        """Count the documents of each query that are ranked, and find their places in the queries."""
+        import numpy as np  # noqa: PLC0415
+
+        from marginrank.evaluation.systems import orderings  # noqa: PLC0415
+
+        queries = self.queries
+        orders = orderings(self.scores, queries.offsets, None, self.k, queries.document_groups)
+        return [len(order) for order in orders], np.concatenate([np.empty(0, dtype=np.int64), *orders])
+
+
+def check_fields(form: str, **columns: AnyArray) -> None:
+    """Refuse ids that would be more than one field of a line, or that steer the terminal they are shown on."""
+    for what, ids in columns.items():
+        words = [str(one) for one in ids.tolist()]
+        if "".join(words).isprintable():
+            continue
+        for word in words:
+            if printable(word) != word:
+                raise DataError(
+                    f"{what} '{printable(word)}' cannot stand in {form}: it has a control character; use JSON or "
+                    "Parquet, or rename it"
+                )
+
+
+def _score_lines(ranked: Ranked) -> Iterator[str]:
+    return (f"{score!r}\n" for score in ranked.scores_by_row().tolist())
+
+
+def _tsv_lines(ranked: Ranked) -> Iterator[str]:
+    check_fields("TSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
+    columns = ranked.columns()
+    yield "\t".join(_COLUMNS) + "\n"
+    yield from (f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*columns.values(), strict=True))
+
+
+def _csv_lines(ranked: Ranked) -> Iterator[str]:
+    check_fields("CSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
+    columns = ranked.columns()
+    yield ",".join(_COLUMNS) + "\n"
+    for row in zip(*columns.values(), strict=True):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(row)
+        yield line.getvalue()
+
+
+def _json_lines(ranked: Ranked) -> Iterator[str]:
+    return (json.dumps(record) + "\n" for record in ranked.records())
+
+
+_LINES: Final[Mapping[Format, Callable[[Ranked], Iterator[str]]]] = {
+    "scores": _score_lines,
+    "csv": _csv_lines,
+    "tsv": _tsv_lines,
+    "jsonl": _json_lines,
+}
+
+
+def _line_writer(lines: Callable[[Ranked], Iterator[str]]) -> Callable[[Path, Ranked], None]:
+    def write(place: Path, ranked: Ranked) -> None:
+        from marginrank.data.formats.text_files import create_text  # noqa: PLC0415
+
+        with create_text(place) as file:
+            file.writelines(lines(ranked))
+
+    return write
+
+
+def _write_trec(place: Path, ranked: Ranked) -> None:
+    from marginrank.data.formats.trec import write_run  # noqa: PLC0415
+
+    run = ranked.run()
+    check_fields("a TREC run", topic=run.topics, document=run.document_ids)
+    write_run(place, run, depth=ranked.k, tag=ranked.tag)
+
+
+def _write_parquet(place: Path, ranked: Ranked) -> None:
+    try:
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise ImportError("a Parquet table needs pyarrow: pip install 'marginrank[tables]'") from None
+    with place.open("wb") as file:  # a path need not be UTF-8
+        parquet.write_table(pa.table(ranked.columns()), file)
+
+
+_WRITERS: Final[Mapping[Format, Callable[[Path, Ranked], None]]] = {
+    **{kind: _line_writer(lines) for kind, lines in _LINES.items()},
+    "trec": _write_trec,
+    "parquet": _write_parquet,
+}

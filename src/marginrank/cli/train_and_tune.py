@@ -1,0 +1,311 @@
+"""What `train` and `tune` share: reading, choosing C, training under watch, and saying what came of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.options.method_options import Method
+from marginrank.cli.options.reading_options import Reading, dense
+from marginrank.cli.options.shared_options import measure_names, policy_option
+from marginrank.cli.options.training_options import Keeping
+from marginrank.cli.output import check_inputs
+from marginrank.cli.progress import Watch
+from marginrank.cli.summary import data_line, model_facts
+from marginrank.errors import DataError
+from marginrank.runtime.text import count, facts
+
+if TYPE_CHECKING:
+    from marginrank.data.partitions import AnyQueries
+    from marginrank.methods.estimator import BaseRanker
+    from marginrank.ranker.selection import Selection
+
+_PANEL: Final = "Choosing"
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """How C and other parameters are chosen."""
+
+    valid: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FILE",
+            help="Validation queries; repeat for more files.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = field(default_factory=list)
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of cross-validation folds, instead of --valid.", show_default="5", rich_help_panel=_PANEL
+        ),
+    ] = None
+    Cs: Annotated[
+        str | None,
+        typer.Option(
+            "--Cs", metavar="C,C,...", help="Values of C to try.", show_default="ten values", rich_help_panel=_PANEL
+        ),
+    ] = None
+    criterion: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE",
+            help="The measure, or mix of measures, to choose by.",
+            show_default="the measure trained for",
+            autocompletion=measure_names,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
+    policy: Annotated[str, policy_option(_PANEL)] = "standard"
+    rule: Annotated[
+        Literal["best", "one-se"],
+        typer.Option(
+            help="Choose the best mean, or the smallest C within one standard error of it.", rich_help_panel=_PANEL
+        ),
+    ] = "best"
+
+    def check(self) -> None:
+        """Refuse what can be refused before any data is read."""
+        from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
+        from marginrank.measures.base import parse_mix  # noqa: PLC0415
+
+        if self.valid and self.folds is not None:
+            raise Misuse("give --valid or --folds, not both")
+        parse_policy(self.policy)
+        if self.criterion is not None:
+            parse_mix(self.criterion)
+        self.values_of_C()
+
+    def values_of_C(self) -> list[float]:
+        """Return the values of C to try; none for the default."""
+        if self.Cs is None:
+            return []
+        try:
+            values = [float(word) for word in self.Cs.split(",")]
+        except ValueError:
+            raise Misuse(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
+        return [_checked(C, f"--Cs {self.Cs}") for C in values]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained ranker and how it came about."""
+
+    ranker: BaseRanker
+    selection: Selection | None
+    data: str
+    valid: str | None
+    n_queries: int
+    by_signal: bool
+    seconds: float
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or the time limit ended the choice, or a signal the training."""
+        return self.by_signal or (self.selection is not None and not self.selection.complete)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the same command, with more time, would train further."""
+        return self.stopped or self.ranker.solution_.reason == "time_limit"
+
+    def record(self, out: Path | None) -> dict[str, Any]:
+        """Everything for JSON."""
+        return {
+            "data": self.data,
+            "valid": self.valid,
+            "selection": None if self.selection is None else self.selection.to_dict(),
+            "model": self.ranker.model_.describe(),
+            "stopped_early": self.stopped,
+            "seconds": self.seconds,
+            "output": out,
+        }
+
+    def text(self, out: Path | None) -> str:
+        """The same for people, in a few lines."""
+        valid = [] if self.valid is None else [("valid", self.valid)]
+        chosen = [] if self.selection is None else [("choice", str(self.selection).split("\n"))]
+        model = model_facts(self.ranker.model_)
+        stopped = [("stopped", self._stopped())] if self.stopped else []
+        wrote = [] if out is None else [("wrote", f"{out}, after {self.seconds:.1f} s")]
+        return facts([("data", self.data), *valid, *chosen, *model, *stopped, *wrote])
+
+    def _stopped(self) -> str:
+        trained_on = self.ranker.trained_on_["queries"]
+        part = f", trained on {trained_on:,} of {count(self.n_queries, 'query', 'queries')}"
+        cause = "a signal" if self.by_signal else "the time limit"
+        return f"by {cause}; this is the best model so far{part if trained_on < self.n_queries else ''}"
+
+
+def fit(
+    data: Sequence[Path],
+    C: float | None,
+    choosing: Choosing,
+    method: Method,
+    reading: Reading,
+    *,
+    watch: Watch,
+    keeping: Keeping,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    client: Any = None,
+) -> Outcome:
+    """Train for one C or, without it, for a path of C of which the best on other queries is kept.
+
+    A method without C is trained once, and validation queries say when to stop. With a client of a cluster, its workers
+    read the files and train.
+    """
+    check_inputs([*data, *choosing.valid])
+    method.check()
+    choosing.check()
+    chosen = _is_chosen(C, choosing, method, grid)
+    _check_usage(C, choosing, method, chosen=chosen)
+    watch.say("reading data")
+    queries = _read(data, method, reading, client)
+    valid = _read(choosing.valid, method, reading, client) if choosing.valid else None
+    if not method.takes_sparse:
+        queries, valid = dense(queries), None if valid is None else dense(valid)
+    _check_alike(queries, valid, choosing.valid)
+    from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
+    from marginrank.scorers.base import scorers_to_try  # noqa: PLC0415
+
+    ranker: BaseRanker = Ranker(**method.parameters())
+    watch.say("training")
+    n_scorers = len(scorers_to_try(queries)) if method.scorer_is_chosen else 1
+    watch.expect(n_scorers * _n_problems(choosing, grid) if chosen else 1, method.gap, _size(queries))
+    selection = None
+    if chosen:
+        selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit, keeping)
+        ranker = selection.ranker
+    else:
+        ranker.set_params(C=ranker.C if C is None else C, time_limit=method.time_limit)
+        ranker.fit(queries, validation=valid, callback=watch, **keeping.arguments())
+    if watch.stopping and not ranker.coef_.any():
+        # Weights 0 rank nothing: there is no model yet.
+        raise KeyboardInterrupt
+    described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
+    return Outcome(ranker, selection, *described, len(queries), watch.stopping, watch.seconds)
+
+
+def _read(paths: Sequence[Path], method: Method, reading: Reading, client: Any) -> AnyQueries:
+    """Read judged data, here or on a cluster; of missing values, say what the method can do with them."""
+    missing = "nan" if method.takes_nan else None
+    try:
+        if client is None:
+            return reading.read_queries(paths, missing)
+        from marginrank.distributed import DistributedQueries  # noqa: PLC0415
+
+        queries = DistributedQueries.from_files(paths, client, **reading.options_of(paths[0], missing))
+        if not queries.has_grades:
+            raise DataError("no grades in this data, and they are needed here", path=paths[0])
+        return queries
+    except DataError as error:
+        from marginrank.data.arrays import MISSING_ADVICE  # noqa: PLC0415
+
+        problem = error.problem.replace(MISSING_ADVICE, method.missing_advice)
+        raise DataError(problem, path=error.path, line=error.line, column=error.column) from None
+
+
+def _size(queries: AnyQueries) -> int | None:
+    """Bytes that a pass over distributed features reads, together on all workers; None for others."""
+    from marginrank.data.partitions import PartitionedQueries  # noqa: PLC0415
+
+    if not isinstance(queries, PartitionedQueries) or queries.is_sparse:
+        return None
+    return queries.n_documents * queries.n_features * int(queries.facts[0].dtype.removeprefix("float")) // 8
+
+
+def _tune(
+    ranker: BaseRanker,
+    queries: AnyQueries,
+    valid: AnyQueries | None,
+    choosing: Choosing,
+    grid: Mapping[str, Sequence[Any]] | None,
+    watch: Watch,
+    time_limit: float | None,
+    keeping: Keeping,
+) -> Selection:
+    from marginrank.ranker.tuning import DEFAULT_CS, tune  # noqa: PLC0415
+
+    return tune(
+        ranker,
+        queries,
+        valid=valid,
+        folds=choosing.folds,
+        Cs=choosing.values_of_C() or DEFAULT_CS,
+        grid=grid,
+        criterion=choosing.criterion,
+        policy=choosing.policy,
+        rule=choosing.rule,
+        callback=watch,
+        time_limit=time_limit,
+        random_state=ranker.random_state,
+        n_jobs=ranker.n_jobs,
+        **keeping.arguments(),
+    )
+
+
+def _n_problems(choosing: Choosing, grid: Mapping[str, Sequence[Any]] | None) -> int:
+    """Count what `tune` solves: a path of C for each setting and fold and, with folds, the best on all queries."""
+    from marginrank.ranker.tuning import DEFAULT_CS  # noqa: PLC0415
+
+    n_Cs = len(choosing.values_of_C() or DEFAULT_CS)
+    n_settings = math.prod(len(values) for values in (grid or {}).values())
+    return n_settings * n_Cs if choosing.valid else n_settings * n_Cs * (choosing.folds or 5) + 1
+
+
+def _checked(C: float, given: str) -> float:
+    from marginrank.runtime.option_objects import check_C  # noqa: PLC0415
+
+    try:
+        return check_C(C)
+    except ValueError as error:
+        raise Misuse(f"{given}: {error}") from None
+
+
+def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mapping[str, Sequence[Any]] | None) -> bool:
+    """Whether there is anything to choose on other queries."""
+    if C is not None:
+        _checked(C, f"-C {C:g}")
+        if method.scorer_is_chosen:
+            raise Misuse(f"--scorer auto is chosen along with C; give --Cs {C:g} instead of -C {C:g}")
+    if method.has_C:
+        return C is None
+    given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None
+    if given is not None:
+        raise Misuse(f"{given}: {method.name} has no C; leave it out")
+    return bool(grid) or choosing.folds is not None
+
+
+def _check_usage(C: float | None, choosing: Choosing, method: Method, *, chosen: bool) -> None:
+    """Refuse options that mean nothing beside the others."""
+    given = {"--Cs": choosing.Cs, "--folds": choosing.folds, "--criterion": choosing.criterion}
+    given |= {"--policy": choosing.policy != "standard" or None, "--rule": choosing.rule != "best" or None}
+    for option, value in given.items():
+        if value is not None and not chosen:
+            why = "-C fixes it; leave out one of them" if C is not None else f"{method.name} has none; leave it out"
+            raise Misuse(f"{option} is for choosing C, and {why}")
+    if method.patience is not None and (chosen or not choosing.valid):
+        needed = "-C and --valid" if method.has_C else "--valid"
+        raise Misuse(f"--patience is for one fit with validation queries: give {needed}, or leave it out")
+    if method.random_state is not None and not method.draws and not (chosen and not choosing.valid):
+        raise Misuse("--random-state: nothing is random here; leave it out")
+
+
+def _check_alike(queries: AnyQueries, valid: AnyQueries | None, paths: Sequence[Path]) -> None:
+    if valid is None:
+        return
+    if valid.n_features != queries.n_features:
+        raise DataError(
+            f"{valid.n_features} features, but the training data has {queries.n_features}; give the same columns",
+            path=paths[0],
+        )
+    if valid.feature_names != queries.feature_names:
+        raise DataError("feature names differ from those of the training data; rename or reorder them", path=paths[0])

@@ -1,0 +1,145 @@
+"""Columns of a table by what they are for, and errors that name a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from marginrank.errors import DataError
+from marginrank.runtime.text import did_you_mean
+
+#: Column names that are recognised where none is given, first match first.
+QUERY_COLUMNS = ("qid", "query_id", "query", "topic")
+GRADE_COLUMNS = ("grade", "label", "relevance", "rel", "y")
+DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno", "document", "doc")
+#: Feature columns that errors name, at most.
+_MOST_NAMED: Final = 12
+#: Options of everything that is read as a table.
+TABLE_OPTIONS: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
+
+
+class RowError(DataError):
+    """Something is wrong in a row of a table.
+
+    Args:
+        row: Number of the row, from 0.
+        column: Name of the column, if it is one.
+        said: What is wrong, after a subject.
+    """
+
+    def __init__(self, row: int, column: str | None, said: str) -> None:
+        super().__init__(f"row {row}{'' if column is None else f' of column {column!r}'} {said}")
+        self.row, self.feature, self.said = row, column, said
+
+    def on_line(self, line: int) -> DataError:
+        """Say the same of a line of a file."""
+        subject = "this row" if self.feature is None else f"column {self.feature!r}"
+        return DataError(f"{subject} {self.said}", line=line)
+
+    def after(self, n_rows: int) -> RowError:
+        """Say the same where other rows come before."""
+        return RowError(n_rows + self.row, self.feature, self.said)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by what they are for."""
+
+    query: str
+    grade: str | None
+    document: str | None
+    group: str | None
+    features: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns of ids, which are text."""
+        return tuple(dict.fromkeys(name for name in (self.query, self.document, self.group) if name is not None))
+
+    @property
+    def roles(self) -> tuple[str | None, ...]:
+        """Columns that are no features."""
+        return self.query, self.grade, self.document, self.group
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers."""
+        return tuple(dict.fromkeys([*([] if self.grade is None else [self.grade]), *self.features]))
+
+
+def choose_columns(
+    columns: Sequence[str],
+    *,
+    qid: str | None = None,
+    grade: str | None = None,
+    document_id: str | None = None,
+    document_group: str | None = None,
+    features: str | Iterable[str] | None = None,
+) -> Columns:
+    """Choose the columns to use, by the names that are given or usual.
+
+    >>> choose_columns(["qid", "label", "bm25"])
+    Columns(query='qid', grade='label', document=None, group=None, features=('bm25',))
+    """
+    query = _query_column(columns, qid)
+    grade = grade or next((name for name in GRADE_COLUMNS if name in columns), None)
+    document = document_id or next((name for name in DOCUMENT_COLUMNS if name in columns), None)
+    taken = (query, grade, document, document_group)
+    if isinstance(features, str):
+        features = [features]
+    names = tuple(features) if features is not None else tuple(name for name in columns if name not in taken)
+    absent = [name for name in (*names, *taken) if name is not None and name not in columns]
+    if absent:
+        near = did_you_mean(absent[0], columns)
+        raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
+    if not names and features is None:
+        raise DataError("no feature columns are left; name them with features=")
+    return Columns(query, grade, document, document_group, names)
+
+
+def feature_advice(numbers: Sequence[str]) -> str:
+    """Say how to name the feature columns, given those that hold numbers.
+
+    >>> feature_advice(["bm25", "age"])
+    "name the feature columns with features=['bm25', 'age']"
+    """
+    few = 0 < len(numbers) <= _MOST_NAMED
+    return f"name the feature columns with features={list(numbers) if few else ''}"
+
+
+def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any]) -> Columns:
+    """Choose the columns of a text file as `choose_columns` does; a column is read as text or as numbers."""
+    chosen = choose_columns(columns, **named)
+    both = sorted(set(chosen.labels) & set(chosen.numbers))
+    if both:
+        raise DataError(f"column {both[0]!r} is asked for as an id and as numbers; choose one")
+    return chosen
+
+
+def _query_column(columns: Sequence[str], given: str | None) -> str:
+    name = given or next((name for name in QUERY_COLUMNS if name in columns), None)
+    if name is None:
+        raise DataError(
+            f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with qid= "
+            f"(recognised: {', '.join(QUERY_COLUMNS)})"
+        )
+    return name
+
+
+def check_pyarrow(path: str | Path) -> None:
+    """Say what to install where there is no pyarrow."""
+    try:
+        import pyarrow as pa  # noqa: F401, PLC0415
+    except ImportError:
+        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[tables]'") from None
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a frame or an Arrow table; None where there are none, or not all are text."""
+    for attribute in ("columns", "column_names"):
+        names = list(getattr(X, attribute, ()))
+        if names and all(isinstance(name, str) for name in names):
+            return names
+    return None

@@ -1,0 +1,209 @@
+"""Frames and columnar files: pandas, polars, Arrow, Parquet, Feather."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.arrays import MISSING_ADVICE, Missing, check_missing, feature_dtype, fill_missing
+from marginrank.data.column_roles import (
+    DOCUMENT_COLUMNS,
+    GRADE_COLUMNS,
+    Columns,
+    RowError,
+    choose_columns,
+    feature_advice,
+)
+from marginrank.data.queries import Queries
+from marginrank.data.table_builder import How, Labels, Part
+from marginrank.data.text_arrays import as_text
+from marginrank.errors import DataError
+from marginrank.typing import FloatArray
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
+
+#: Types of columns of text.
+_TEXT: Final = (nw.String, nw.Categorical)
+
+
+def from_frame(
+    frame: IntoFrame,
+    *,
+    qid: str | None = None,
+    grade: str | None = None,
+    document_id: str | None = None,
+    document_group: str | None = None,
+    features: str | Iterable[str] | None = None,
+    dtype: npt.DTypeLike | None = None,
+    missing: Missing = "error",
+) -> Queries:
+    """Build queries from a pandas or polars frame, an Arrow table, or anything else that narwhals supports.
+
+    Args:
+        frame: One row per document.
+        qid: Column of the query ids; by default ``qid``, ``query_id``, ``query`` or ``topic``.
+        grade: Column of the grades; by default ``grade``, ``label``, ``relevance``, ``rel`` or ``y`` if there is one.
+            Without grades, the documents can be ranked.
+        document_id: Column of document names; by default ``document_id``, ``docid``, ``doc_id``, ``docno``,
+            ``document`` or ``doc`` if there is one.
+        document_group: Column of group labels, for rankings that take each group at most once.
+        features: Feature columns; by default all the others, which must then be numbers. An empty list for judgements
+            alone.
+        dtype: float32 or float64; by default float32 where every feature column is, else float64.
+        missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
+    """
+    check_missing(missing)
+    asked = None if dtype is None else feature_dtype(dtype)
+    rows = _frame(frame)
+    chosen = choose_columns(
+        rows.columns, qid=qid, grade=grade, document_id=document_id, document_group=document_group, features=features
+    )
+    _check_numbers(rows, chosen)
+    queries = Queries.from_arrays(
+        _matrix(rows, chosen.features, asked or _common_dtype(rows, chosen.features), missing),
+        None if chosen.grade is None else _grades(rows[chosen.grade]),
+        qid=_labels(rows[chosen.query], "query id"),
+        document_ids=None if chosen.document is None else as_text(_labels(rows[chosen.document], "document id")),
+        document_groups=None if chosen.group is None else _labels(rows[chosen.group], "document group"),
+        feature_names=chosen.features,
+        allow_nan=True,
+    )
+    fill_missing(queries.X, queries.offsets, missing)
+    return queries
+
+
+def _frame(frame: Any) -> nw.DataFrame[Any]:
+    """Look at a frame of any library; refuse names that are no text or stand twice."""
+    try:
+        table = nw.from_native(frame)
+        rows = table.collect() if isinstance(table, nw.LazyFrame) else table
+        names = rows.columns
+    except TypeError:
+        raise TypeError(
+            f"from_frame takes a pandas, polars or Arrow table, not a {type(frame).__name__}; for arrays use "
+            "Queries.from_arrays"
+        ) from None
+    except nw.exceptions.DuplicateError:
+        raise DataError("two columns have the same name; rename one") from None
+    if not all(isinstance(name, str) for name in names):
+        raise DataError("column names must be text; rename the columns, for example with map(str, columns)")
+    return rows
+
+
+def _check_numbers(rows: nw.DataFrame[Any], chosen: Columns) -> None:
+    """Refuse text where numbers are needed."""
+    words = [name for name in chosen.features if not _is_number(rows.schema[name])]
+    if words:
+        numbers = [name for name in chosen.features if name not in words]
+        kind = rows.schema[words[0]]
+        raise DataError(
+            f"column {words[0]!r} holds {'text' if kind in _TEXT else kind}, not numbers; {feature_advice(numbers)}"
+        )
+    if chosen.grade is not None and rows.schema[chosen.grade] in _TEXT:
+        raise DataError(f"column {chosen.grade!r} holds text, not grades; grades are numbers such as 0, 1 and 2")
+
+
+def _is_number(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def _common_dtype(rows: nw.DataFrame[Any], names: Sequence[str]) -> np.dtype[Any]:
+    return np.dtype(np.float32 if all(rows.schema[name] == nw.Float32 for name in names) else np.float64)
+
+
+def _matrix(rows: nw.DataFrame[Any], names: Sequence[str], dtype: np.dtype[Any], missing: Missing) -> npt.NDArray[Any]:
+    """Copy columns into one C-order matrix, nulls as NaN."""
+    X = np.empty((len(rows), len(names)), dtype=dtype)
+    for k, name in enumerate(names):
+        column = rows[name]
+        values = column.cast(nw.Float64).to_numpy() if column.null_count() else column.to_numpy()
+        with np.errstate(over="ignore"):
+            kept = values.astype(dtype, copy=False)
+        check_column(name, values, kept, missing)
+        X[:, k] = kept
+    return X
+
+
+def check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], missing: Missing) -> None:
+    """Refuse what is infinite, has become so, or is missing where that is an error."""
+    bad = ~np.isfinite(kept) if missing == "error" else np.isinf(kept)
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    value = float(values[at])
+    if np.isnan(value):
+        raise RowError(at, name, f"has no value; {MISSING_ADVICE}")
+    if np.isinf(value):
+        raise RowError(at, name, f"is {value:g}; replace it")
+    raise RowError(at, name, f"is {value:g}, too large for {kept.dtype}; pass dtype='float64' or rescale")
+
+
+def _grades(column: nw.Series[Any]) -> FloatArray:
+    try:
+        grades = np.asarray(column.to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"column {column.name!r} holds {column.dtype}; grades are numbers such as 0, 1 and 2") from None
+    return check_grades(column.name, grades)
+
+
+def check_grades(name: str, grades: FloatArray) -> FloatArray:
+    """Refuse grades that are missing, infinite or negative."""
+    if np.isnan(grades).any():
+        raise RowError(int(np.argmax(np.isnan(grades))), name, "has no value; drop the rows without a judgement")
+    for bad, rule in (
+        (~np.isfinite(grades), "grades must be finite"),
+        (grades < 0, "grades must not be negative; shift them"),
+    ):
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise RowError(at, name, f"is {grades[at]:g}; {rule}")
+    return grades
+
+
+def _labels(column: nw.Series[Any], what: str) -> npt.NDArray[Any]:
+    if column.null_count():
+        at = int(np.argmax(column.is_null().to_numpy()))
+        raise RowError(at, None, f"has no {what}; every row needs one")
+    return column.to_numpy()
+
+
+def part_of(table: Any, chosen: Columns, how: How) -> Part:
+    """Check the chosen columns of some rows, an Arrow table, and make arrays of them."""
+    rows = nw.from_native(table, eager_only=True)
+    documents, groups = chosen.document, chosen.group
+    return Part(
+        chosen.features,
+        _matrix(rows, chosen.features, how.dtype or _common_dtype(rows, chosen.features), how.missing),
+        None if chosen.grade is None else _grades(rows[chosen.grade]),
+        Labels.of(_labels(rows[chosen.query], "query id")),
+        None if groups is None else Labels.of(_labels(rows[groups], "document group")),
+        None if documents is None else as_text(_labels(rows[documents], "document id")),
+    )
+
+
+def label_columns(queries: Queries) -> list[str]:
+    """Name the columns of a written table that are not features."""
+    known = {"grade": queries.judgements, "document_id": queries.document_ids}
+    return ["qid", *(name for name, column in known.items() if column is not None)]
+
+
+def feature_columns(queries: Queries) -> tuple[str, ...]:
+    """Name the feature columns of a written table; refuse names that would be read as something else."""
+    names = queries.feature_labels
+    taken = set(label_columns(queries))
+    if queries.judgements is None:
+        taken |= set(GRADE_COLUMNS)
+    if queries.document_ids is None:
+        taken |= set(DOCUMENT_COLUMNS)
+    if taken & set(names):
+        raise DataError(f"feature names {sorted(taken & set(names))} are taken by the other columns; rename them")
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise DataError(f"feature name {repeated[0]!r} appears more than once; give each column its own name")
+    return names

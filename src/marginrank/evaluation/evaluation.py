@@ -1,0 +1,430 @@
+"""Evaluate scores, rankers and runs, per query and on average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.arrays import as_grades
+from marginrank.data.formats.trec import Qrels, Run
+from marginrank.data.grouping import join, offsets_from_sizes
+from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, ScoredPart
+from marginrank.data.queries import Queries
+from marginrank.data.text_arrays import as_text
+from marginrank.errors import DataError
+from marginrank.evaluation.policies import Policy, Ties, parse_policy
+from marginrank.evaluation.systems import (
+    ByQuery,
+    Predictor,
+    System,
+    as_judged,
+    as_qrels,
+    score_documents,
+    score_partitions,
+    warn_if_trained_on,
+)
+from marginrank.measures import Measure, parse_measure
+from marginrank.measures.base import respell
+from marginrank.measures.gains import check_grades
+from marginrank.measures.ranked_grades import Rankings, rank_by
+from marginrank.runtime.text import ResultTable, count, data_frame, plain, query_named
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+
+def judge_scores(
+    queries: Queries, scores: FloatArray, ties: Ties, needed: int | None, depth: int | None, n_jobs: int | None
+) -> Rankings:
+    """Rank judged documents by score, no deeper than needed."""
+    grades, offsets = queries.grades, queries.offsets
+    prefer = _preference(ties, grades, queries.document_ids)
+    # One rank more than counts shows whether a tie goes on beyond what counts.
+    look = None if needed is None else needed + (ties == "average")
+    order, ranked_offsets = rank_by(scores, offsets, depth=look, prefer=prefer, n_jobs=n_jobs)
+    tied = _tied(scores[order], ranked_offsets) if ties == "average" else None
+    if tied is not None and not tied.any():
+        tied = None
+    elif tied is not None and look is not None:
+        order, ranked_offsets = rank_by(scores, offsets, n_jobs=n_jobs)
+        tied = _tied(scores[order], ranked_offsets)
+    rankings = Rankings(grades[order], ranked_offsets, grades, offsets, tied)
+    return rankings if depth is None else _cut(rankings, depth)
+
+
+def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: int | None) -> tuple[IntArray, Rankings]:
+    """Look up the judgements of retrieved documents, topic by topic; what was not judged has grade 0.
+
+    Returns:
+        Numbers of the topics that count, and what the run ranks for them.
+    """
+    place = {topic: t for t, topic in enumerate(run.topics.tolist())}
+    topics = _topics_to_judge(qrels, run, missing_topics, place)
+    lists = [place.get(topic, -1) for topic in qrels.topics[topics].tolist()]
+    scores, documents, grades, judgements, pools = [], [], [], [], []
+    for topic, place_in_run in zip(topics.tolist(), lists, strict=True):
+        judged = slice(qrels.offsets[topic], qrels.offsets[topic + 1])
+        retrieved = (
+            slice(run.offsets[place_in_run], run.offsets[place_in_run + 1]) if place_in_run >= 0 else slice(0, 0)
+        )
+        names = run.document_ids[retrieved]
+        retrieved_grades, is_judged, other_grades = _look_up(names, qrels.document_ids[judged], qrels.grades[judged])
+        scores.append(run.scores[retrieved])
+        documents.append(names)
+        grades.append(retrieved_grades)
+        judgements.append(is_judged)
+        pools.append(np.concatenate([retrieved_grades, other_grades]))
+    offsets = offsets_from_sizes([len(part) for part in grades])
+    flat_scores, flat_grades = np.concatenate(scores), np.concatenate(grades)
+    prefer = _preference(ties, flat_grades, np.concatenate(documents))
+    order, _ = rank_by(flat_scores, offsets, prefer=prefer)
+    tied = _tied(flat_scores[order], offsets) if ties == "average" else None
+    pool_offsets = offsets_from_sizes([len(part) for part in pools])
+    judged_documents = np.concatenate(judgements)[order]
+    rankings = Rankings(flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied, judged=judged_documents)
+    return topics, rankings if depth is None else _cut(rankings, depth)
+
+
+def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[str, int]) -> IntArray:
+    present = np.array([topic in place for topic in qrels.topics.tolist()])
+    if not present.any():
+        raise DataError(
+            f"no topic of run {run.tag!r} ({', '.join(map(str, run.topics[:3]))}, ...) has judgements "
+            f"({', '.join(map(str, qrels.topics[:3]))}, ...); do the files belong together?"
+        )
+    if missing_topics == "error" and not present.all():
+        raise DataError(
+            f"topic {qrels.topics[~present][0]} and {np.count_nonzero(~present) - 1} others have judgements but no "
+            f"documents in run {run.tag!r}; pass missing_topics='skip' to leave them out (trec_eval's habit) "
+            "or 'zero' to count them as 0 (trec_eval -c)".replace(" and 0 others have", " has", 1)
+        )
+    return np.arange(len(qrels)) if missing_topics == "zero" else np.flatnonzero(present)
+
+
+def _look_up(names: AnyArray, judged: AnyArray, grades: FloatArray) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Grades of the named documents, 0 where not judged; whether they are; grades of the judged ones not named."""
+    grade_of = dict(zip(judged.tolist(), grades.tolist(), strict=True))
+    looked_up = np.array([grade_of.pop(name, np.nan) for name in names.tolist()], dtype=np.float64)
+    return np.nan_to_num(looked_up), ~np.isnan(looked_up), np.array(list(grade_of.values()), dtype=np.float64)
+
+
+def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -> FloatArray | None:
+    """Number by which documents with equal scores are ordered, descending; None for input order."""
+    match ties:
+        case "worst":
+            return -grades
+        case "document_id":
+            if document_ids is None:
+                raise DataError(
+                    "this policy breaks ties by document id, but the documents have none; give document_ids"
+                )
+            rank = np.empty(len(document_ids))
+            rank[np.argsort(as_text(document_ids), kind="stable")] = np.arange(len(document_ids))
+            return rank
+        case _:
+            return None
+
+
+def _tied(scores: FloatArray, offsets: IntArray) -> BoolArray:
+    """Whether each ranked document has the score of the one before it in its list."""
+    tied = np.zeros(len(scores), dtype=np.bool_)
+    tied[1:] = scores[1:] == scores[:-1]
+    tied[offsets[:-1][np.diff(offsets) > 0]] = False
+    return tied
+
+
+def _cut(rankings: Rankings, depth: int) -> Rankings:
+    """Keep the first documents of each list; what comes after is judged but not retrieved."""
+    if rankings.tied is not None:
+        return replace(rankings, depth=depth)
+    sizes = np.diff(rankings.offsets)
+    rank = np.arange(len(rankings.grades)) - np.repeat(rankings.offsets[:-1], sizes)
+    kept = rank < depth
+    return replace(
+        rankings,
+        grades=rankings.grades[kept],
+        offsets=offsets_from_sizes(np.minimum(sizes, depth)),
+        judged=None if rankings.judged is None else rankings.judged[kept],
+    )
+
+
+#: How to score judged topics missing from the run: an error, left out (trec_eval), or 0 (trec_eval -c).
+MissingTopics: TypeAlias = Literal["error", "skip", "zero"]
+
+_EMPTY_VALUE = {"skip": np.nan, "zero": 0.0, "one": 1.0}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """Values of measures, per query and on average.
+
+    ``evaluation["ndcg@10"]`` is one value per query, NaN where the policy leaves the query out; ``mean`` is over the
+    others, weighted by the query weights where there are any.
+    """
+
+    policy: str
+    query_ids: AnyArray
+    values: Mapping[str, FloatArray]
+    weights: FloatArray | None = None
+
+    @cached_property
+    def mean(self) -> Mapping[str, float]:
+        """Mean of each measure."""
+        return {name: self._mean(column) for name, column in self.values.items()}
+
+    def _mean(self, column: FloatArray) -> float:
+        counted = ~np.isnan(column)
+        weights = (np.ones(len(column)) if self.weights is None else self.weights)[counted]
+        # Summed one after the other, as the evaluation scripts do, so that the last printed digit is theirs.
+        total = sum((weights * column[counted]).tolist())
+        return total / sum(weights.tolist()) if weights.any() else float("nan")
+
+    def __getitem__(self, measure: str) -> FloatArray:
+        """Values of one measure, per query."""
+        measure = measure if measure in self.values else respell(measure)
+        if measure not in self.values:
+            raise KeyError(f"{measure!r} was not evaluated; there are {', '.join(self.values)}")
+        return self.values[measure]
+
+    def counted(self, measure: str) -> int:
+        """Return the number of queries in the mean of a measure."""
+        return int((~np.isnan(self[measure])).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values, NaN as None."""
+        ids = self.query_ids.tolist()
+        record: dict[str, Any] = plain(
+            {
+                "policy": self.policy,
+                "mean": self.mean,
+                "queries": {name: self.counted(name) for name in self.values},
+                "per_query": {
+                    name: dict(zip(ids, values.tolist(), strict=True)) for name, values in self.values.items()
+                },
+            }
+        )
+        return record
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name}={value:.4f}" for name, value in self.mean.items())
+        return f"Evaluation({means}; {count(len(self.query_ids), 'query', 'queries')}, policy {self.policy})"
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with one row per query: its id, its weight if there are any, and each measure.
+
+        >>> evaluate([1, 0, 0, 2], [0.1, 0.7, 0.3, 0.9], "rr", qid=["a", "a", "b", "b"]).to_frame()
+          query   rr
+        0     a  0.5
+        1     b  1.0
+        """
+        weights = {} if self.weights is None else {"weight": self.weights}
+        return data_frame({"query": self.query_ids, **weights, **self.values})
+
+    def _table(self) -> ResultTable:
+        rows = [[name, f"{self.mean[name]:.4f}", f"{self.counted(name):,}"] for name in self.values]
+        empty = "" if any(map(self.counted, self.values)) else "; no query has a relevant document"
+        note = f"policy: {self.policy}{empty}"
+        return ResultTable([["measure", "mean", "queries"], *rows], right=[1, 2], note=note)
+
+    def __str__(self) -> str:
+        return self._table().text()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+
+def evaluate(
+    judged: AnyQueries | Qrels | ByQuery | npt.ArrayLike,
+    ranked: System,
+    measures: str | Measure | Iterable[str | Measure] = ("ndcg@10", "ap"),
+    *,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
+    policy: str | Policy = "standard",
+    depth: int | None = None,
+    missing_topics: MissingTopics = "error",
+    n_jobs: int | None = None,
+) -> Evaluation:
+    """Evaluate a ranking of judged documents.
+
+    Args:
+        judged: Judged queries, TREC judgements, also as ``{query: {document: grade}}``, or grades, which go with
+            ``qid`` or ``group``.
+        ranked: For queries, one score per document in their order (higher is better), any object with
+            ``predict(queries)``, or a run, also as ``{query: {document: score}}``. For grades, one score each. For
+            judgements, a run.
+        measures: Spellings such as ``ndcg@10``, ``ap``, ``rr@10``; `marginrank.all_measures` lists them.
+        qid: The query of each grade, in any order; results come by first appearance.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
+        policy: How ties, short lists and queries without relevant documents are scored: ``standard``, ``letor3``,
+            ``letor4``, ``mslr``, ``trec``, ``lightgbm``, or a `Policy`.
+        depth: Count only the first documents of each list (trec_eval -M).
+        missing_topics: How to score judged topics missing from the run: ``"error"``, ``"skip"`` (as trec_eval does)
+            or ``"zero"`` (trec_eval -c). Topics of the run that nobody judged are never counted.
+        n_jobs: Threads; all cores by default.
+
+    Warns:
+        TrainingDataWarning: The queries are those that the ranker was trained on.
+
+    >>> queries = Queries.from_arrays([[0.0]] * 4, [1, 0, 0, 2], qid=[1, 1, 2, 2])
+    >>> print(evaluate(queries, [0.1, 0.7, 0.3, 0.9], ["ndcg@10", "rr"]))
+    measure    mean  queries
+    ndcg@10  0.8155        2
+    rr       0.7500        2
+    policy: standard
+    >>> evaluate([1, 0, 0, 2], [0.1, 0.3, 0.7, 0.9], "rr", qid=["a", "b", "a", "b"])["rr"].tolist()
+    [0.5, 1.0]
+    >>> evaluate({"a": {"d1": 1, "d2": 0}}, {"a": {"d2": 7.5, "d1": 6.0}}, "rr").mean["rr"]
+    0.5
+    """
+    rules = parse_policy(policy)
+    if missing_topics not in get_args(MissingTopics):
+        raise ValueError(f"missing_topics is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
+    if depth is not None and (not isinstance(depth, int) or depth < 1):
+        raise ValueError(f"depth is {depth}; count a whole number of documents, at least one")
+    rows = None
+    if isinstance(judged, PartitionedQueries):
+        warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
+        parts = score_partitions(judged, ranked).parts
+        return _joined(parts.map(_evaluate_part, list(_parse_all(measures, rules)), rules, depth))
+    if isinstance(judged, Mapping):
+        judged = as_judged(judged)
+    if not isinstance(judged, Queries | Qrels):
+        judged, ranked, rows = _group(judged, ranked, qid, group)
+    elif qid is not None or group is not None:
+        raise TypeError("judged documents know their queries; leave out qid and group")
+    chosen = _parse_all(measures, rules)
+    needed = _deepest([measure.depth for measure in chosen.values()] + [depth])
+    warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})
+    scored = score_documents(judged, ranked)
+    if isinstance(judged, Queries) and not isinstance(scored, Run):
+        ids, weights = judged.query_ids, judged.query_weights
+        scores = _check_scores(judged, scored, rows)
+        rankings = judge_scores(judged, scores, rules.ties, needed, depth, n_jobs)
+    else:
+        ids, weights, rankings = _judge_run(judged, cast("Run", scored), rules, missing_topics, depth)
+    check_grades(chosen.values(), rankings.pool)
+    values = {name: _values(measure, rankings, rules) for name, measure in chosen.items()}
+    return Evaluation(rules.name, ids, values, weights)
+
+
+def _evaluate_part(part: ScoredPart, measures: list[str], rules: Policy, depth: int | None) -> Evaluation:
+    return evaluate(part.queries, part.scores, measures, policy=rules, depth=depth, n_jobs=1)
+
+
+def _joined(parts: Sequence[Evaluation]) -> Evaluation:
+    """Put the queries of evaluations one after the other."""
+    weights = [part.weights for part in parts]
+    given = [weight for weight in weights if weight is not None]
+    return Evaluation(
+        parts[0].policy,
+        join([part.query_ids for part in parts]),
+        {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
+        np.concatenate(given) if len(given) == len(parts) else None,
+    )
+
+
+def _judge_run(
+    judged: Queries | Qrels, run: Run, rules: Policy, missing_topics: MissingTopics, depth: int | None
+) -> tuple[AnyArray, FloatArray | None, Rankings]:
+    """Ids and weights of the queries that count, and what the run ranks for them."""
+    if isinstance(judged, Qrels):
+        topics, rankings = judge_run(judged, run, rules.ties, missing_topics, depth)
+        return judged.topics[topics], None, rankings
+    # A run knows queries and documents by name only; the values are of the queries all the same.
+    topics, rankings = judge_run(as_qrels(judged), run, rules.ties, missing_topics, depth)
+    return judged.query_ids[topics], None if judged.query_weights is None else judged.query_weights[topics], rankings
+
+
+def _parse_all(measures: str | Measure | Iterable[str | Measure], rules: Policy) -> dict[str, Measure]:
+    specs = [measures] if isinstance(measures, str | Measure) else list(measures or [])
+    if not specs:
+        raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
+    return {respell(str(spec)).strip(): parse_measure(spec, rules.parameters) for spec in specs}
+
+
+def _deepest(depths: list[int | None]) -> int | None:
+    *of_measures, limit = depths
+    deepest = None if None in of_measures else max(cast("list[int]", of_measures))
+    return deepest if limit is None else limit if deepest is None else min(deepest, limit)
+
+
+def _group(
+    grades: npt.ArrayLike, ranked: System, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+) -> tuple[Queries, AnyArray, IntArray | None]:
+    """Group grades and scores by query; also return the row that each came from, where they moved."""
+    if (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping | PartitionedScores):
+        raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
+    y = as_grades(grades)
+    queries = Queries.from_arrays(np.empty((len(y), 0)), y, qid=qid, group=group)
+    return queries, queries.from_source_rows(ranked, "scores"), queries.rows
+
+
+def _check_scores(judged: Queries, scores: FloatArray, rows: IntArray | None) -> FloatArray:
+    """Refuse scores that are not one number per document; rows that moved are named as they were."""
+    if scores.shape != (judged.n_documents,):
+        raise DataError(
+            f"scores have shape {scores.shape} for {judged.n_documents} documents; give one number for each"
+        )
+    bad = np.isnan(scores)
+    if bad.any():
+        at = int(np.argmax(bad))
+        query = judged.query_ids[np.searchsorted(judged.offsets, at, side="right") - 1]
+        row = at if rows is None else int(rows[at])
+        raise DataError(
+            f"score {row} ({query_named(query)}) is NaN; every document needs a score, -inf if it is to be last"
+        )
+    return np.ascontiguousarray(scores)
+
+
+def _values(measure: Measure, rankings: Rankings, rules: Policy) -> FloatArray:
+    values = measure.values(rankings)
+    if measure.name in rules.zero_if_short:
+        values[np.diff(rankings.pool_offsets) < (measure.depth or 0)] = 0.0
+    values[~measure.defined(rankings)] = _EMPTY_VALUE[rules.empty]
+    return values
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """How many of the first documents of a run nobody judged.
+
+    Args:
+        k: How many documents of each topic were looked at.
+        documents: Number of documents without a judgement.
+        out_of: Number of documents that were looked at.
+    """
+
+    k: int
+    documents: int
+    out_of: int
+
+    @property
+    def share(self) -> float:
+        """The share of the documents without a judgement."""
+        return self.documents / self.out_of if self.out_of else 0.0
+
+
+def count_unjudged(judged: Queries | Qrels, run: Run, k: int = 10) -> Unjudged:
+    """Count the documents without a judgement among the first k of each judged topic.
+
+    >>> import numpy as np
+    >>> run = Run(np.array(["1"]), np.array([0, 3]), np.array(["a", "b", "c"]), np.array([3.0, 2.0, 1.0]))
+    >>> qrels = Qrels(np.array(["1"]), np.array([0, 2]), np.array(["b", "z"]), np.array([2.0, 1.0]))
+    >>> count_unjudged(qrels, run, k=2)
+    Unjudged(k=2, documents=1, out_of=2)
+    """
+    qrels = as_qrels(judged) if isinstance(judged, Queries) else judged
+    parts = zip(qrels.topics.tolist(), pairwise(qrels.offsets.tolist()), strict=True)
+    known = {topic: set(qrels.document_ids[start:stop].tolist()) for topic, (start, stop) in parts}
+    order, offsets = rank_by(run.scores, run.offsets, depth=k)
+    first, missing, seen = run.document_ids[order].tolist(), 0, 0
+    for topic, (start, stop) in zip(run.topics.tolist(), pairwise(offsets.tolist()), strict=True):
+        if topic in known:
+            seen += stop - start
+            missing += sum(name not in known[topic] for name in first[start:stop])
+    return Unjudged(k, missing, seen)

@@ -1,0 +1,334 @@
+"""Learn how much to trust each run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+
+from marginrank.data.fingerprint import fingerprint
+from marginrank.data.formats.trec import Run
+from marginrank.data.queries import Queries
+from marginrank.data.sklearn_api import Estimator, check_is_fitted
+from marginrank.errors import DataError
+from marginrank.evaluation.evaluation import evaluate
+from marginrank.export.export_files import Check
+from marginrank.fusion.run_pool import Columns, features_of
+from marginrank.measures.base import parse_mix
+from marginrank.methods.estimator import BaseRanker
+from marginrank.model.file_format import check_values, read_model, reading, write_model
+from marginrank.model.model import Model
+from marginrank.preparation.run_features import column_names, parse_features, run_names
+from marginrank.ranker.loader import ranker_of
+from marginrank.ranker.ranker import Ranker
+from marginrank.ranker.selection import Rule, Selection
+from marginrank.ranker.tuning import DEFAULT_CS, check_Cs, tune
+from marginrank.runtime.option_objects import from_spec, to_spec
+from marginrank.runtime.text import feature_labels
+from marginrank.runtime.threads import thread_count
+from marginrank.scorers.base import CHOSEN, Scorer, parse_scorer
+from marginrank.scorers.scoring_function import FusedFunction
+from marginrank.solvers.auto import Auto
+from marginrank.typing import FloatArray
+
+if TYPE_CHECKING:
+    from marginrank.export.base import Export, Target
+
+#: What is chosen from where nothing is asked for.
+DEFAULT_FEATURES: Final = ("minmax", "percentile", "rrf")
+#: Scorers that are tried where the choice is left to held-out queries.
+_TRIED: Final = ("linear", "additive")
+#: With a larger C, curves take long to train and are seldom better, whatever the scale of the scores.
+_LARGE_C: Final = 1000.0
+
+
+class Fusion(Estimator):
+    """A learned combination of runs: the score is Σ_r w_r · x_r, with x_r the score of run r on a common scale.
+
+    The weights minimise the structured hinge of a measure, as in Yue et al. (SIGIR 2007), sections 4 and 5, which
+    combine retrieval functions and TREC submissions. C and the kind of features are chosen on held-out queries.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> good, poor = rng.standard_normal((2, 400))
+    >>> y = good + rng.standard_normal(400) > 1
+    >>> judged = Queries.from_arrays(
+    ...     np.column_stack([good, poor]), y, qid=np.arange(400) // 10, feature_names=["good", "poor"]
+    ... )
+    >>> fusion = Fusion("percentile", Cs=[1.0, 10.0]).fit(judged)
+    >>> weights = fusion.weights()
+    >>> weights["percentile(good)"] > 5 * weights["percentile(poor)"]
+    True
+
+    Args:
+        features: Kinds of features, as in `fusion_features`; among several, one is chosen like C.
+        measure: The measure to train for and to choose by, or a mix of measures.
+        preset: Train with this method instead, such as ``svmauc`` or ``ranksvm``; the measure is still used to choose.
+        scorer: ``linear``; ``additive``: a curve for each run; or ``auto``, which chooses one of the two like C. With
+            ``features="score"`` and ``scorer=Additive(bins=51)`` this is the model of Yue et al. (2007), section 4.2,
+            with 50 thresholds on the scores of each run.
+        nonnegative: Whether no run may count against a document: no negative weights, no decreasing curves.
+        ranks: Whether the columns are ranks (1 is best) instead of scores.
+        Cs: Values of C to choose from. With any scorer but the linear one, values above 1,000 take as long to train as
+            all the others; they are tried only if the largest of the others is best, and only for the best features.
+        policy: How ties and queries without relevant documents are scored.
+        rule: ``best`` or ``one-se``, as in `tune`.
+        tol: Gap to the optimum at which training stops, relative to the objective.
+        random_state: Seed of the folds.
+        n_jobs: Number of threads; all cores by default.
+
+    Attributes:
+        ranker_: The trained `Ranker`.
+        features_: The chosen kind of features.
+        selection_: Everything that was tried; not available after `load`.
+        trained_on_: Number and fingerprint of the training queries.
+    """
+
+    ranker_: BaseRanker
+    features_: str
+    selection_: Selection
+    trained_on_: dict[str, Any]
+
+    def __init__(
+        self,
+        features: str | Sequence[str] = DEFAULT_FEATURES,
+        *,
+        measure: str = "ap",
+        preset: str | None = None,
+        scorer: str | Scorer = "linear",
+        nonnegative: bool = True,
+        ranks: bool = False,
+        Cs: Sequence[float] = DEFAULT_CS,
+        policy: str = "standard",
+        rule: Rule = "best",
+        tol: float = 1e-3,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.features = features
+        self.measure = measure
+        self.preset = preset
+        self.scorer = scorer
+        self.nonnegative = nonnegative
+        self.ranks = ranks
+        self.Cs = Cs
+        self.policy = policy
+        self.rule = rule
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, train: Queries, valid: Queries | None = None, *, folds: int | None = None) -> Self:
+        """Choose C and the features, and train.
+
+        Args:
+            train: Judged queries with a column per run, as `gather` returns them.
+            valid: Validation queries to choose C and the features on. Without them, the choice is by cross-validation,
+                and the fusion is finally trained on all queries.
+            folds: Number of cross-validation folds; 5 by default without validation queries.
+        """
+        kinds = [self.features] if isinstance(self.features, str) else list(self.features)
+        if not kinds:
+            raise ValueError("features is empty; name at least one kind, for example 'rrf'")
+        for kind in kinds:
+            parse_features(kind)
+        scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]
+        Cs = check_Cs(self.Cs)
+        columns = Columns(train, self.ranks)
+        held_out = None if valid is None else Columns(valid, self.ranks)
+        tried = [(scorer, kind) for scorer in scorers for kind in kinds]
+
+        def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
+            ranker = self._ranker(scorer)
+            few = [C for C in Cs if C <= _LARGE_C] if not (all_Cs or ranker._light) else []
+            return tune(
+                ranker,
+                _prepare(columns, kind, ranker),
+                valid=None if held_out is None else _prepare(held_out, kind, ranker),
+                folds=folds,
+                Cs=few or Cs,
+                criterion=self.measure,
+                policy=self.policy,
+                rule=self.rule,
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+            )
+
+        # Side by side, since what a solver does between two passes takes one core.
+        with ThreadPoolExecutor(min(thread_count(self.n_jobs), len(tried))) as pool:
+            selections = dict(zip(tried, pool.map(select, *zip(*tried, strict=True)), strict=True))
+        best = _best(selections)
+        means = [one.mean for one in selections[best].candidates]
+        if len(means) < len(Cs) and means[-1] == max(means):
+            selections[best] = select(*best, all_Cs=True)
+        self.features_, self.selection_ = _best_of(selections, chosen=self.scorer == CHOSEN)
+        self.trained_on_ = {"queries": len(train), "fingerprint": fingerprint(train, n_jobs=self.n_jobs)}
+        self.ranker_ = self.selection_.ranker
+        self.ranker_.model_ = self.ranker_.model_.with_selection(self.selection_.to_dict())
+        return self
+
+    def predict(self, queries: Queries) -> FloatArray:
+        """Return the score of each document, in the order of the queries; higher is better, within a query.
+
+        Runs with names may come in any order.
+        """
+        check_is_fitted(self)
+        return self.ranker_.predict(
+            _prepare(Columns(self._in_order(queries), self.ranks), self.features_, self.ranker_)
+        )
+
+    def run(self, queries: Queries, tag: str = "marginrank") -> Run:
+        """Score documents and return a run, for `write_run` or `evaluate`."""
+        return Run.from_scores(queries, self.predict(queries), tag)
+
+    def score(self, queries: Queries) -> float:
+        """Return the mean of the measure, under the policy of this fusion; for a mix, the weighted mean."""
+        mix = parse_mix(self.measure)
+        means = evaluate(queries, self.predict(queries), [str(one) for _, one in mix], policy=self.policy).mean
+        return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
+
+    def weights(self) -> dict[str, float]:
+        """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have their column number."""
+        check_is_fitted(self)
+        if self.ranker_.form_.kind != "linear":
+            raise ValueError("curves have no weights; see ranker_.shapes()")
+        kinds = parse_features(self.features_)
+        runs = feature_labels(None, self.ranker_.n_features_in_ // len(kinds), self.ranker_.model_.first_feature)
+        names = getattr(self.ranker_, "feature_names_in_", column_names(kinds, runs))
+        return dict(zip(names, self.ranker_.coef_.tolist(), strict=True))
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the fusion to a file that `Fusion.load` reads."""
+        check_is_fitted(self)
+        model = self.ranker_.model_
+        parameters = {name: to_spec(value) for name, value in self.get_params(deep=False).items()}
+        fusion = {"features": self.features_, "parameters": parameters, "trained_on": self.trained_on_}
+        write_model(path, "fusion", {"fusion": fusion, "model": model.describe()}, model.arrays(), overwrite=overwrite)
+
+    def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
+        """Write the fusion for another program, and a check file with scores of runs and the scores to expect.
+
+        Args:
+            target: Where it goes, such as ``sql(dialect=postgresql)``, ``opensearch-hybrid`` or ``vespa``.
+            path: The file to write.
+            overwrite: Replace files of that name instead of refusing them.
+        """
+        from marginrank.export.export_files import export  # noqa: PLC0415
+
+        check_is_fitted(self)
+        if self.ranks:
+            raise DataError("this fusion takes ranks, and exports take scores; train it on runs with scores")
+        function = self._function()
+        return export(function, target, path, self._check(function.runs), overwrite=overwrite)
+
+    def _function(self) -> FusedFunction:
+        return FusedFunction.of_columns(self.ranker_.model_.function, self.features_, are_ranks=self.ranks)
+
+    def _check(self, runs: Sequence[str]) -> Check:
+        """Draw scores of runs, many of them equal, and leave documents out of all runs but one."""
+        rng, group = np.random.default_rng(0), (12,) * 15
+        n = sum(group)
+        X = np.round(rng.gamma(3.0, 2.0, (n, len(runs))), 1).astype(np.float32).astype(np.float64)
+        absent = rng.random(X.shape) < 0.3
+        absent[np.arange(n), rng.integers(0, len(runs), n)] = False
+        if not self._missing_is_fine:
+            absent[:] = False
+        X[absent] = np.nan
+        queries = Queries.from_arrays(X, group=list(group), allow_nan=True)
+        features = _prepare(Columns(queries, self.ranks), self.features_, self.ranker_)
+        return Check(tuple(runs), X, group, self.ranker_.predict(features))
+
+    @property
+    def _missing_is_fine(self) -> bool:
+        return "score" not in parse_features(self.features_) or _keeps_missing(self.ranker_)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a fusion written by `save`.
+
+        Raises:
+            DataError: The file is not a model, damaged, or the model of something else.
+        """
+        kind, header, arrays = read_model(path)
+        with reading(path):
+            if kind != "fusion":
+                raise DataError("this model is not a fusion; read it with marginrank.load")
+            check_values(header)
+            parameters = header["fusion"]["parameters"]
+            fusion = cls(**{name: from_spec(spec) for name, spec in parameters.items()})
+            fusion.features_ = "+".join(parse_features(header["fusion"]["features"]))
+            fusion.ranker_ = ranker_of(Model.from_parts(header["model"], arrays))
+            fusion.trained_on_ = dict(header["fusion"]["trained_on"])
+        return fusion
+
+    def _in_order(self, queries: Queries) -> Queries:
+        """Return the runs in the order of training, where both have names."""
+        given, names = queries.feature_names, self.ranker_.model_.feature_names
+        if given is None or names is None:
+            return queries
+        kinds = parse_features(self.features_)
+        known = run_names(kinds, names, len(names))
+        if sorted(given) != sorted(known):
+            raise DataError(
+                f"this model combines the runs {', '.join(known)}, and these are {', '.join(given)}; give the same runs"
+            )
+        if list(given) == known:
+            return queries
+        return queries.with_features(queries.dense()[:, [given.index(name) for name in known]], known)
+
+    def _ranker(self, scorer: str | Scorer) -> Ranker:
+        scorer = parse_scorer(scorer)
+        if self.nonnegative:
+            known = scorer.get_params()
+            signs = {"monotone": "increasing"} if "monotone" in known else {"nonnegative": True}
+            scorer = scorer.with_params(**signs)
+        return Ranker(
+            self.preset,
+            measure=self.measure if self.preset is None else None,
+            scorer=scorer,
+            solver=Auto(tol=self.tol),
+            scaling=None,
+            n_jobs=self.n_jobs,
+        )
+
+
+def _keeps_missing(ranker: BaseRanker) -> bool:
+    """Whether missing scores stay missing for the scorer of a ranker."""
+    return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
+
+
+def _prepare(columns: Columns, features: str, ranker: BaseRanker) -> Queries:
+    return features_of(columns, features, keep_missing=_keeps_missing(ranker))
+
+
+def load_any(path: str | Path) -> tuple[str, Model]:
+    """Read the model in a file, whether of a ranker or of a fusion, and what it is of."""
+    kind, header, arrays = read_model(path)
+    with reading(path):
+        return kind, Model.from_parts(header["model"] if kind == "fusion" else header, arrays)
+
+
+def _best(selections: Mapping[tuple[str | Scorer, str], Selection]) -> tuple[str | Scorer, str]:
+    return max(selections, key=lambda setting: selections[setting].best.mean)
+
+
+def _best_of(selections: Mapping[tuple[str | Scorer, str], Selection], *, chosen: bool) -> tuple[str, Selection]:
+    """Put the tables of all scorers and kinds of features together, and take the ranker of the best."""
+    best = _best(selections)
+    candidates = [
+        (setting, number, replace(one, parameters={**_named(setting, chosen=chosen), **one.parameters}))
+        for setting, selection in selections.items()
+        for number, one in enumerate(selection.candidates)
+    ]
+    at = [(setting, number) for setting, number, _ in candidates].index((best, selections[best].chosen))
+    together = tuple(one for _, _, one in candidates)
+    return best[1], replace(selections[best], candidates=together, chosen=at)
+
+
+def _named(setting: tuple[str | Scorer, str], *, chosen: bool) -> dict[str, str]:
+    scorer, kind = setting
+    return {**({"scorer": str(scorer)} if chosen else {}), "features": kind}

@@ -1,0 +1,205 @@
+"""Combine runs into one table: a column per run, and a row per document that any run returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marginrank.data.formats.trec import Qrels, Run, read_run
+from marginrank.data.inputs import features_named
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.evaluation.systems import ByQuery
+from marginrank.preparation.run_features import RunTable, column_names, parse_features
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+
+def gather(
+    runs: Mapping[str, Run | ByQuery], qrels: Qrels | ByQuery | None = None, *, judged_only: bool = False
+) -> Queries:
+    """Put the documents of all runs together, topic by topic, with the score that each run gave them.
+
+    A document has NaN in the columns of runs that did not return it. Grades come from the judgements, which are not
+    needed to apply a fusion. Relevant documents that no run returned are not in the table; use `evaluate(qrels, run)`
+    to count them.
+
+    >>> from marginrank.data.formats.trec import Qrels, Run
+    >>> bm25 = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "b"]), np.array([7.0, 5.0]))
+    >>> dense = Run(np.array(["1"]), np.array([0, 2]), np.array(["c", "b"]), np.array([0.9, 0.8]))
+    >>> qrels = Qrels(np.array(["1"]), np.array([0, 2]), np.array(["b", "z"]), np.array([2.0, 1.0]))
+    >>> table = gather({"bm25": bm25, "dense": dense}, qrels)
+    >>> table.document_ids.tolist(), table.grades.tolist(), table.feature_names
+    (['a', 'b', 'c'], [0.0, 2.0, 0.0], ('bm25', 'dense'))
+    >>> table.X.tolist()
+    [[7.0, nan], [5.0, 0.8], [nan, 0.9]]
+
+    Args:
+        runs: Runs by name, also as ``{query: {document: score}}``; the names become feature names.
+        qrels: Judgements, also as ``{query: {document: grade}}``. Topics without judgements are left out; unjudged
+            documents have grade 0.
+        judged_only: Leave out unjudged documents. Ranks and the like are then computed among the others.
+
+    Raises:
+        DataError: A run has no topic that the others or the judgements know.
+    """
+    runs, qrels = _checked(runs, qrels, judged_only)
+    topics = _topics(runs, qrels)
+    columns = {name: _rows(run, run.scores, topics) for name, run in runs.items()}
+    documents, codes = np.unique(np.concatenate([ids for _, ids, _ in columns.values()]), return_inverse=True)
+    places = np.split(codes, np.cumsum([len(ids) for _, ids, _ in columns.values()])[:-1])
+    keys = [topic * len(documents) + code for (topic, _, _), code in zip(columns.values(), places, strict=True)]
+    for name, key in zip(runs, keys, strict=True):
+        if len(np.unique(key)) < len(key):
+            raise DataError(f"run {name!r} has a document twice for one topic; keep one")
+    rows = np.unique(np.concatenate(keys))
+    grades, judged = _grades(rows, documents, topics, qrels)
+    kept = rows[judged] if judged_only else rows
+    if not len(kept):
+        raise DataError("no run returned a judged document; leave out judged_only, or check the document ids")
+    X = np.full((len(rows), len(runs)), np.nan)
+    for column, (key, (_, _, scores)) in enumerate(zip(keys, columns.values(), strict=True)):
+        X[np.searchsorted(rows, key), column] = scores
+    return Queries.from_arrays(
+        X[judged] if judged_only else X,
+        None if qrels is None else grades[judged] if judged_only else grades,
+        qid=np.array(list(topics))[kept // len(documents)],
+        document_ids=documents[kept % len(documents)],
+        feature_names=runs,
+        allow_nan=True,
+    )
+
+
+def read_runs(paths: Iterable[str | Path]) -> dict[str, Run]:
+    """Read one run per file, named by its tag; runs that share a tag are named by their files, without suffix.
+
+    Raises:
+        DataError: A file is given twice, or two files of one tag have the same name in different folders.
+    """
+    files = [Path(path) for path in paths]
+    runs = [read_run(path) for path in files]
+    shared = {run.tag for number, run in enumerate(runs) if run.tag in [other.tag for other in runs[:number]]}
+    named: dict[str, Run] = {}
+    for path, run in zip(files, runs, strict=True):
+        name = path.name.partition(".")[0] if run.tag in shared else run.tag
+        if name in named:
+            raise DataError(f"another run is called {name!r} too; give each its own tag or file name", path=path)
+        named[name] = run
+    return named
+
+
+def _checked(runs: Any, qrels: Any, judged_only: bool) -> tuple[dict[str, Run], Qrels | None]:
+    """Make runs and judgements of dicts, and refuse what is neither."""
+    if not isinstance(runs, Mapping) or not all(isinstance(run, Run | Mapping) for run in runs.values()):
+        raise TypeError("gather takes the runs by name: gather({'bm25': read_run(...), 'dense': read_run(...)})")
+    if not runs:
+        raise DataError("there is no run to gather; give at least one")
+    if qrels is not None and not isinstance(qrels, Qrels | Mapping):
+        raise TypeError("judgements are Qrels; read them with read_qrels")
+    if judged_only and qrels is None:
+        raise ValueError("judged_only needs judgements; give qrels")
+    own = {name: Run.from_dict(run, name) if isinstance(run, Mapping) else run for name, run in runs.items()}
+    return own, Qrels.from_dict(qrels) if isinstance(qrels, Mapping) else qrels
+
+
+def _topics(runs: Mapping[str, Run], qrels: Qrels | None) -> dict[str, int]:
+    """Number the topics that count, in the order of the judgements or of first appearance."""
+    of_runs = dict.fromkeys(topic for run in runs.values() for topic in run.topics.tolist())
+    names = list(of_runs) if qrels is None else [topic for topic in qrels.topics.tolist() if topic in of_runs]
+    if qrels is not None and not names:
+        raise DataError(
+            f"the runs and the judgements share no topic: {_some(list(of_runs))} against "
+            f"{_some(qrels.topics.tolist())}; give those of one collection"
+        )
+    for name, run in runs.items():
+        others = {topic for other, one in runs.items() if other != name for topic in one.topics.tolist()}
+        shared = set(names) & (others or set(names))
+        if not shared.intersection(run.topics.tolist()):
+            raise DataError(
+                f"run {name!r} shares no topic with the others: {_some(run.topics.tolist())} against "
+                f"{_some([topic for topic in names if topic in shared])}; leave it out"
+            )
+    return {name: number for number, name in enumerate(names)}
+
+
+def _some(topics: Sequence[str]) -> str:
+    return ", ".join(topics[:3]) + (", ..." if len(topics) > 3 else "")
+
+
+def _rows(table: Run | Qrels, values: FloatArray, topics: Mapping[str, int]) -> tuple[IntArray, AnyArray, FloatArray]:
+    """Topic number, document id and value of each row of a known topic."""
+    numbers = np.array([topics.get(topic, -1) for topic in table.topics.tolist()], dtype=np.int64)
+    topic = np.repeat(numbers, np.diff(table.offsets))
+    known = topic >= 0
+    return topic[known], table.document_ids[known], values[known]
+
+
+def _grades(
+    rows: IntArray, documents: AnyArray, topics: Mapping[str, int], qrels: Qrels | None
+) -> tuple[FloatArray, BoolArray]:
+    """Grade of each row, and whether it was judged."""
+    grades, judged = np.zeros(len(rows)), np.zeros(len(rows), dtype=np.bool_)
+    if qrels is None:
+        return grades, judged
+    topic, ids, values = _rows(qrels, qrels.grades, topics)
+    code = np.minimum(np.searchsorted(documents, ids), len(documents) - 1)
+    key = topic * len(documents) + code
+    at = np.minimum(np.searchsorted(rows, key), len(rows) - 1)
+    hit = (documents[code] == ids) & (rows[at] == key)
+    grades[at[hit]], judged[at[hit]] = values[hit], True
+    return grades, judged
+
+
+class Columns(RunTable):
+    """The columns of gathered runs, NaN where a run did not return the document.
+
+    Args:
+        queries: One column per run.
+        are_ranks: The columns hold ranks, 1 is best, instead of scores.
+    """
+
+    def __init__(self, queries: Queries, are_ranks: bool = False) -> None:
+        super().__init__(queries.dense(), queries.offsets, are_ranks)
+        self.queries = queries
+
+
+def fusion_features(queries: Queries, features: str, *, ranks: bool = False, keep_missing: bool = False) -> Queries:
+    """Turn gathered runs into features, all on [0, 1] and larger for better documents.
+
+    - ``minmax``: (s − min) / (max − min) over the documents that the run returned for the query;
+    - ``percentile``: the percentile rank among them, above 0;
+    - ``rrf``: 61 / (60 + rank);
+    - ``borda``: (n − rank + 1) / n, with n documents in the query;
+    - ``retrieved``: 1 if the run returned the document;
+    - ``score``: the score as it is, or minus the rank.
+
+    A document that the run did not return has 0, which is below the last that it did, except under ``minmax``, where it
+    is level with it, and ``score``, where nothing stands for it.
+
+    Several kinds are put side by side with ``+``.
+
+    >>> import numpy as np
+    >>> bm25 = Queries.from_arrays(
+    ...     [[30.0], [10.0], [np.nan]], [1, 0, 0], group=[3], feature_names=["bm25"], allow_nan=True
+    ... )
+    >>> both = fusion_features(bm25, "percentile+retrieved")
+    >>> both.X.tolist(), both.feature_names
+    ([[0.75, 1.0], [0.25, 1.0], [0.0, 0.0]], ('percentile(bm25)', 'retrieved(bm25)'))
+
+    Args:
+        queries: One column per run, as `gather` gives them, NaN where a run did not return the document.
+        features: Kinds, such as ``rrf`` or ``minmax+retrieved``.
+        ranks: The columns hold ranks, 1 is best, instead of scores.
+        keep_missing: Leave NaN for documents that a run did not return, for scorers that can tell.
+    """
+    return features_of(Columns(queries, ranks), features, keep_missing=keep_missing)
+
+
+def features_of(columns: Columns, features: str, *, keep_missing: bool = False) -> Queries:
+    """Turn columns into features; several kinds can share what the columns have computed."""
+    kinds, queries = parse_features(features), columns.queries
+    names = None if queries.feature_names is None else column_names(kinds, queries.feature_names)
+    with features_named(queries):
+        return queries.with_features(columns.features(kinds, keep_missing=keep_missing), names)

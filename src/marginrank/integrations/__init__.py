@@ -1,0 +1,1 @@
+"""Losses and measures for LightGBM, XGBoost, PyTorch and JAX."""

@@ -1,0 +1,239 @@
+"""Losses whose argmax is an assignment: any cost of documents at ranks, and groups that count once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.errors import DataError
+from marginrank.losses.base import Bound, Judgements, PreparedLoss
+from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
+from marginrank.losses.ideal_ranking import Ideal, TwoBoundLoss
+from marginrank.losses.oracles.assignment import best_matching
+from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures.gains import check_grades
+from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
+
+
+class _PreparedAssigned(PreparedLoss):
+    """One query at a time: candidates × ranks, of which an assignment takes the largest sum."""
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        for query in range(first, end):
+            documents = slice(self.offsets[query], self.offsets[query + 1])
+            xi[query], gradient[documents] = 0.0, 0.0
+            if self.active[query]:
+                xi[query], gradient[documents] = self._loss(query, scores[documents])
+
+    @abstractmethod
+    def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Slack of one query and its gradient."""
+
+
+@dataclass(frozen=True, repr=False)
+class CostLoss(TwoBoundLoss):
+    """A bound on any position-dependent loss Σ_i C(i, rank of i), Le and Smola (2008) eq. (19).
+
+    ``cost`` returns the matrix of documents × ranks for the grades of a query; Δ is the cost of a ranking minus that of
+    the cheapest, y*. The feature map is positional; ``measure`` is the measure to evaluate rankers by.
+
+    >>> inversions = CostLoss(lambda grades: np.outer(grades, np.arange(len(grades))), "dorm(shape=linear)")
+    >>> inversions([1, 0], [0.0, 0.0])[0].tolist()                            # rank 1 instead of 0
+    [1.0]
+    """
+
+    cost: Callable[[FloatArray], npt.ArrayLike]
+    feature_map: str | FeatureMap = "dorm"
+    bound: Bound = "hinge"
+    measure: str | Measure = "ndcg"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        feature_map = self._map()
+        if not isinstance(feature_map, Positional) or feature_map.shape in ("truncated", "discount"):
+            raise ValueError(f"a cost of documents at ranks goes with a positional map of its own, not {feature_map}")
+        if self.ideal == "scores":
+            raise ValueError("y* of a CostLoss is its cheapest ranking; choose ideal='random' or 'rows'")
+
+    def _map(self) -> FeatureMap:
+        return parse_map(self.feature_map)
+
+    @property
+    def criterion(self) -> str:
+        """The measure passed; a cost does not imply one."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Find the cheapest ranking of each query."""
+        return _PreparedCost(self.cost, self._map(), self.bound, judged, self._ties(judged))
+
+
+class _PreparedCost(_PreparedAssigned):
+    def __init__(
+        self,
+        cost: Callable[[FloatArray], npt.ArrayLike],
+        feature_map: FeatureMap,
+        bound: Bound,
+        judged: Judgements,
+        ties: KeyArray | None,
+    ) -> None:
+        grades, offsets = judged.grades, judged.offsets
+        self.offsets = offsets
+        lengths = np.diff(offsets)
+        self._profile = feature_map.profile(int(lengths.max(initial=1)), None)
+        self._scales = feature_map.scales(lengths, lengths)
+        self._tight = bound == "tight"
+        self._costs, self._ideals, active = [], [], []
+        for query, n in enumerate(lengths.tolist()):
+            matrix = np.asarray(cost(grades[offsets[query] : offsets[query + 1]]), dtype=np.float64)
+            if matrix.shape != (n, n) or not np.isfinite(matrix).all():
+                raise DataError(f"the cost of query {query} has shape {matrix.shape}; give {n} × {n} finite numbers")
+            # Of equally cheap rankings, the one that is found depends on the order of the documents.
+            own = np.arange(n) if ties is None else ties[offsets[query] : offsets[query + 1]]
+            order = np.argsort(own, kind="stable")
+            ideal, worst = np.empty(n, dtype=np.int64), best_matching(matrix)[1]
+            ideal[order] = best_matching(-matrix[order])[1]
+            least, most = (float(matrix[np.arange(n), ranks].sum()) for ranks in (ideal, worst))
+            self._costs.append(matrix - least / max(n, 1))
+            self._ideals.append(ideal)
+            active.append(most - least > 1e-12 * max(abs(most), abs(least)))
+        self.active = np.array(active, dtype=np.bool_)
+
+    def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
+        n, cost, ideal = len(scores), self._costs[query], self._ideals[query]
+        profile = self._scales[query] * self._profile[:n]
+        ranks = best_matching(cost + np.outer(scores, profile))[1]
+        reference = np.argsort(np.argsort(-scores, kind="stable")) if self._tight else ideal
+        slopes = profile[ranks] - profile[reference]
+        return max(float(cost[np.arange(n), ranks].sum() + slopes @ scores), 0.0), slopes
+
+
+@dataclass(frozen=True, repr=False)
+class GroupedLoss(TwoBoundLoss):
+    """A bound on a sum over the first k ranks, with at most one document of each group among them.
+
+    The diversity constraint of Le and Smola (2008) §5.1: rankings of the first k ranks with at most one document of a
+    group. Each group is worth its best document at each rank, so the argmax is an assignment of groups to ranks. y*
+    takes the best document of each group, best first. The profile counts only the first k ranks, too. Groups are those
+    of the queries, ``Queries.document_groups``; a `StructuredLoss` under φdorm uses them where queries have them.
+
+    >>> loss = GroupedLoss("p@1")
+    >>> loss([1, 1, 0], [0.0, 0.0, 0.5], groups=["a", "a", "b"])[0].tolist()  # Δ = 1, and s_b − s_a = 0.5
+    [1.5]
+    """
+
+    measure: str | Measure
+    shape: str | tuple[float, ...] = "sqrt"
+    bound: Bound = "hinge"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        measure, feature_map = parse_measure(self.measure), self._map()
+        if not measure.sums_over_ranks or measure.depth is None:
+            raise ValueError(f"groups need a sum over the first k ranks, such as ndcg@10, not {measure}")
+        if not takes_groups(measure, feature_map):
+            raise ValueError(
+                f"the profile {self.shape} falls below 0, the share of what is not ranked; use sqrt or log"
+            )
+
+    def _map(self) -> FeatureMap:
+        return Positional(self.shape)
+
+    @property
+    def criterion(self) -> str:
+        """The measure of Δ."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Find the groups and the ideal ranking of each query."""
+        return PreparedGroups(
+            parse_measure(self.measure), self._map(), self.bound, judged, self._ties(judged), self.ideal
+        )
+
+
+def takes_groups(measure: Measure, feature_map: FeatureMap) -> bool:
+    """Whether a measure and a feature map can be restricted to one document of each group.
+
+    That takes a sum over the first k ranks, and a positional map whose profile is not negative there: documents that
+    are not ranked have the coefficient 0.
+
+    >>> takes_groups(parse_measure("ndcg@10"), Positional()), takes_groups(parse_measure("ndcg"), Positional())
+    (True, False)
+    """
+    if not measure.sums_over_ranks or measure.depth is None or not isinstance(feature_map, Positional):
+        return False
+    return bool(feature_map.profile(measure.depth, measure)[-1] >= 0)
+
+
+class PreparedGroups(_PreparedAssigned):
+    """A sum over the first k ranks, of which each group takes at most one."""
+
+    def __init__(
+        self,
+        measure: Measure,
+        feature_map: FeatureMap,
+        bound: Bound,
+        judged: Judgements,
+        ties: KeyArray | None,
+        ideal: Ideal,
+    ) -> None:
+        grades, offsets, groups = judged.grades, judged.offsets, judged.groups
+        if groups is None:
+            raise DataError("these queries have no document_groups; give Queries with them, or groups with the grades")
+        check_grades([measure], grades)
+        self.offsets = offsets
+        self._tight, self._by_score = bound == "tight", ideal == "scores"
+        depth = measure.depth or 0
+        rankings = Rankings(grades, offsets, grades, offsets)
+        self._gains = measure.worth(rankings)
+        self._profile, self._discounts = feature_map.profile(depth, measure), np.asarray(measure.discounts(depth))
+        self._members = [np.unique(groups[a:b], return_inverse=True)[1] for a, b in pairwise(offsets.tolist())]
+        self._ideals: list[IntArray] = []
+        self.active = np.zeros(len(offsets) - 1, dtype=np.bool_)
+        self._scale = np.ones(len(offsets) - 1)
+        for query, members in enumerate(self._members):
+            gains = self._gains[offsets[query] : offsets[query + 1]]
+            own = np.arange(len(gains)) if ties is None else ties[offsets[query] : offsets[query + 1]]
+            first = _first_of_groups(gains, members, depth, own)
+            self._ideals.append(first)
+            best = float(gains[first] @ self._discounts[: len(first)])
+            self._scale[query] = measure.divisor(ideal=best, total=float(gains.sum())) or 1.0
+            self.active[query] = bool(np.ptp(gains) > 0) if len(gains) else False
+
+    def _loss(self, query: int, scores: FloatArray) -> tuple[float, FloatArray]:
+        gains = self._gains[self.offsets[query] : self.offsets[query + 1]] / self._scale[query]
+        ideal, members = self._ideals[query], self._members[query]
+        k = len(ideal)
+        value = np.outer(scores, self._profile[:k]) - np.outer(gains, self._discounts[:k])
+        of_group = np.full((members.max() + 1, k), -np.inf)
+        np.maximum.at(of_group, members, value)
+        chosen_groups, ranks = best_matching(of_group)
+        slopes = np.zeros(len(scores))
+        delta = float(gains[ideal] @ self._discounts[:k])
+        for group, rank in zip(chosen_groups.tolist(), ranks.tolist(), strict=True):
+            inside = np.flatnonzero(members == group)
+            document = inside[np.argmax(value[inside, rank])]
+            slopes[document] += self._profile[rank]
+            delta -= gains[document] * self._discounts[rank]
+        if self._tight:
+            ideal = _first_of_groups(scores, members, k, np.arange(len(scores)))
+        elif self._by_score:
+            ideal = _first_of_groups(gains, members, k, -scores)
+        slopes[ideal] -= self._profile[:k]
+        return max(delta + float(slopes @ scores), 0.0), slopes
+
+
+def _first_of_groups(values: FloatArray, members: IntArray, depth: int, ties: AnyArray) -> IntArray:
+    """Take the documents in descending order of value, then in order of ties, one of each group, down to a depth.
+
+    >>> _first_of_groups(np.array([3.0, 2.0, 1.0]), np.array([0, 0, 1]), 2, np.arange(3)).tolist()
+    [0, 2]
+    """
+    order = np.lexsort((ties, -values))
+    first = np.sort(np.unique(members[order], return_index=True)[1])[:depth]
+    return np.asarray(order[first])

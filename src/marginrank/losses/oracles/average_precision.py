@@ -1,0 +1,97 @@
+"""Two levels under φpo: every irrelevant document is placed on its own."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from marginrank.losses.oracles.base import KernelRanker, Placement, Problem, Ranker, Sorted, Violations
+from marginrank.losses.torch.average_precision import DeviceInterleaving
+from marginrank.losses.torch.base import DeviceLoss
+from marginrank.losses.torch.pair_hinges import DevicePairs
+from marginrank.runtime.threads import PerThread
+from marginrank.runtime.torch_device import Device
+from marginrank.typing import FloatArray, IntArray
+
+#: Padding: kernels read several entries at a time, and may read past the last one.
+_AFTER: Final = 16
+#: Relative difference between numbers that are the same but for rounding.
+_EVEN: Final = 1e-12
+
+
+class PairCosts(NamedTuple):
+    """What a pair in the wrong order costs, and the scale of φpo, per query."""
+
+    costs: FloatArray
+    scales: FloatArray
+
+
+def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+    """Prepare measures that sum over pairs: each pair is decided on its own, in O(n) after sorting."""
+    from marginrank.losses.oracles.average_precision_kernel import most_violated_pairs  # noqa: PLC0415
+
+    scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
+    pairs = tuple(PairCosts(pair_costs(problem), problem.scales))
+
+    return KernelRanker(most_violated_pairs, lambda weights: (scores, layout, pairs, weights, worst))
+
+
+def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+    """Prepare credits that are a share times a convex discount: O(n log n)."""
+    from marginrank.losses.oracles.average_precision_kernel import most_violated_interleaving  # noqa: PLC0415
+
+    scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
+    placement = tuple(_placement(problem))
+    longest = problem.levels.longest
+    room = PerThread(lambda: (np.empty((2, longest + 1), dtype=np.int64), np.zeros((2, longest + 1 + _AFTER))))
+
+    return KernelRanker(most_violated_interleaving, lambda weights: (scores, layout, placement, weights, room(), worst))
+
+
+def pairs_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
+    """Prepare for scores on a device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
+    heights, twice = np.zeros(len(problem.levels.gains)), 2.0 * problem.scales
+    return DevicePairs.of(device, problem.levels, heights, pair_costs(problem) / twice, twice)
+
+
+def interleaving_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
+    """Prepare for scores on a device."""
+    return DeviceInterleaving.of(device, problem.levels, _placement(problem))
+
+
+def pair_costs(problem: Problem) -> FloatArray:
+    """Return what a pair in the wrong order costs, by query."""
+    two = problem.two_levels()
+    # The last irrelevant document passed: there the difference of credits is exact.
+    before, behind = (problem.measure.credits(np.ones_like(j), j, two) for j in (two.n_irr - 1, two.n_irr))
+    if before is None or behind is None:
+        raise TypeError(f"{problem.measure} declares no credits")
+    costs = np.zeros(len(problem.active))
+    costs[problem.active] = before - behind
+    return costs
+
+
+def _placement(problem: Problem) -> Placement:
+    (shares, rises), discounts = _shares(problem), problem.discounts
+    sums = np.pad([discounts, np.cumsum(discounts)], ((0, 0), (0, _AFTER)))
+    return Placement(shares, discounts, -np.diff(discounts), sums, rises, problem.scales)
+
+
+def _shares(problem: Problem) -> tuple[FloatArray, FloatArray]:
+    """Return the share of each relevant document by place, 0 at all other places, and the rises of `Placement`."""
+    two, out = problem.two_levels(), np.zeros(len(problem.levels.documents))
+    query = np.repeat(np.arange(len(two.n_rel)), two.n_rel)
+    i = 1 + np.arange(len(query)) - np.repeat(np.cumsum(two.n_rel) - two.n_rel, two.n_rel)
+    shares = problem.measure.shares(i, two.take(query))
+    if shares is None:
+        raise TypeError(f"{problem.measure} declares no shares")
+    out[problem.levels.queries[:-1][problem.active][query] + i - 1] = shares
+    ends = np.cumsum(two.n_rel)
+    first, last = shares[ends - two.n_rel], shares[ends - 1]
+    rise = (last - first) / np.maximum(two.n_rel - 1, 1)
+    off_line = np.abs(first[query] + rise[query] * (i - 1) - shares)
+    rise[query[off_line > _EVEN * np.abs(shares)]] = np.nan
+    rises = np.zeros(len(problem.active))
+    rises[problem.active] = rise
+    return out, rises

@@ -1,0 +1,208 @@
+"""What oracles and kernels are given, and what they return.
+
+The NamedTuples group arrays by role. Numba takes a microsecond to recognise a NamedTuple and no more for a plain tuple
+than for its arrays, and a call of one query takes a few. So ``tuple(...)`` of them crosses into the kernels, once built
+and kept, and the kernels name the parts again: ``layout = Layout(*layout)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from marginrank.losses.feature_maps import FeatureMap
+from marginrank.losses.oracles.grade_levels import Levels
+from marginrank.measures import Measure, TwoLevels
+from marginrank.runtime.threads import PerThread
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
+
+
+class Sorted(NamedTuple):
+    """The documents of all queries sorted by score, inside their levels and all together.
+
+    Places run over the levels of a query, best level first, as in `Layout`. Where only the order inside the levels was
+    asked for, ``predicted`` and ``places`` are empty.
+
+    Args:
+        scores: Score at each place, descending inside each level.
+        documents: Document at each place.
+        predicted: Rank by score of the document at each place.
+        places: Place of the document at each rank by score.
+    """
+
+    scores: FloatArray
+    documents: AnyArray
+    predicted: AnyArray
+    places: AnyArray
+
+
+def numbers(n: int) -> type[np.int32 | np.int64]:
+    """Return the type of numbers below n: half the memory to read where that will do."""
+    return np.int32 if n <= np.iinfo(np.int32).max else np.int64
+
+
+class Violations(NamedTuple):
+    """The most violated rankings: the rank of the document at each place, and weight·Δ of each query."""
+
+    ranks: AnyArray
+    deltas: FloatArray
+
+    @classmethod
+    def empty(cls, levels: Levels) -> Violations:
+        """Make room for the rankings of queries."""
+        n = len(levels.documents)
+        return cls(np.empty(n, dtype=numbers(n)), np.zeros(len(levels.ordered)))
+
+
+class Coefficients(NamedTuple):
+    """The feature map: A over ranks, its scale per query, and the rank in y* by document.
+
+    ``ideal`` is empty where y* is the order of the places: by level, and inside a level by score.
+    """
+
+    profile: FloatArray
+    scales: FloatArray
+    ideal: IntArray
+
+
+class Placement(NamedTuple):
+    """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query.
+
+    ``drops`` are the differences of neighbouring discounts, ``sums`` has discounts and their sums up to each rank, and
+    ``rises`` is by how much the shares of a query rise from one document to the next, NaN if not evenly. The sums end
+    with zeros, so that kernels may look at several ranks together.
+    """
+
+    shares: FloatArray
+    discounts: FloatArray
+    drops: FloatArray
+    sums: FloatArray
+    rises: FloatArray
+    scales: FloatArray
+
+
+class Clusters(NamedTuple):
+    """A loss with few values: what one of the first ``k`` ranks is worth per query, or discounts if first_only."""
+
+    worth: FloatArray
+    discounts: FloatArray
+    k: int
+    first_only: bool
+
+
+class Slacks(NamedTuple):
+    """Output of a loss: ξ of each query and ∂ξ/∂s of each document."""
+
+    xi: FloatArray
+    gradient: FloatArray
+
+
+#: Ranks the sorted documents of queries ``first`` to ``end`` so that weight·Δ + a(y)·s is largest:
+#: ``rank(weights, first, end)``.
+Ranker: TypeAlias = Callable[[FloatArray, int, int], None]
+
+
+@dataclass(frozen=True)
+class KernelRanker:
+    """A `Ranker` that is one kernel.
+
+    Args:
+        kernel: The kernel.
+        arguments: All that it is given before the queries, as a function of the weights.
+    """
+
+    kernel: Callable[..., None]
+    arguments: Callable[[FloatArray], tuple[Any, ...]]
+
+    def __call__(self, weights: FloatArray, first: int, end: int) -> None:
+        """Rank queries ``first`` to ``end``."""
+        self.kernel(*self.arguments(weights), first, end)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Queries arranged by level, and the measure and the feature map to rank them under."""
+
+    measure: Measure
+    feature_map: FeatureMap
+    levels: Levels
+
+    @cached_property
+    def profile(self) -> FloatArray:
+        """A over all ranks that occur."""
+        return self.feature_map.profile(self.levels.longest, self.measure)
+
+    @cached_property
+    def scales(self) -> FloatArray:
+        """Scale of A for each query."""
+        return self.feature_map.scales(self.levels.lengths, self.levels.pairs)
+
+    @property
+    def active(self) -> BoolArray:
+        """Queries with more than one level."""
+        return self.levels.ordered
+
+    @cached_property
+    def discounts(self) -> FloatArray:
+        """Discounts of the measure over all ranks that occur."""
+        discounts = self.measure.discounts(self.levels.longest)
+        if discounts is None:
+            raise TypeError(f"{self.measure} declares no discounts")
+        return discounts
+
+    def two_levels(self) -> TwoLevels:
+        """Return sizes and gains of the two levels of each active query."""
+        if self.levels.most > 2:
+            raise TypeError(f"some query has {self.levels.most} levels; credits are those of two")
+        offsets, gains = self.levels.offsets, self.levels.gains
+        first = self.levels.of_query[:-1][self.active]
+        sizes = np.diff(offsets)
+        return TwoLevels(sizes[first], sizes[first + 1], gains[first], gains[first + 1])
+
+
+class Order(NamedTuple):
+    """The level of each document, and the documents by score as they were last sorted."""
+
+    levels: AnyArray
+    documents: AnyArray
+
+
+class Sorter:
+    """Sort the documents of queries by score, inside their levels and, unless that is not needed, all together.
+
+    The order changes little from one evaluation to the next, so each sort begins with the last order.
+    """
+
+    def __init__(self, levels: Levels, *, all_together: bool = True) -> None:
+        from marginrank.losses.oracles.sorting_kernel import sort_levels, sort_queries  # noqa: PLC0415
+
+        n, longest = len(levels.documents), levels.longest
+        kind = numbers(n)
+        self._sort = sort_queries if all_together else sort_levels
+        self._layout = tuple(levels.layout)
+        own = n if all_together else 0
+        self.sorted = Sorted(np.empty(n), levels.documents.astype(kind), np.empty(own, kind), np.empty(own, kind))
+        self._order = tuple(Order(levels.of_document.astype(kind), np.arange(own, dtype=kind)))
+        self._out = tuple(self.sorted)
+        self._room = PerThread(
+            lambda: (np.empty(longest), np.empty(longest), np.empty(longest, kind), np.empty(longest, kind))
+        )
+
+    @property
+    def documents(self) -> AnyArray:
+        """Document at each place."""
+        return self.sorted.documents
+
+    def sort(self, scores: FloatArray, first: int, end: int) -> Sorted:
+        """Sort queries ``first`` to ``end``; threads may sort different queries at the same time."""
+        kernel, arguments = self.step(scores)
+        kernel(*arguments, first, end)
+        return self.sorted
+
+    def step(self, scores: FloatArray) -> Step:
+        """Return the kernel that sorts, and what this thread gives it."""
+        return self._sort, (scores, self._layout, self._order, self._room(), self._out)

@@ -1,0 +1,115 @@
+"""The documents of queries arranged by level: what a measure can tell apart, best level first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from marginrank.data.grouping import offsets_from_sizes
+from marginrank.measures import Measure, Rankings
+from marginrank.measures.gains import check_grades
+from marginrank.typing import BoolArray, FloatArray, IntArray
+
+
+class Layout(NamedTuple):
+    """Where queries and levels begin, as kernels take it.
+
+    Places run over all documents: first those of the first query, its best level first. Query q takes the places
+    ``queries[q]:queries[q + 1]``, level ℓ the places ``offsets[ℓ]:offsets[ℓ + 1]``, and query q has the levels
+    ``of_query[q]:of_query[q + 1]``. Queries with more than one level are ``active``.
+    """
+
+    queries: IntArray
+    offsets: IntArray
+    of_query: IntArray
+    active: BoolArray
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Documents arranged by level: where the levels are, the document at each place, and the gain of each level."""
+
+    layout: Layout
+    documents: IntArray
+    gains: FloatArray
+
+    @property
+    def queries(self) -> IntArray:
+        """Where the places of each query begin."""
+        return self.layout.queries
+
+    @property
+    def offsets(self) -> IntArray:
+        """Where the places of each level begin."""
+        return self.layout.offsets
+
+    @property
+    def of_query(self) -> IntArray:
+        """Where the levels of each query begin."""
+        return self.layout.of_query
+
+    @property
+    def ordered(self) -> BoolArray:
+        """Which queries have documents that the measure can tell apart."""
+        return self.layout.active
+
+    @property
+    def of_document(self) -> IntArray:
+        """Level of each document inside its query, the best being 0."""
+        level = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        out = np.empty(len(self.documents), dtype=np.int64)
+        out[self.documents] = level - np.repeat(self.of_query[:-1], self.lengths)
+        return out
+
+    @property
+    def counts(self) -> IntArray:
+        """Levels per query."""
+        return np.diff(self.of_query)
+
+    @property
+    def lengths(self) -> IntArray:
+        """Documents per query."""
+        return np.diff(self.queries)
+
+    @cached_property
+    def most(self) -> int:
+        """The most levels of any query."""
+        return int(self.counts.max(initial=1))
+
+    @cached_property
+    def longest(self) -> int:
+        """The most documents of any query."""
+        return int(self.lengths.max(initial=1))
+
+    @property
+    def pairs(self) -> IntArray:
+        """Pairs of documents of different level, per query."""
+        sizes = np.diff(self.offsets)
+        same = np.add.reduceat(np.append(sizes * sizes, 0), self.of_query[:-1]) if len(self.counts) else sizes
+        same[self.counts == 0] = 0
+        lengths = self.lengths
+        return np.asarray((lengths * lengths - same) // 2)
+
+
+def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
+    """Arrange documents by what they are worth to a measure; gains are normalised where the measure is."""
+    check_grades([measure], grades)
+    worth = measure.worth(Rankings(grades, offsets, grades, offsets))
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    documents = np.lexsort((np.arange(len(grades)), -worth, query))
+    arranged, pool = worth[documents], grades[documents]
+    same_query = query[1:] == query[:-1]
+    descends = bool((pool[1:] <= pool[:-1])[same_query].all())
+    scale = measure.scales(Rankings(pool, offsets, pool, offsets, pool_descends=descends))
+    starts = np.ones(len(grades), dtype=np.bool_)
+    starts[1:] = (arranged[1:] != arranged[:-1]) | ~same_query
+    first = np.flatnonzero(starts)
+    of_query = offsets_from_sizes(np.bincount(query[first], minlength=len(offsets) - 1))
+    return Levels(
+        Layout(offsets, np.append(first, len(grades)), of_query, np.diff(of_query) > 1),
+        documents,
+        arranged[first] / np.where(scale > 0, scale, 1.0)[query[first]],
+    )

@@ -1,0 +1,145 @@
+"""Sums of hinges over the pairs of documents of given queries."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from marginrank.losses.base import KernelLoss
+from marginrank.losses.oracles.base import numbers
+from marginrank.losses.oracles.grade_levels import Levels
+from marginrank.losses.torch.base import DeviceLoss
+from marginrank.losses.torch.pair_hinges import DevicePairs
+from marginrank.runtime.threads import PerThread
+from marginrank.runtime.torch_device import Device
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
+
+NO_WEIGHTS: Final = np.zeros((0, 0))
+#: To sort a list and sweep it takes as long as this many pairs for each of its documents, gone through one by one.
+PAIRS_PER_DOCUMENT: Final = 160
+
+
+class Hinges(NamedTuple):
+    """Hinges over pairs, as the kernel takes them.
+
+    Args:
+        heights: By level; height(better) − height(worse) is added to the margin of a pair of levels.
+        kinds: The row and column of ``weights`` that each level takes.
+        weights: The weight of pairs by kind of the better and of the worse level; empty where all pairs weigh 1.
+        scales: By query.
+        margins: By how much the better document should score higher, by query.
+        squared: Whether the hinges are squared.
+    """
+
+    heights: FloatArray
+    kinds: IntArray
+    weights: FloatArray
+    scales: FloatArray
+    margins: FloatArray
+    squared: bool
+
+
+class Runs(NamedTuple):
+    """Scores less heights, and documents, by place: room for the kernel to merge levels in."""
+
+    scores: FloatArray
+    documents: AnyArray
+
+
+class Work(NamedTuple):
+    """What the kernel works with: the documents by place, and room.
+
+    Args:
+        short: Which queries have so few pairs that they are gone through one by one.
+        documents: By place; those of the other queries as they were last sorted.
+        levels: By document.
+        sorted_scores: By place, for the other queries.
+        run_scores: Likewise, for `Runs`.
+        run_documents: Likewise.
+        scores: Room for the longest list, as all that follow.
+        moves: A direction.
+        slopes: Derivatives.
+        spare_scores: For merging.
+        spare_documents: For merging.
+        level_offsets: For merging.
+    """
+
+    short: BoolArray
+    documents: AnyArray
+    levels: AnyArray
+    sorted_scores: FloatArray
+    run_scores: FloatArray
+    run_documents: AnyArray
+    scores: FloatArray
+    moves: FloatArray
+    slopes: FloatArray
+    spare_scores: FloatArray
+    spare_documents: AnyArray
+    level_offsets: IntArray
+
+
+class PreparedPairs(KernelLoss):
+    """Hinges over the pairs of documents of given queries."""
+
+    def __init__(self, levels: Levels, hinges: Hinges) -> None:
+        from marginrank.losses.pair_hinges_kernel import short_lists  # noqa: PLC0415
+
+        self._kernels = [short_lists]
+        self.offsets = levels.queries
+        self.active = levels.ordered
+        self.levels = levels
+        self._squared, self._named = hinges.squared, hinges
+        self._layout, self._hinges = tuple(levels.layout), tuple(hinges)
+        self._xi = np.empty(len(levels.ordered))
+        n, longest = len(levels.documents), levels.longest
+        short, kind = levels.pairs <= PAIRS_PER_DOCUMENT * levels.lengths, numbers(n)
+        by_place = 0 if short.all() else n
+        if by_place:
+            from marginrank.losses.pair_hinges_kernel import long_lists  # noqa: PLC0415
+
+            self._kernels.append(long_lists)
+        self._lists = (
+            short, levels.documents.astype(kind), levels.of_document.astype(kind), np.empty(by_place),
+            np.empty(by_place), np.empty(by_place, kind),
+        )  # fmt: skip
+        self._room = PerThread(
+            lambda: (*np.empty((4, longest)), np.empty(longest, kind), np.empty(levels.most + 1, np.int64))
+        )
+
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        """Return the kernels that write slacks and derivatives."""
+        return self._steps(scores, None, xi, gradient)
+
+    def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
+        """Return the kernels that write products with the Hessian; none where hinges are not squared."""
+        return self._steps(scores, direction, self._xi, product) if self._squared else ()
+
+    def on_device(self, device: Device) -> DeviceLoss | None:
+        """Return the same loss where the features are; None where it cannot be computed there."""
+        hinges = self._named
+        if len(hinges.weights):
+            return None
+        return DevicePairs.of(device, self.levels, hinges.heights, hinges.margins, hinges.scales, hinges.squared)
+
+    def diagonal(self, scores: FloatArray) -> FloatArray:
+        """Return the diagonal of the generalised Hessian at the scores."""
+        # Documents of a level are in no pair together, so the product with its indicator is their part of the diagonal.
+        if not self._squared:
+            super().diagonal(scores)
+        counts, starts = self.levels.counts, np.repeat(self.levels.of_query[:-1], self.levels.counts)
+        rank = np.arange(len(starts)) - starts
+        level = np.empty(len(scores), dtype=np.int64)
+        level[self.levels.documents] = np.repeat(rank, np.diff(self.levels.offsets))
+        diagonal, product = np.zeros(len(scores)), np.empty(len(scores))
+        for number in range(int(counts.max(initial=0))):
+            self.curve(scores, (level == number).astype(np.float64), product, 0, len(counts))
+            np.copyto(diagonal, product, where=level == number)
+        return diagonal
+
+    def _steps(
+        self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray
+    ) -> tuple[Step, ...]:
+        work = (*self._lists, *self._room())
+        arguments = scores, self._layout, self._hinges, work, direction, (xi, out)
+        return tuple((kernel, arguments) for kernel in self._kernels)

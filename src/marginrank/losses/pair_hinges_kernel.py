@@ -1,0 +1,351 @@
+"""Hinges over all pairs of documents of different level, by sweeps over sorted scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from marginrank.losses.oracles.base import Slacks, Sorted
+from marginrank.losses.oracles.grade_levels import Layout
+from marginrank.losses.oracles.sorting_kernel import _sort_level
+from marginrank.losses.pair_hinges import Hinges, Runs, Work
+from marginrank.runtime.kernels import njit
+from marginrank.typing import FloatArray
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _merge(runs, start, middle, end, spare):  # type: ignore[no-untyped-def]
+    """Merge two runs that fall in score, in place."""
+    scores, documents = runs.scores, runs.documents
+    n = middle - start
+    for place in range(n):
+        spare.scores[place] = scores[start + place]
+        spare.documents[place] = documents[start + place]
+    left, right = 0, middle
+    for place in range(start, end):
+        if left == n:
+            return
+        if right < end and scores[right] > spare.scores[left]:
+            scores[place], documents[place] = scores[right], documents[right]
+            right += 1
+        else:
+            scores[place], documents[place] = spare.scores[left], spare.documents[left]
+            left += 1
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _sweep(runs, better_run, worse_run, margin, squared, weight, gradient):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the pairs of two runs that fall in score, one better than the other; return their loss.
+
+    The worse documents that violate the margin of a better one are the first of their run, and going down the better
+    run their gaps margin − (s_better − s_worse) only grow; going up the worse run so do the gaps of the better
+    documents. Gaps, and squares of gaps, are summed by what they grow by: nothing is subtracted, so nothing cancels.
+    """
+    scores, documents = runs.scores, runs.documents
+    better, better_end = better_run
+    worse, worse_end = worse_run
+    total = 0.0
+    violators, gaps, squares = 0, 0.0, 0.0
+    other = worse
+    for place in range(better, better_end):
+        score = scores[place]
+        if place > better:
+            fall = scores[place - 1] - score
+            squares += fall * (2.0 * gaps + violators * fall)
+            gaps += violators * fall
+        while other < worse_end:
+            gap = margin - (score - scores[other])
+            if gap <= 0.0:
+                break
+            violators += 1
+            gaps += gap
+            squares += gap * gap
+            other += 1
+        if squared:
+            total += squares
+            gradient[documents[place]] -= weight * 2.0 * gaps
+        else:
+            total += gaps
+            gradient[documents[place]] -= weight * violators
+    if violators == 0:
+        return 0.0
+    violators, gaps = 0, 0.0
+    other = better_end - 1
+    for place in range(worse_end - 1, worse - 1, -1):
+        score = scores[place]
+        if place < worse_end - 1:
+            gaps += violators * (score - scores[place + 1])
+        while other >= better:
+            gap = margin - (scores[other] - score)
+            if gap <= 0.0:
+                break
+            violators += 1
+            gaps += gap
+            other -= 1
+        gradient[documents[place]] += weight * (2.0 * gaps if squared else violators)
+    return weight * total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _curve(runs, better_run, worse_run, margin, weight, direction, product):  # type: ignore[no-untyped-def]
+    """Add the second derivatives of the squared hinges of two runs, times a direction v.
+
+    A document i gets 2·Σ (v_i − v_j) over the documents j that it violates a margin with, which are found as in
+    `_sweep`. Only differences of v matter, so v is counted from one document on: large numbers that all documents share
+    would drown them.
+    """
+    scores, documents = runs.scores, runs.documents
+    better, better_end = better_run
+    worse, worse_end = worse_run
+    origin = direction[documents[better]]
+    violators, moves = 0, 0.0
+    other = worse
+    for place in range(better, better_end):
+        while other < worse_end and margin - (scores[place] - scores[other]) > 0.0:
+            violators += 1
+            moves += direction[documents[other]] - origin
+            other += 1
+        document = documents[place]
+        product[document] += weight * 2.0 * (violators * (direction[document] - origin) - moves)
+    if violators == 0:
+        return
+    violators, moves = 0, 0.0
+    other = better_end - 1
+    for place in range(worse_end - 1, worse - 1, -1):
+        while other >= better and margin - (scores[other] - scores[place]) > 0.0:
+            violators += 1
+            moves += direction[documents[other]] - origin
+            other -= 1
+        document = documents[place]
+        product[document] += weight * 2.0 * (violators * (direction[document] - origin) - moves)
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _add_pairs(runs, better, worse, kind, weight, direction, out):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the pairs of two runs and return their loss; or, with a direction, the second ones."""
+    margin, squared = kind
+    if direction is None:
+        return _sweep(runs, better, worse, margin, squared, weight, out)
+    _curve(runs, better, worse, margin, weight, direction, out)
+    return 0.0
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _all_pairs(runs, offsets, n_runs, kind, direction, out, spare):  # type: ignore[no-untyped-def]
+    """Sweep neighbouring runs and merge them, until one is left: n log L for L levels of n documents, best first."""
+    total = 0.0
+    while n_runs > 1:
+        for run in range(0, n_runs - 1, 2):
+            start, middle, end = offsets[run], offsets[run + 1], offsets[run + 2]
+            total += _add_pairs(runs, (start, middle), (middle, end), kind, 1.0, direction, out)
+            if n_runs > 2:
+                _merge(runs, start, middle, end, spare)
+        end = offsets[n_runs]
+        n_runs = (n_runs + 1) // 2
+        for run in range(n_runs):
+            offsets[run] = offsets[2 * run]
+        offsets[n_runs] = end
+    return total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _weighted_pairs(runs, offsets, kinds, weights, kind, direction, out):  # type: ignore[no-untyped-def]
+    """Sweep every pair of levels with its own weight: n·L for L levels of n documents."""
+    total = 0.0
+    for better in range(len(kinds)):
+        for worse in range(better + 1, len(kinds)):
+            weight = weights[kinds[better], kinds[worse]]
+            if weight > 0.0:
+                better_run, worse_run = (offsets[better], offsets[better + 1]), (offsets[worse], offsets[worse + 1])
+                total += _add_pairs(runs, better_run, worse_run, kind, weight, direction, out)
+    return total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _long_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
+    """Sort the levels of a list and sweep them."""
+    low, high = layout.of_query[query], layout.of_query[query + 1]
+    ordered = Sorted(work.sorted_scores, work.documents, work.documents, work.documents)
+    room = work.scores, work.spare_scores, work.spare_documents, work.spare_documents
+    runs, offsets = Runs(work.run_scores, work.run_documents), work.level_offsets
+    spare = Runs(work.spare_scores, work.spare_documents)
+    for level in range(low, high):
+        start, stop = layout.offsets[level], layout.offsets[level + 1]
+        _sort_level(scores, start, stop, work.levels, room, ordered)
+        offsets[level - low] = start
+        for place in range(start, stop):
+            runs.scores[place] = ordered.scores[place] - hinge.heights[level]
+            runs.documents[place] = ordered.documents[place]
+            out[ordered.documents[place]] = 0.0
+    offsets[high - low] = layout.queries[query + 1]
+    kind = hinge.margins[query], hinge.squared
+    if len(hinge.weights) == 0:
+        total = _all_pairs(runs, offsets, high - low, kind, direction, out, spare)
+    else:
+        total = _weighted_pairs(runs, offsets, hinge.kinds[low:high], hinge.weights, kind, direction, out)
+    for document in range(layout.queries[query], layout.queries[query + 1]):
+        out[document] *= hinge.scales[query]
+    return hinge.scales[query] * total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def long_lists(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Write the slacks and derivatives of the long lists among queries ``first`` to ``end``, as `short_lists` does."""
+    layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), Work(*work), Slacks(*slacks)
+    for query in range(first, end):
+        if layout.active[query] and not work.short[query]:
+            slacks.xi[query] = _long_list(query, scores, layout, hinge, work, direction, slacks.gradient)
+
+
+# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
+
+
+class Part(NamedTuple):
+    """Some documents of a query: their scores, a direction, and the derivatives by their scores."""
+
+    scores: FloatArray
+    moves: FloatArray
+    slopes: FloatArray
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+def _count_violated(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+    """Add the derivatives of all pairs of documents of two parts; return the weight of those that are violated.
+
+    ``side`` is 1 where the first part is the better one, else −1. The documents of the longer part are gone through
+    several at a time, for four of the other part.
+    """
+    others, slopes, step, total = longer.scores, longer.slopes, side * weight, 0.0
+    n = len(part.scores)
+    for place in range(0, n - 3, 4):
+        # A pair is violated if side·(score − other) < margin.
+        bound_a, bound_b = side * part.scores[place] - margin, side * part.scores[place + 1] - margin
+        bound_c, bound_d = side * part.scores[place + 2] - margin, side * part.scores[place + 3] - margin
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for other in range(len(others)):
+            score = side * others[other]
+            own_a = step if score > bound_a else 0.0
+            own_b = step if score > bound_b else 0.0
+            own_c = step if score > bound_c else 0.0
+            own_d = step if score > bound_d else 0.0
+            a += own_a
+            b += own_b
+            c += own_c
+            d += own_d
+            slopes[other] += (own_a + own_b) + (own_c + own_d)
+        part.slopes[place] -= a
+        part.slopes[place + 1] -= b
+        part.slopes[place + 2] -= c
+        part.slopes[place + 3] -= d
+        total += side * (a + b + c + d)
+    for place in range(n - n % 4, n):
+        bound, slope = side * part.scores[place] - margin, 0.0
+        for other in range(len(others)):
+            own = step if side * others[other] > bound else 0.0
+            slope += own
+            slopes[other] += own
+        part.slopes[place] -= slope
+        total += side * slope
+    return total
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+def _square_each_pair(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the squared hinges of all pairs; return their loss. The arguments are as above."""
+    others, other_slopes, total = longer.scores, longer.slopes, 0.0
+    for place in range(len(part.scores)):
+        score, slope = part.scores[place], 0.0
+        for other in range(len(others)):
+            gap = margin - side * (score - others[other])
+            gap = gap if gap > 0.0 else 0.0
+            total += gap * gap
+            slope += 2.0 * gap
+            other_slopes[other] += side * weight * 2.0 * gap
+        part.slopes[place] -= side * weight * slope
+    return weight * total
+
+
+@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+def _curve_each_pair(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+    """Add the second derivatives of squared hinges times a direction v: 2·(v_i − v_j) of a pair inside its margin."""
+    others, other_moves, other_slopes = longer.scores, longer.moves, longer.slopes
+    for place in range(len(part.scores)):
+        score, move, total = part.scores[place], part.moves[place], 0.0
+        for other in range(len(others)):
+            gap = margin - side * (score - others[other])
+            apart = 2.0 * weight * (move - other_moves[other]) if gap > 0.0 else 0.0
+            total += apart
+            other_slopes[other] -= apart
+        part.slopes[place] += total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _pairs_of(work, better, worse, margin, squared, weight, direction):  # type: ignore[no-untyped-def]
+    """Add up the pairs of two parts of a list, given by where they begin and end.
+
+    Returns the loss of squared hinges; of others, the weight of those that are violated.
+    """
+    own, others = slice(better[0], better[1]), slice(worse[0], worse[1])
+    first = Part(work.scores[own], work.moves[own], work.slopes[own])
+    second = Part(work.scores[others], work.moves[others], work.slopes[others])
+    side = 1.0
+    if len(first.scores) > len(second.scores):
+        first, second, side = second, first, -1.0
+    if direction is None:
+        if squared:
+            return _square_each_pair(first, second, side, margin, weight)
+        return _count_violated(first, second, side, margin, weight)
+    _curve_each_pair(first, second, side, margin, weight)
+    return 0.0
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def _short_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
+    """Go through the pairs of a list one by one: for some hundred documents that is quicker than to sort them."""
+    begin, stop = layout.queries[query], layout.queries[query + 1]
+    low, high = layout.of_query[query], layout.of_query[query + 1]
+    margin, documents = hinge.margins[query], work.documents
+    # Only differences of scores matter, and numbers that all of them share would drown these.
+    origin, total = scores[documents[begin]], 0.0
+    for level in range(low, high):
+        for place in range(layout.offsets[level], layout.offsets[level + 1]):
+            work.scores[place - begin] = scores[documents[place]] - origin - hinge.heights[level]
+            work.slopes[place - begin] = 0.0
+            if direction is not None:
+                work.moves[place - begin] = direction[documents[place]]
+    for level in range(low, high - 1):
+        better = layout.offsets[level] - begin, layout.offsets[level + 1] - begin
+        if len(hinge.weights) == 0:
+            total += _pairs_of(work, better, (better[1], stop - begin), margin, hinge.squared, 1.0, direction)
+            continue
+        for other in range(level + 1, high):
+            weight = hinge.weights[hinge.kinds[level], hinge.kinds[other]]
+            worse = layout.offsets[other] - begin, layout.offsets[other + 1] - begin
+            if weight > 0.0:
+                total += _pairs_of(work, better, worse, margin, hinge.squared, weight, direction)
+    for place in range(begin, stop):
+        out[documents[place]] = hinge.scales[query] * work.slopes[place - begin]
+    if direction is None and not hinge.squared:
+        # Σ (margin − s_i + s_j) over the violated pairs, by document.
+        total *= margin
+        for place in range(stop - begin):
+            total += work.slopes[place] * work.scores[place]
+        total = max(total, 0.0)
+    return hinge.scales[query] * total
+
+
+@njit(nogil=True, cache=True, allocates=False)
+def short_lists(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
+    """Write the slacks and derivatives of the short lists among queries ``first`` to ``end``.
+
+    With a ``direction``, the generalised Hessian of the squared hinges times the direction, which is by document, is
+    written instead of the derivatives, and the slacks are 0.
+    """
+    layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), Work(*work), Slacks(*slacks)
+    for query in range(first, end):
+        if not layout.active[query]:
+            slacks.xi[query] = 0.0
+            for document in range(layout.queries[query], layout.queries[query + 1]):
+                slacks.gradient[document] = 0.0
+        elif work.short[query]:
+            slacks.xi[query] = _short_list(query, scores, layout, hinge, work, direction, slacks.gradient)

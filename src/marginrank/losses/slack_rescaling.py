@@ -1,0 +1,233 @@
+"""Slack rescaling: a violation counts in proportion to its loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from marginrank.losses.base import Judgements, PreparedLoss
+from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
+from marginrank.losses.ideal_ranking import IdealLoss
+from marginrank.losses.modified_wta import PreparedPerQuery
+from marginrank.losses.oracles.base import Clusters, Coefficients, Problem, Sorter, Violations
+from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.oracle import oracle_for
+from marginrank.losses.oracles.rank_sums import Credits, tabulate_credits
+from marginrank.losses.oracles.slack_frontier_kernel import Task
+from marginrank.measures import Measure, parse_measure
+from marginrank.typing import FloatArray, IntArray
+
+#: Logarithms of the smallest and largest weight of the loss that the search tries, and how often it halves them.
+SMALLEST: Final = -14.0
+LARGEST: Final = 14.0
+ROUNDS: Final = 22
+
+
+@dataclass(frozen=True, repr=False)
+class SlackLoss(IdealLoss):
+    """ξ = max_y Δ(y)·(1 + (a(y) − a(y*))·s), the slack rescaling of Chapelle, Le and Smola (2007) §6.
+
+    It is convex in s and bounds Δ. The largest product is found exactly
+
+    - for losses with few values (reciprocal rank, precision and recall at k, winner takes all): the best ranking of
+      each value;
+    - for lists with up to ``most_states`` ways to place some documents of each level: by dynamic programming over these
+      states that keeps all ways to reach one that no other beats in both Δ and margin (see ``frontier_kernel``).
+
+    Longer lists are searched along the rankings that are best for some weight λ of the loss, argmax λΔ + a·s. Along
+    these the product has one peak, on the side of larger λ while 1 + (a − a*)·s > λΔ, so halving finds it. Rankings
+    inside the hull of (Δ, a·s) are not seen: the result is a lower bound of ξ, and `PreparedLoss.exact` says so. The
+    table in ``docs/losses.md`` has how often it is ξ itself.
+
+    Args:
+        measure: The measure of Δ.
+        feature_map: ``po`` or a positional map. ``ideal`` and ``seed`` are those of `IdealLoss`.
+        most_states: Maximum number of states to visit: the product over levels of 1 + the number of documents, or
+            1 + k for a sum over the first k ranks: 5,000 allow two levels in lists of 139 documents, three in 48. A
+            query of that size takes about 2 ms. 0 always searches.
+
+    >>> SlackLoss("wta", "po")([1, 0], [0.25, 0.0])[0].tolist()               # 1·(1 − 2·0.25)
+    [0.5]
+    """
+
+    measure: str | Measure
+    feature_map: str | FeatureMap = "po"
+    most_states: int = 5000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        oracle_for(self.measure, self.feature_map)
+        if isinstance(parse_map(self.feature_map), FirstRelevant):
+            raise ValueError("slack rescaling is there for the feature maps po and dorm, not for mrr")
+        if not self.convex:
+            raise ValueError("slack rescaling with ideal='scores' has no known majorant; choose 'random' or 'rows'")
+
+    def _map(self) -> FeatureMap:
+        return parse_map(self.feature_map)
+
+    @property
+    def exact(self) -> bool:
+        """For reciprocal rank; for other measures it depends on the queries, and `PreparedLoss.exact` tells."""
+        return parse_measure(self.measure).first_only
+
+    @property
+    def criterion(self) -> str:
+        """The measure of Δ."""
+        return str(parse_measure(self.measure))
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Choose for each query between clusters, states and the search."""
+        problem = self._problem(judged)
+        if _has_few_values(problem):
+            return _PreparedClusters(problem, self._ideal_ranks(problem.levels, judged))
+        short = (_count_states(problem) <= self.most_states) | ~problem.active
+        ways = ((short, self._prepare_frontier), (~short, self._prepare_search))
+        kinds = [(np.flatnonzero(chosen), prepare) for chosen, prepare in ways if chosen.any()]
+        if len(kinds) == 1:
+            kind = _PreparedFrontier if short.all() else _PreparedSearch
+            return kind(problem, self._ideal_ranks(problem.levels, judged))
+        return PreparedPerQuery(kinds, judged)
+
+    def _problem(self, judged: Judgements) -> Problem:
+        measure = parse_measure(self.measure)
+        return Problem(measure, self._map(), arrange(measure, judged.grades, judged.offsets))
+
+    def _prepare_frontier(self, judged: Judgements) -> PreparedLoss:
+        problem = self._problem(judged)
+        return _PreparedFrontier(problem, self._ideal_ranks(problem.levels, judged))
+
+    def _prepare_search(self, judged: Judgements) -> PreparedLoss:
+        problem = self._problem(judged)
+        return _PreparedSearch(problem, self._ideal_ranks(problem.levels, judged))
+
+
+def _count_states(problem: Problem) -> FloatArray:
+    """Ways to place some documents of each level, for each query."""
+    levels = problem.levels
+    sizes = np.diff(levels.offsets).astype(np.float64)
+    if problem.measure.sums_over_ranks and problem.measure.depth is not None:
+        sizes = np.minimum(sizes, problem.measure.depth)
+    states = np.ones(len(levels.counts))
+    np.multiply.at(states, np.repeat(np.arange(len(states)), levels.counts), sizes + 1.0)
+    return states
+
+
+def _has_few_values(problem: Problem) -> bool:
+    measure = problem.measure
+    if measure.first_only:
+        return measure.discounts(1) is not None
+    if not measure.sums_over_ranks or measure.depth is None:
+        return False
+    flat = bool(np.all(problem.discounts[: measure.depth] == 1.0))
+    return flat and int(problem.levels.counts.max(initial=0)) <= 2
+
+
+class _PreparedRescaled(PreparedLoss):
+    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+        self.problem = problem
+        self.offsets = problem.levels.queries
+        self.active = problem.active
+        self._sorter = Sorter(problem.levels)
+        self._ideal = ideal
+        self._violations = Violations.empty(problem.levels)
+
+
+class _PreparedClusters(_PreparedRescaled):
+    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+        super().__init__(problem, ideal)
+        levels = problem.levels
+        first = levels.of_query[:-1][self.active]
+        worth = np.zeros(len(self.active))
+        worth[self.active] = levels.gains[first] - levels.gains[first + 1]
+        cutoff = problem.measure.depth or levels.longest + 1
+        self._layout, self._ordered = tuple(levels.layout), tuple(self._sorter.sorted)
+        self._clusters = tuple(Clusters(worth, problem.discounts, cutoff, problem.measure.first_only))
+        self._coefficients = tuple(Coefficients(problem.profile, problem.scales, self._ideal))
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        from marginrank.losses.oracles.first_relevant_kernel import rescaled_clusters  # noqa: PLC0415
+
+        ranks = self._violations.ranks
+        self._sorter.sort(scores, first, end)
+        rescaled_clusters(
+            self._ordered, self._layout, self._coefficients, self._clusters, ranks, (xi, gradient), first, end
+        )
+
+
+class _PreparedFrontier(_PreparedRescaled):
+    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+        super().__init__(problem, ideal)
+        measure, levels = problem.measure, problem.levels
+        oracle_for(measure, problem.feature_map, n_levels=int(levels.counts.max(initial=1)))
+        discounts, credit = np.zeros(0), Credits(np.zeros(0), np.zeros(len(self.active), dtype=np.int64))
+        if measure.sums_over_ranks:
+            longest = len(problem.profile)
+            discounts = problem.discounts[: longest if measure.depth is None else min(measure.depth, longest)]
+        else:
+            credit = tabulate_credits(problem)
+        self._task = Task(problem.profile, problem.scales, ideal, levels.gains, discounts, *credit)
+        self._complete = np.ones(len(self.active), dtype=np.bool_)
+
+    @property
+    def exact(self) -> bool:
+        """Unless some evaluation ran out of labels, which scores far from random would have to bring about."""
+        return bool(self._complete.all())
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        from marginrank.losses.oracles.slack_frontier_kernel import rescaled_frontier  # noqa: PLC0415
+
+        ordered = self._sorter.sort(scores, first, end)
+        layout = self.problem.levels.layout
+        rescaled_frontier(layout, self._task, ordered, xi, gradient, self._complete, first, end)
+
+
+class _PreparedSearch(_PreparedRescaled):
+    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+        super().__init__(problem, ideal)
+        levels = problem.levels
+        most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))
+        oracle = oracle_for(problem.measure, problem.feature_map, n_levels=most_levels, longest=longest)
+        self._rank = oracle.prepare(problem, self._sorter.sorted, self._violations)
+        self._weights = np.ones(len(self.active))
+
+    @property
+    def exact(self) -> bool:
+        """A search proves nothing."""
+        return False
+
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        queries, places = slice(first, end), slice(self.offsets[first], self.offsets[end])
+        xi[queries], gradient[places] = 0.0, 0.0
+        if not self.active[queries].any():
+            return
+        ordered = self._sorter.sort(scores, first, end)
+        ideal = self._ideal_places(first, end)
+        query = np.repeat(np.arange(end - first), np.diff(self.offsets[first : end + 1]))
+        documents, scale = self._sorter.documents[places], self.problem.scales[queries][query]
+        reach = np.bincount(query, scale * np.abs(ordered.scores[places]), minlength=end - first)
+        low = np.full(end - first, SMALLEST)
+        high = LARGEST + np.log1p(reach * np.abs(self.problem.profile).max(initial=0.0))
+        for _ in range(ROUNDS):
+            weights = np.exp((low + high) / 2.0)
+            self._weights[queries] = weights
+            self._rank(self._weights, first, end)
+            ranks = np.where(self.active[queries][query], self._violations.ranks[places], ideal)
+            slopes = scale * (self.problem.profile[ranks] - self.problem.profile[ideal])
+            slack = 1.0 + np.bincount(query, slopes * ordered.scores[places], minlength=end - first)
+            delta = np.where(self.active[queries], self._violations.deltas[queries] / weights, 0.0)
+            better = delta * slack > xi[queries]
+            xi[queries][better] = (delta * slack)[better]
+            changed = better[query]
+            gradient[documents[changed]] = (delta[query] * slopes)[changed]
+            middle, more_loss_pays = (low + high) / 2.0, slack > weights * delta
+            low, high = np.where(more_loss_pays, middle, low), np.where(more_loss_pays, high, middle)
+
+    def _ideal_places(self, first: int, end: int) -> IntArray:
+        """Rank in y* of the document at each place."""
+        places = slice(self.offsets[first], self.offsets[end])
+        if len(self._ideal):
+            return self._ideal[self._sorter.documents[places]]
+        starts = np.repeat(self.offsets[first:end], np.diff(self.offsets[first : end + 1]))
+        return np.asarray(np.arange(places.start, places.stop) - starts)

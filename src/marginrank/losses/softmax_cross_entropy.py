@@ -1,0 +1,144 @@
+"""Losses that are smooth in the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
+from marginrank.losses.torch.base import DeviceLoss
+from marginrank.losses.torch.softmax_cross_entropy import DeviceSoftmax
+from marginrank.measures.gains import GAINS, check_gain
+from marginrank.runtime.torch_device import Device
+from marginrank.typing import BoolArray, FloatArray, IntArray, Step
+
+
+@dataclass(frozen=True, repr=False)
+class SoftmaxCrossEntropy(Loss):
+    """Cross entropy of two distributions over the documents of a query, one of the grades and one of the scores.
+
+    ξ = −Σ_i P_g(i) log P_s(i), ∂ξ/∂s = P_s − P_g, with P_s the softmax of the scores. Queries whose gains are all the
+    same have ξ = 0.
+
+    Args:
+        gain: What P_g is made of: ``linear`` (the grades), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
+        divergence: Subtract the entropy of P_g. This gives the Kullback-Leibler divergence, with the same derivative
+            and minimum 0.
+        target: ``softmax`` makes P_g the softmax of the gains: ListNet with top-one probabilities, Cao et al. (ICML
+            2007), there of the grades. ``share`` gives each document its share of the gains, so that all irrelevant
+            documents have none.
+
+    >>> xi, gradient = SoftmaxCrossEntropy(gain="binary")([1, 0], [0.0, 0.0])         # log 2; ½ - e/(1 + e)
+    >>> xi.round(4).tolist(), gradient.round(4).tolist()
+    ([0.6931], [-0.2311, 0.2311])
+    >>> SoftmaxCrossEntropy(divergence=True)([3, 1], [2.5, 0.5])[0].round(4).tolist()
+    [0.0]
+    >>> SoftmaxCrossEntropy(target="share")([1, 0], [0.0, 0.0])[1].tolist()           # ½ - 1, ½ - 0
+    [-0.5, 0.5]
+    """
+
+    gain: str = "linear"
+    divergence: bool = False
+    target: Literal["softmax", "share"] = "softmax"
+
+    def __post_init__(self) -> None:
+        check_gain(self.gain)
+        if self.target not in _TARGETS:
+            raise ValueError(f"target is {self.target!r}; choose 'softmax' or 'share'")
+
+    @property
+    def smooth(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def criterion(self) -> str:
+        """NDCG, which uses graded relevance."""
+        return "ndcg"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Work out the distribution that the grades give."""
+        offsets, gains = judged.offsets, GAINS[self.gain](judged.grades)
+        query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        log_target = _TARGETS[self.target](gains, query, offsets)
+        return _PreparedSoftmax(log_target, varied(gains, offsets), query, offsets, self.divergence)
+
+
+class _PreparedSoftmax(KernelLoss):
+    def __init__(
+        self, log_target: FloatArray, active: BoolArray, query: IntArray, offsets: IntArray, divergence: bool
+    ) -> None:
+        self.offsets, self.active, self._query = offsets, active, query
+        self._target = np.where(active[query], np.exp(log_target), 0.0)
+        self._constant = np.where(self._target > 0, log_target, 0.0) if divergence else np.zeros(len(log_target))
+        self._lists = offsets, active
+
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        from marginrank.losses.softmax_kernel import softmax_loss  # noqa: PLC0415
+
+        return ((softmax_loss, (self._lists, self._target, self._constant, scores, (xi, gradient))),)
+
+    def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
+        from marginrank.losses.softmax_kernel import curve_softmax  # noqa: PLC0415
+
+        return ((curve_softmax, (self._lists, scores, direction, product)),)
+
+    def on_device(self, device: Device) -> DeviceLoss:
+        counted = self.active[self._query].astype(np.float64)
+        parts = map(device.tensor, (self._target, self._constant, counted))
+        return DeviceSoftmax(device, self.offsets, *parts)
+
+    def diagonal(self, scores: FloatArray) -> FloatArray:
+        log_model = _log_softmax(scores, self._query, self.offsets)
+        model = np.where(self.active[self._query], np.exp(log_model), 0.0)
+        return np.asarray(model * (1.0 - model))
+
+
+def _log_share(gains: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:
+    """Logarithm of the share of each document in the gains of its query; −inf for none.
+
+    >>> _log_share(np.array([1.0, 0.0, 3.0]), np.array([0, 0, 0]), np.array([0, 3])).round(4).tolist()
+    [-1.3863, -inf, -0.2877]
+    """
+    sums = np.bincount(query, gains, minlength=len(offsets) - 1)[query]
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(gains / np.where(sums > 0, sums, 1.0)))
+
+
+def varied(values: FloatArray, offsets: IntArray) -> BoolArray:
+    """Return which queries have different values.
+
+    >>> varied(np.array([1.0, 0.0, 2.0, 2.0]), np.array([0, 2, 2, 4])).tolist()
+    [True, False, False]
+    """
+    differ = np.zeros(len(offsets) - 1, dtype=np.bool_)
+    occupied = np.flatnonzero(np.diff(offsets) > 0)
+    if len(occupied):
+        starts = offsets[:-1][occupied]
+        differ[occupied] = np.maximum.reduceat(values, starts) > np.minimum.reduceat(values, starts)
+    return differ
+
+
+def _log_softmax(values: FloatArray, query: IntArray, offsets: IntArray) -> FloatArray:
+    """Logarithm of the softmax inside each query, with the largest value taken off so that nothing overflows.
+
+    >>> _log_softmax(np.array([1000.0, 1000.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])).round(4).tolist()
+    [-0.6931, -0.6931, 0.0]
+    """
+    if len(values) == 0:
+        return values
+    occupied = np.flatnonzero(np.diff(offsets) > 0)
+    largest = np.zeros(len(offsets) - 1)
+    largest[occupied] = np.maximum.reduceat(values, offsets[:-1][occupied])
+    shifted = values - largest[query]
+    sums = np.bincount(query, np.exp(shifted), minlength=len(largest))
+    return np.asarray(shifted - np.log(np.maximum(sums, 1.0))[query])
+
+
+_TARGETS: Final[Mapping[str, Callable[[FloatArray, IntArray, IntArray], FloatArray]]] = {
+    "softmax": _log_softmax,
+    "share": _log_share,
+}

@@ -1,0 +1,122 @@
+"""Losses of documents on their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
+from marginrank.losses.softmax_cross_entropy import varied
+from marginrank.measures.gains import GAINS, check_gain
+from marginrank.typing import BoolArray, FloatArray, IntArray, Step
+
+
+@dataclass(frozen=True, repr=False)
+class SquaredError(Loss):
+    """Regression on the grades: ξ = the mean over the documents of a query of ½(s_i − g_i)².
+
+    The regression baseline of Chapelle, Le and Smola (2007) §5.1. Every query counts, also if all its documents have
+    the same grade: scores should equal the grades, and not only be in the same order.
+
+    >>> xi, gradient = SquaredError()([2, 0], [1.0, 0.5])       # (½·1² + ½·0.5²) / 2
+    >>> xi.tolist(), gradient.tolist()
+    ([0.3125], [-0.5, 0.25])
+    """
+
+    @property
+    def smooth(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def criterion(self) -> str:
+        """NDCG, which uses graded relevance."""
+        return "ndcg"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Keep the grades."""
+        wanted = np.array(judged.grades, dtype=np.float64)
+        return PreparedSquares(wanted, judged.offsets, np.diff(judged.offsets) > 0, centered=False)
+
+
+class PreparedSquares(KernelLoss):
+    """Squared errors of the documents of given queries.
+
+    Args:
+        wanted: What scores should be, by document.
+        offsets: Where queries begin.
+        active: Queries that count.
+        centered: Whether the mean error of a query does not count.
+    """
+
+    def __init__(self, wanted: FloatArray, offsets: IntArray, active: BoolArray, *, centered: bool) -> None:
+        lengths = np.diff(offsets)
+        self.offsets, self.active = offsets, active
+        self._wanted, self._centered = wanted, centered
+        self._share = np.repeat(np.where(active, 1.0 / np.maximum(lengths, 1), 0.0), lengths)
+        self._lists = offsets, self._share
+
+    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+        """Return the kernel that writes slacks and derivatives."""
+        from marginrank.losses.squared_error_kernel import squared_loss  # noqa: PLC0415
+
+        return ((squared_loss, (self._lists, self._wanted, self._centered, scores, (xi, gradient))),)
+
+    def curve_steps(
+        self,
+        scores: FloatArray,  # noqa: ARG002
+        direction: FloatArray,
+        product: FloatArray,
+    ) -> tuple[Step, ...]:
+        """Return the kernel that writes products with the Hessian."""
+        from marginrank.losses.squared_error_kernel import curve_squares  # noqa: PLC0415
+
+        return ((curve_squares, (self._lists, self._centered, direction, product)),)
+
+    def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return the diagonal of the Hessian."""
+        return np.asarray(self._share * (1.0 - self._share)) if self._centered else self._share
+
+
+@dataclass(frozen=True, repr=False)
+class SquaredDifferences(Loss):
+    """Regression on differences of gains: ξ = the mean over ordered pairs of ¼((s_i − s_j) − (g_i − g_j))².
+
+    This is half the variance of the errors s_i − g_i inside a query, so it costs no more than `SquaredError`, which
+    also asks for the mean gain of the query. Documents sorted by their expected gains have the largest expected DCG:
+    Cossock and Zhang (2006), who regress on gains for that reason. Queries whose gains are all the same have ξ = 0.
+
+    Args:
+        gain: Gains of grades: ``linear`` (the grades), ``exp2`` (2^g − 1) or ``binary`` (g ≥ 1).
+        unit: Number that the gains are divided by.
+
+    >>> xi, gradient = SquaredDifferences()([2, 0], [1.0, 0.5])       # errors −1 and 0.5: ½·0.75²
+    >>> xi.tolist(), gradient.tolist()
+    ([0.28125], [-0.375, 0.375])
+    >>> SquaredDifferences("exp2", unit=3.0)([2, 0], [8.0, 7.0])[0].tolist()
+    [0.0]
+    """
+
+    gain: str = "linear"
+    unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_gain(self.gain)
+        if not 0 < self.unit < np.inf:
+            raise ValueError(f"unit is {self.unit}; give a positive number")
+
+    @property
+    def smooth(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def criterion(self) -> str:
+        """NDCG, which uses graded relevance."""
+        return "ndcg"
+
+    def _prepare(self, judged: Judgements) -> PreparedLoss:
+        """Compute the gains."""
+        gains = GAINS[self.gain](judged.grades) / self.unit
+        return PreparedSquares(gains, judged.offsets, varied(gains, judged.offsets), centered=True)

@@ -1,0 +1,52 @@
+"""The softmax cross entropy on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from marginrank.losses.torch.base import Chosen, DeviceLoss
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceSoftmax(DeviceLoss):
+    """Cross entropy of a distribution over the documents of a query and the softmax of their scores.
+
+    Args:
+        device: The device.
+        offsets: Where each query begins and the last ends.
+        target: The distribution; 0 for all documents of queries that do not count.
+        constant: What −log P_s of each document is added to.
+        counted: 1 for documents of queries that count, else 0.
+    """
+
+    target: Any
+    constant: Any
+    counted: Any
+
+    def take(self, chosen: Chosen) -> Self:
+        """Return the loss of some of the queries."""
+        parts = (part[chosen.documents] for part in (self.target, self.constant, self.counted))
+        return type(self)(self.device, chosen.offsets, *parts)
+
+    def __call__(self, scores: Any) -> tuple[Any, Any]:
+        """Return ξ of each query and ∂ξ/∂s of each document."""
+        log_model = self._log_model(scores)
+        terms = self.target * (self.constant - log_model)
+        return self.segments.sum(terms).clamp_(min=0.0), self.counted * log_model.exp() - self.target
+
+    def curve(self, scores: Any, direction: Any) -> Any:
+        """Return the Hessian at the scores times a direction: P∘(v − P·v)."""
+        model = self.counted * self._log_model(scores).exp()
+        return model * (direction - self.segments.sum(model * direction)[self._query])
+
+    @cached_property
+    def _query(self) -> Any:
+        return self.device.tensor(np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets)))
+
+    def _log_model(self, scores: Any) -> Any:
+        shifted = scores - self.segments.max(scores)[self._query]
+        return shifted - self.segments.sum(shifted.exp()).log()[self._query]

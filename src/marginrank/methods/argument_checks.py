@@ -1,0 +1,278 @@
+"""What is looked at around fitting: foreign arguments, where to begin, fits that rank nothing, torn queries."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from marginrank.data.arrays import as_grades
+from marginrank.data.column_roles import column_names
+from marginrank.data.partitions import AnyQueries, PartitionedQueries
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
+from marginrank.model.model import Model
+from marginrank.runtime.text import count, suggest
+
+#: Number of documents and sum of grades of each query: enough to tell whole queries from parts.
+Contents: TypeAlias = Mapping[Any, tuple[int, float]]
+
+#: Differences of scores below this share of them are rounding errors.
+_ROUNDING: Final = 1e-15
+#: Arguments of LightGBM, XGBoost and scikit-learn, and what to use here.
+_INSTEAD: Final = {
+    "eval_set": "fit(..., validation=queries) or validation=(X, y, qid)",
+    "eval_group": "fit(..., validation=queries) or validation=(X, y, qid)",
+    "eval_qid": "fit(..., validation=queries) or validation=(X, y, qid)",
+    "eval_metric": "the measure that the ranker is trained for: Ranker('ndcg@10')",
+    "eval_at": "a measure with a cutoff: Ranker('ndcg@10')",
+    "early_stopping_rounds": "Ranker(patience=...) with fit(..., validation=queries)",
+    "sample_weight": "query_weights=, one weight per query; documents cannot be weighted",
+    "verbose": "fit(..., callback=print), which is called after every iteration",
+    "callbacks": "callback=, a function that is called after every iteration",
+    "n_estimators": "a preset with a number of rounds: Ranker('lambdarank@100')",
+    "objective": "a method or measure: Ranker('ranksvm'), Ranker('ndcg@10')",
+    "class_weight": "weighting=, which weights queries by their grades",
+    "groups": "qid=, the query of each row, or group=, the rows of each query",
+}
+
+#: Arguments of `fit`.
+_ARGUMENTS: Final = (
+    "qid",
+    "group",
+    "query_weights",
+    "validation",
+    "callback",
+    "start",
+    "center",
+    "checkpoint",
+    "resume",
+)
+
+
+def refuse_unknown(foreign: Mapping[str, Any], positional: Sequence[Any]) -> None:
+    """Refuse what `fit` does not take: arguments of other libraries, misspelled ones, and queries without a name."""
+    if positional:
+        raise TypeError("fit takes X and y, and all else by name: fit(X, y, qid=qid) or fit(X, y, group=group)")
+    refuse_foreign("fit", foreign)
+    for name in foreign:
+        raise TypeError(f"fit has no argument {name!r}; {suggest(name, _ARGUMENTS)}")
+
+
+def refuse_parameters(kind: type, positional: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Refuse what an estimator does not take: parameters of other libraries, misspelled ones, and too many.
+
+    Args:
+        kind: Class of the estimator.
+        positional: Parameters that are given without a name.
+        named: Parameters that are given by name.
+    """
+    refuse_foreign(kind.__name__, named)
+    known = inspect.signature(kind).parameters
+    for name in named:
+        if name not in known:
+            raise TypeError(f"{kind.__name__} has no parameter {name!r}; {suggest(name, sorted(known))}")
+    most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
+    if len(positional) > most:
+        raise TypeError(
+            f"{kind.__name__} takes {count(most, 'parameter')} without a name, not {len(positional)}; give the others "
+            "by name"
+        )
+
+
+def refuse_foreign(where: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse what other libraries call otherwise."""
+    for name in arguments:
+        if name in _INSTEAD:
+            raise TypeError(f"{where} has no {name}; use {_INSTEAD[name]}")
+
+
+def refuse_rows(name: str, X: Any, y: Any = None, *, least: int = 1, expected: int | None = None) -> None:
+    """Refuse rows that are no table of numbers, or not one for each grade, before scikit-learn looks at them.
+
+    Args:
+        name: The estimator.
+        X: Rows of features.
+        y: Grades.
+        least: The least number of rows.
+        expected: The number of features that the estimator was fitted on.
+    """
+    if isinstance(X, str | Path):
+        raise TypeError(f"X is {str(X)!r}; read the file first: read({str(X)!r})")
+    shape = _shape(X)
+    if shape is None:
+        return
+    if len(shape) != 2:
+        raise DataError(
+            f"X has {count(len(shape), 'dimension')}, not 2 (documents × features). Reshape your data: "
+            "X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if it is one document"
+        )
+    _refuse_columns(X)
+    if y is not None:
+        _refuse_grades(y, shape[0])
+    if shape[0] == 0:
+        raise DataError("X has no rows; give at least one query with documents")
+    if shape[0] < least:
+        raise DataError(f"X has {count(shape[0], 'sample')}; a ranking needs at least two documents to compare")
+    if shape[1] == 0:
+        raise DataError(
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; give at least one column"
+        )
+    if expected is not None and shape[1] != expected:
+        raise DataError(
+            f"X has {shape[1]} features, but {name} is expecting {expected} features as input; give the columns that "
+            "it was trained on"
+        )
+
+
+def _shape(X: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array, a frame or lists; None where it cannot be told."""
+    if hasattr(X, "shape"):
+        return tuple(X.shape)
+    try:
+        shape: tuple[int, ...] = np.shape(X)
+        return shape
+    except ValueError:
+        lengths = sorted({len(row) for row in X if hasattr(row, "__len__")})
+        raise DataError(
+            f"the rows of X have different lengths, {', '.join(map(str, lengths[:5]))}; give each a value per feature"
+        ) from None
+
+
+def _refuse_columns(X: Any) -> None:
+    """Refuse text, dates and complex numbers, and two columns of one name."""
+    # An Arrow table calls its columns themselves columns.
+    names = column_names(X) or list(getattr(X, "columns", ()))
+    repeated = next((name for name, times in Counter(names).items() if times > 1), None)
+    if repeated is not None:
+        raise DataError(f"X has two columns called {repeated!r}; rename one")
+    for where, values in [(f"column {name!r} of X", X[name]) for name in names] or [("X", X)]:
+        array = np.empty(0, X.dtype) if hasattr(X, "tocsr") else np.asarray(values)
+        if array.dtype.kind == "c":
+            raise DataError(f"Complex data not supported: {where} holds {array.dtype}; give real numbers")
+        if array.dtype.kind in "mM":
+            raise DataError(
+                f"{where} holds {array.dtype}, not numbers; leave it out, or convert it, for example to days"
+            )
+        if array.dtype.kind in "OUST":
+            word = next(
+                (value for value in array.ravel().tolist() if isinstance(value, str) and not _reads(value)), None
+            )
+            if word is not None:
+                raise DataError(f"{where} holds {word!r}, which is not a number; leave it out, or encode it as numbers")
+
+
+def _reads(word: str) -> bool:
+    """Tell whether a text is a number."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_grades(y: Any, n: int) -> None:
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:  # scikit-learn warns of it
+        array = array[:, 0]
+    grades = as_grades(array)
+    if len(grades) != n:
+        raise DataError(f"y has {len(grades)} entries for {count(n, 'row')} of X; it needs one per row")
+
+
+def contents(queries: Queries) -> Contents:
+    """Count documents and sum up grades by query, in any order of rows."""
+    ends = np.append(0.0, np.cumsum(queries.grades))[queries.offsets]
+    return dict(
+        zip(
+            queries.query_ids.tolist(),
+            zip(queries.lengths.tolist(), np.diff(ends).round(6).tolist(), strict=True),
+            strict=True,
+        )
+    )
+
+
+def warn_of_split(trained: Contents | None, queries: Queries) -> None:
+    """Warn where a split of rows cut through queries, as `KFold` does: the scores would be too good."""
+    if trained is None:
+        return
+    cut = sum(query in trained and trained[query] != own for query, own in contents(queries).items())
+    if cut:
+        warnings.warn(
+            f"{cut:,} of {len(queries):,} queries were trained on with other documents, so the score is too good; "
+            "split by query, for example cv=GroupKFold() with groups=qid",
+            SplitQueriesWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_C(C: float, name: str) -> None:
+    """Warn of a C, other than the default, that a method without C ignores."""
+    if C != 1.0:
+        warnings.warn(f"{name} has no C, so C = {C:g} is ignored; leave it out", UserWarning, stacklevel=4)
+
+
+def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
+    """Warn of models that give all documents of a query the same score, on all of the queries."""
+    tied = [model for model in models if _ranks_nothing(model, queries)]
+    differ = bool(tied) and _differ(queries)
+    # Of a hinge that collapsed another warning has been given, which is wrong where no loss could do better.
+    tied = [model for model in tied if not (differ and _collapsed(model))]
+    if not tied:
+        return
+    which = (
+        "the model gives"
+        if len(models) == 1
+        else f"with C = {', '.join(f'{m.solution.C:g}' for m in tied)} the model gives"
+    )
+    reason = tied[0].solution.reason
+    advice = "look at the features with `marginrank inspect`, scale them, or raise C"
+    if not differ:
+        advice = "the features of the documents of each query are the same"
+    elif reason in ("max_iter", "time_limit", "callback", "interrupted"):
+        advice = f"training was stopped ({reason}) before it got anywhere"
+    warnings.warn(
+        f"{which} all documents of a query the same score, on all {len(queries):,} training queries, and ranks "
+        f"nothing; {advice}",
+        NothingRankedWarning,
+        stacklevel=3,
+    )
+
+
+def _collapsed(model: Model) -> bool:
+    """Whether these are the weights of a hinge that is minimal at 0."""
+    return model.health is not None and model.health.collapsed and model.method.bound == "hinge"
+
+
+def _ranks_nothing(model: Model, queries: AnyQueries) -> bool:
+    """Look at more and more queries until one has two scores; most models show it at once."""
+    if isinstance(queries, PartitionedQueries):
+        return all(queries.partitions.map(_ties_all, model))
+    first, count = 0, 16
+    while first < len(queries):
+        some = queries[np.arange(first, min(first + count, len(queries)))]
+        scores = np.asarray(model.score(some))
+        starts, lengths = some.offsets[:-1][some.lengths > 0], some.lengths[some.lengths > 0]
+        low, high = np.minimum.reduceat(scores, starts), np.maximum.reduceat(scores, starts)
+        rounding = _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+        if (high - low > rounding)[lengths > 1].any():
+            return False
+        first, count = first + count, 4 * count
+    return True
+
+
+def _ties_all(queries: Queries, model: Model) -> bool:
+    return _ranks_nothing(model, queries)
+
+
+def _differ(queries: AnyQueries) -> bool:
+    """Whether any query has two documents with different features."""
+    if isinstance(queries, PartitionedQueries):
+        return any(queries.partitions.map(_differ))
+    keys, query = queries.document_keys, np.repeat(np.arange(len(queries)), queries.lengths)
+    return bool((keys[1:] != keys[:-1])[query[1:] == query[:-1]].any())

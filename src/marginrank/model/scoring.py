@@ -1,0 +1,98 @@
+"""Score and rank with a trained model, without anything that training needs.
+
+    from marginrank.model import scoring
+
+    model = scoring.load("model.safetensors")
+    model.rerank(features, k=10).rows
+
+This imports NumPy and the standard library: no scikit-learn, SciPy or Numba, and nothing is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from marginrank.errors import DataError
+from marginrank.model.file_format import (
+    check_first_feature,
+    check_scale,
+    check_theta,
+    check_values,
+    read_model,
+    reading,
+)
+from marginrank.preparation.scaling_formulas import LEARNED
+from marginrank.scorers.form import find_form
+from marginrank.scorers.scoring_function import Function, FusedFunction, Parts
+from marginrank.typing import AnyArray, FloatArray
+
+#: Arrays that only training on streams reads.
+_OF_STREAMS: Final = ("stream.last", "stream.origin")
+#: Arrays that only a comparison with later data reads.
+_OF_DRIFT: Final = tuple(f"quantiles.{name}" for name in ("values", "at_most", "below", "n_queries"))
+#: How arrays of the scaling are named in model files.
+SCALER: Final = "scaler."
+
+
+def load(path: str | Path) -> Function:
+    """Read a model written by `marginrank.Ranker.save` or `marginrank.fusion.Fusion.save`; its scores are the same.
+
+    Raises:
+        DataError: The file is damaged or contradicts itself, or it holds a recommender.
+    """
+    kind, header, arrays = read_model(path)
+    with reading(path):
+        if kind == "ranker":
+            return Function.of(read_parts(header, arrays), header)
+        if kind == "fusion":
+            check_values(header)
+            model, fusion = header["model"], header["fusion"]
+            function = Function.of(read_parts(model, arrays), model)
+            return FusedFunction.of_columns(
+                function, fusion["features"], are_ranks=fusion["parameters"]["ranks"] is True
+            )
+        raise DataError(f"this file holds a {kind}, not a ranker; only rankers and fusions score documents")
+
+
+def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Parts:
+    """Read what a model file says about scores, and refuse what contradicts itself."""
+    check_values(described)
+    n_features, names, scaling = described["n_features"], described["feature_names"], described["scaling"]
+    if type(n_features) is not int or n_features < 0:
+        raise ValueError(f"{n_features!r} is not a number of features")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("feature names are not a list of text")
+    check_first_feature(described["first_feature"])
+    kind = find_form(described["form"]) if isinstance(described["form"], str) else None
+    if kind is None:
+        raise ValueError(f"unknown form {described['form']!r}")
+    form, theta = kind.from_arrays(arrays, n_features), arrays["theta"]
+    learned = {} if scaling is None else _learned(scaling, n_features, arrays)
+    check_theta(theta, form.n_parameters)
+    if names is not None and len(names) != n_features:
+        raise ValueError(f"{len(names)} feature names for {n_features} features")
+    of_training = ["theta", "trace", *([] if described["stream"] is None else _OF_STREAMS), *_OF_DRIFT]
+    unknown = sorted(set(arrays) - {*of_training, *form.arrays(), *(f"{SCALER}{name}" for name in learned)})
+    if unknown:
+        raise ValueError(f"a {form.kind} model has no array {unknown[0]!r}")
+    if "scale_" in learned:
+        check_scale(learned["scale_"], theta[:n_features] if form.kind == "linear" else None)
+    labels = None if names is None else tuple(names)
+    return Parts(form, theta, n_features, labels, described["first_feature"], scaling, learned)
+
+
+def _learned(scaling: Any, n_features: int, arrays: Mapping[str, AnyArray]) -> dict[str, FloatArray]:
+    """Return what a scaling learned, by name."""
+    if not isinstance(scaling, str) or scaling not in LEARNED:
+        raise ValueError(f"unknown scaling {scaling!r}")
+    learned = {}
+    for name in LEARNED[scaling]:
+        array = arrays[f"{SCALER}{name}"]
+        if array.shape != (n_features,) or array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"{SCALER}{name} has shape {array.shape}; it needs one finite number per feature")
+        learned[name] = array
+    return learned

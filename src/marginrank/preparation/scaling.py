@@ -1,0 +1,152 @@
+"""Scalings by name, and the one a ranker takes when none is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from marginrank.data.partitions import AnyQueries, PartitionedQueries, SomeQueries
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.preparation.base import FeatureTransformer
+from marginrank.preparation.query_scaling import QueryMinMax, QueryPercentile, QueryStandardize
+from marginrank.preparation.standardization import Standardize
+from marginrank.runtime.mapped_arrays import blocks
+from marginrank.runtime.text import feature_named, suggest
+from marginrank.typing import Features
+
+#: Scalings by name, as a ranker takes them into its model.
+SCALINGS: Final[Mapping[str, type[FeatureTransformer]]] = {
+    "standard": Standardize,
+    "query-minmax": QueryMinMax,
+    "query-standard": QueryStandardize,
+    "query-percentile": QueryPercentile,
+}
+
+#: Standard deviations between these need no scaling.
+_USUAL: Final = (0.5, 2.0)
+
+
+def choose_scaling(queries: Queries | PartitionedQueries, kind: str) -> str | None:
+    """Return the name of the scaling that ``scaling="auto"`` stands for, or None.
+
+    The penalty ‖w‖² of a linear ranker treats all weights alike: a feature of small spread needs a large weight and is
+    held back. Linear weights get ``standard``, unless every feature that varies has a standard deviation between ½ and
+    2 already. Bins need no scaling, and trees and expansions have their own. Scalings by query are never chosen: they
+    need the query of each document again at prediction.
+
+    >>> queries = Queries.from_arrays([[9.0, 0.02], [12.0, 0.01], [3.0, 0.07]], [1, 2, 0], group=[3])
+    >>> choose_scaling(queries, "linear"), choose_scaling(queries, "additive")
+    ('standard', None)
+
+    Args:
+        queries: Training queries, dense or sparse.
+        kind: What scores documents, as `Form.kind` names it: ``linear``, ``additive``, ...
+    """
+    return chosen_scaling(queries)[0] if kind == "linear" else None
+
+
+def chosen_scaling(queries: Queries | PartitionedQueries) -> tuple[str | None, Standardize]:
+    """Return the name of the scaling that linear weights get, and what was learned to choose it."""
+    scaler = Standardize().fit(queries)
+    spreads, (low, high) = scaler.scale_, _USUAL
+    differ = ((spreads > 0) & ((spreads < low) | (spreads > high))).any()
+    return "standard" if differ else None, scaler
+
+
+#: What happens to features before they are scaled.
+Before: TypeAlias = Callable[[Features], Features]
+
+OtherQueries = TypeVar("OtherQueries", bound=AnyQueries)
+
+#: Largest feature whose squares, summed up and times C, stay far from overflow.
+_LARGEST: Final = 1e60
+
+
+def _unchanged(X: Features) -> Features:
+    return X
+
+
+def _with(queries: SomeQueries, before: Before) -> SomeQueries:
+    if isinstance(queries, PartitionedQueries):
+        return queries if before is _unchanged else cast("SomeQueries", queries.derive(_with, before))
+    X = before(queries.X)
+    return queries if X is queries.X else cast("SomeQueries", queries.with_features(X, queries.feature_names))
+
+
+@dataclass(frozen=True)
+class Scaled(Generic[SomeQueries]):
+    """Queries on the scale of a model, and how they got there."""
+
+    queries: SomeQueries
+    scaling: str | None
+    scaler: FeatureTransformer | None
+    before: Before = _unchanged
+
+    def apply(self, queries: OtherQueries) -> OtherQueries:
+        """Bring other queries to the same scale."""
+        ready = _with(queries, self.before)
+        if self.scaler is None:
+            return ready
+        scaled: OtherQueries = self.scaler.transform(ready)
+        return scaled
+
+
+def scale(
+    queries: SomeQueries, scaling: str | None, *, matters: bool = True, before: Before = _unchanged
+) -> Scaled[SomeQueries]:
+    """Learn a scaling by name and apply it.
+
+    Args:
+        queries: The training queries.
+        scaling: ``auto``, one of `SCALINGS`, or None.
+        matters: Whether the scale of features matters to what is trained; ``auto`` leaves them alone otherwise.
+        before: What happens to features before they are scaled.
+    """
+    queries = _with(queries, before)
+    name, learned = scaling, None
+    if scaling == "auto":
+        name, learned = chosen_scaling(queries) if matters else (None, None)
+    if name is None:
+        if matters:
+            _check_size(queries)
+        return Scaled(queries, None, None, before)
+    if name not in SCALINGS:
+        raise ValueError(f"unknown scaling {scaling!r}; {suggest(str(scaling), ('auto', *SCALINGS, 'None'))}")
+    scaler = SCALINGS[name]().fit(queries) if learned is None else learned
+    scaled = Scaled(scaler.transform(queries), name, scaler, before)
+    # A model knows the names of its features, and gives its scaling plain arrays.
+    if hasattr(scaler, "feature_names_in_"):
+        del scaler.feature_names_in_
+    return scaled
+
+
+def scale_as(
+    queries: SomeQueries, scaling: str | None, scaler: FeatureTransformer | None, before: Before
+) -> Scaled[SomeQueries]:
+    """Apply a scaling that was learned before."""
+    learned = Scaled(queries, scaling, scaler, before)
+    return replace(learned, queries=learned.apply(queries))
+
+
+def _check_size(queries: Queries | PartitionedQueries) -> None:
+    """Refuse features whose squares, summed up and times C, would overflow."""
+    if isinstance(queries, PartitionedQueries):
+        X: Any = np.nan_to_num(np.stack(queries.ranges))
+        values, sparse = X, False
+    else:
+        X, sparse = queries.X, queries.is_sparse
+        values = X.data if sparse else X
+    for rows, block in blocks(values):
+        sizes = np.abs(block)
+        if float(np.fmax.reduce(sizes, axis=None, initial=0.0)) <= _LARGEST:
+            continue
+        at = int(np.nanargmax(sizes))
+        column = int(X.indices[rows.start + at]) if sparse else at % queries.n_features
+        raise DataError(
+            f"{feature_named(queries.feature_labels[column])} has the value {np.ravel(block)[at]:g}, and "
+            f"without scaling the largest is {_LARGEST:g}; use scaling='standard', or divide the feature"
+        )

@@ -1,0 +1,6 @@
+"""`Ranker`, and the choice of its parameters."""
+
+from marginrank.runtime.lazy_imports import attach
+
+# __init__.pyi names what is exported; modules are loaded when their names are first used.
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,240 @@
+"""Learning the profile A of φdorm with the weights; Chapelle, Le and Smola (2007) §6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.data.inputs import Validation, as_queries, check_same_features, validation_parts
+from marginrank.data.queries import Queries, in_canonical_order
+from marginrank.data.sklearn_api import clone
+from marginrank.errors import DataError
+from marginrank.losses.feature_maps import Positional, parse_map
+from marginrank.losses.structured import PreparedStructured, StructuredLoss
+from marginrank.measures import parse_measure
+from marginrank.methods.estimator import BaseRanker
+from marginrank.model.model import Model
+from marginrank.ranker.partial_fit import Online
+from marginrank.scorers.base import parse_scorer
+from marginrank.scorers.staged_scorer import StagedScorer
+from marginrank.training.query_weighting import weighted
+from marginrank.typing import FloatArray
+
+#: Decrease of the objective below which learning ends, as a share of it.
+_LEAST: Final = 1e-3
+#: Length of the last subgradient step, as a share of the first.
+_SHORTEST: Final = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedProfile:
+    """A ranker with the profile that was learned for it, and the way there.
+
+    Args:
+        ranker: The fitted ranker; its loss has the profile, and so has its model file.
+        profile: A at the first ranks, down to 0.
+        objectives: The objective after each round of training the weights: ½‖w − w0‖² + C·risk.
+        validation: With validation queries, the measure on them after each round; the best round is kept.
+    """
+
+    ranker: BaseRanker
+    profile: FloatArray
+    objectives: tuple[float, ...]
+    validation: tuple[float, ...] = ()
+
+
+def learn_profile(
+    ranker: Online,
+    X: Queries | npt.ArrayLike,
+    y: npt.ArrayLike | None = None,
+    *,
+    qid: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
+    valid: Validation | None = None,
+    rounds: int = 10,
+    steps: int = 50,
+) -> LearnedProfile:
+    """Train weights and profile in turn, from the profile that the loss of the ranker has.
+
+    The risk is a function of the products A(r)·w alone. Given A, training w is the usual problem. Given w, and so the
+    scores s, the slack of a query is
+
+        ξ(A) = max_y [Δ(y) + Σ_r A(r)·s_y(r)] − Σ_r A(r)·s_y*(r)
+
+    with s_y(r) the score at rank r of ranking y: a maximum of affine functions of A, so the risk is convex and
+    piecewise linear in A. Under the tight bound, y* is the ranking by score, which has the largest a(y)·s for every A
+    that does not rise, so the same holds there. A moves along negative subgradients, and is projected onto the profiles
+    that do not rise, are 0 in the end, and have at most the norm ‖A‖ they began with: A times c and w over c have the
+    same risk, so without a limit A would grow and w vanish. A constant added to A changes nothing.
+
+    Both steps never raise the objective ½‖w − w0‖² + C·risk(w, A), which is convex in each but not in both: learning
+    ends at a point that neither step improves by a thousandth. With validation queries, A lowers their risk instead of
+    that of the training queries, as a kernel parameter is chosen, and the round with the best measure on them is kept.
+
+    Args:
+        ranker: A `Ranker` with a `StructuredLoss` under ``dorm``, whose profile is the first; it is not changed. If it
+            is fitted, that was the first round.
+        X: Training queries, or features with one row per document.
+        y: Grades of the rows.
+        qid: The query of each row, in any order.
+        group: Instead of ``qid``, the number of consecutive rows of each query.
+        valid: Validation queries, or (X, y, qid).
+        rounds: Maximum number of rounds: of training w, and then A.
+        steps: Number of subgradient steps for A in a round.
+
+    >>> from marginrank import Ranker
+    >>> queries = Queries.from_arrays([[1.0], [0.0], [0.5], [0.2]], [1, 0, 0, 1], group=[2, 2])
+    >>> learned = learn_profile(Ranker(loss=StructuredLoss("ndcg@2", "dorm"), scaling=None), queries)
+    >>> bool((np.diff(learned.profile) <= 0).all()), learned.ranker.loss.feature_map.shape == tuple(learned.profile)
+    (True, True)
+    >>> learned.objectives[-1] <= learned.objectives[0]
+    True
+    """
+    if rounds < 1 or steps < 1:
+        raise ValueError(f"rounds is {rounds} and steps {steps}; at least one of each is needed")
+    loss = _loss_of(ranker)
+    queries = judges = in_canonical_order(as_queries(X, y, qid, group, None, **ranker._nan))
+    if valid is not None:
+        judges = in_canonical_order(as_queries(*validation_parts(valid), None, None, **ranker._nan))
+    _check_queries(loss, queries, judges)
+    profile = _first_profile(loss, [queries, judges])
+    radius = float(np.linalg.norm(profile))
+    done: list[_Round] = []
+    for _ in range(rounds):
+        fitted = _fitted(ranker, profile, queries, done[-1].ranker.model_ if done else None)
+        done.append(_Round(fitted, profile, None if valid is None else fitted.score(judges)))
+        if len(done) > 1 and done[-1].objective > (1.0 - _LEAST) * done[-2].objective and valid is None:
+            break
+        judged = weighted(judges, ranker.weighting)
+        risk = ProfileRisk(replace(loss, bound=_trained_bound(fitted)), judged, fitted.predict(judged), ranker.n_jobs)
+        moved = lower(risk, profile, radius, steps)
+        if np.array_equal(moved, profile):
+            break
+        profile = moved
+    best = done[-1] if valid is None else max(done, key=lambda one: cast("float", one.value))
+    values = tuple(one.value for one in done if one.value is not None)
+    learned = np.array(_shape_of(best.profile))
+    return LearnedProfile(best.ranker, learned, tuple(one.objective for one in done), values)
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    ranker: BaseRanker
+    profile: FloatArray
+    value: float | None
+
+    @property
+    def objective(self) -> float:
+        return self.ranker.objective_
+
+
+class ProfileRisk:
+    """The mean loss of documents with given scores, as a function of the profile.
+
+    >>> queries = Queries.from_arrays([[0.0], [0.5]], [1, 0], group=[2])
+    >>> risk = ProfileRisk(StructuredLoss("p@1", "dorm"), queries, np.array([0.0, 0.5]))
+    >>> value, slope = risk(np.array([3.0, 1.0]))                                     # 1 + (3 − 1)·0.5
+    >>> value, slope.tolist()
+    (2.0, [0.5, -0.5])
+    """
+
+    def __init__(self, loss: StructuredLoss, queries: Queries, scores: FloatArray, n_jobs: int | None = None) -> None:
+        self._loss, self._queries, self._scores, self._n_jobs = loss, queries, scores, n_jobs
+
+    def __call__(self, profile: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk and a subgradient by A, at a profile that does not rise."""
+        loss = replace(self._loss, feature_map=Positional(_shape_of(profile)))
+        prepared = loss.prepare(self._queries)
+        if not isinstance(prepared, PreparedStructured):
+            raise TypeError(f"{loss} has no profile")
+        shares = prepared.shares(self._queries.query_weights)
+        xi, _ = prepared(self._scores, self._n_jobs)
+        slope = np.zeros_like(profile)
+        own = prepared.profile_slope(shares)
+        slope[: len(own)] = own
+        return float(shares @ xi), slope
+
+
+def lower(
+    risk: Callable[[FloatArray], tuple[float, FloatArray]], profile: FloatArray, radius: float, steps: int
+) -> FloatArray:
+    """Lower a convex function of the profile by projected subgradient steps; return the best profile found.
+
+    Steps shrink geometrically, from the radius to a thousandth of it, which suits functions that are piecewise linear.
+    """
+    value, slope = risk(profile)
+    best, here = (value, profile), profile
+    for length in np.geomspace(radius, _SHORTEST * radius, steps).tolist():
+        norm = float(np.linalg.norm(slope))
+        if norm == 0.0:
+            break
+        here = project(here - length / norm * slope, radius)
+        value, slope = risk(here)
+        if value < best[0]:
+            best = value, here
+    return best[1]
+
+
+def project(profile: FloatArray, radius: float) -> FloatArray:
+    """Return the nearest profile that does not rise, is not negative, and has at most a norm.
+
+    >>> project(np.array([3.0, 5.0, -1.0]), radius=10.0).tolist()
+    [4.0, 4.0, 0.0]
+    >>> project(np.array([3.0, 4.0, 0.0]) * 2.0, radius=np.sqrt(98.0) / 2.0).tolist()
+    [3.5, 3.5, 0.0]
+    """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415
+
+    falling = np.maximum(isotonic_regression(profile, increasing=False).x, 0.0)
+    norm = float(np.linalg.norm(falling))
+    return np.asarray(falling if norm <= radius else falling * (radius / norm))
+
+
+def _loss_of(ranker: Online) -> StructuredLoss:
+    """Return the loss whose profile is learned, and refuse rankers without one."""
+    method = ranker._method()
+    what = f"{method.preset} is a baseline" if method.loss is None else f"this is {method.loss}"
+    loss = method.loss
+    if not isinstance(loss, StructuredLoss) or not isinstance(parse_map(loss.feature_map), Positional):
+        raise ValueError(f"only StructuredLoss(..., 'dorm') has a profile to learn; {what}")
+    scorer = parse_scorer(ranker.scorer)
+    if isinstance(scorer, StagedScorer):
+        raise ValueError(f"profiles are learned with a scorer that a solver trains, and {scorer.name} is not")
+    return loss
+
+
+def _check_queries(loss: StructuredLoss, queries: Queries, judges: Queries) -> None:
+    """Refuse document groups, and validation queries that cannot be compared or have no order."""
+    check_same_features(queries, judges)
+    if any(loss.uses_groups(part.document_groups) for part in (queries, judges)):
+        raise ValueError("profiles are learned without document groups; use groups='ignore'")
+    if judges is not queries and not loss.prepare(judges).active.any():
+        raise DataError("every validation query has a single grade; give queries with documents of different grades")
+
+
+def _first_profile(loss: StructuredLoss, parts: list[Queries]) -> FloatArray:
+    """Return the profile of the loss over all ranks that occur, 0 at the last."""
+    longest = max(int(part.lengths.max(initial=1)) for part in parts)
+    profile = parse_map(loss.feature_map).profile(longest + 1, parse_measure(loss.measure))
+    return np.asarray((profile - profile[-1])[:longest])
+
+
+def _shape_of(profile: FloatArray) -> tuple[float, ...]:
+    """Return the profile as a shape: up to its first 0."""
+    n_positive = int(np.count_nonzero(profile > 0))
+    return (*profile[:n_positive].tolist(), 0.0)
+
+
+def _fitted(ranker: Online, profile: FloatArray, queries: Queries, start: Model | None) -> BaseRanker:
+    """Train the weights for a profile, from a model; without one, the ranker may be fitted already."""
+    if start is None and hasattr(ranker, "model_"):
+        return ranker
+    return clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile))).fit(queries, start=start)
+
+
+def _trained_bound(ranker: BaseRanker) -> Any:
+    return ranker.model_.method.bound

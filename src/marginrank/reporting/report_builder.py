@@ -1,0 +1,451 @@
+"""Finding the facts of a report: everything is measured here, and the page only shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from marginrank.data.formats.trec import Qrels, Run
+from marginrank.data.queries import Queries
+from marginrank.data.statistics import histogram, list_lengths, profile
+from marginrank.data.text_arrays import as_text
+from marginrank.errors import DataError
+from marginrank.evaluation.comparison import Summary, summarize
+from marginrank.evaluation.evaluation import Evaluation, MissingTopics, evaluate
+from marginrank.evaluation.policies import Policy, parse_policy
+from marginrank.evaluation.systems import (
+    ByQuery,
+    Document,
+    Lists,
+    Scored,
+    System,
+    as_judged,
+    as_system,
+    default_baseline,
+    score_documents,
+    warn_if_trained_on,
+)
+from marginrank.methods.estimator import BaseRanker
+from marginrank.reporting.explanation import (
+    Explanation,
+    explain_document,
+    feature_records,
+    first_difference,
+    one_query,
+    takes_C,
+    trace_records,
+)
+from marginrank.reporting.page import library, render
+from marginrank.reporting.recompute_commands import Commands, Sources
+from marginrank.reporting.report_facts import (
+    Bar,
+    Contest,
+    CurvePoint,
+    Duel,
+    Facts,
+    Leader,
+    Mean,
+    Model,
+    Place,
+    QueryRow,
+    QueryTable,
+    Settings,
+    SystemFacts,
+)
+from marginrank.typing import FloatArray
+
+CONFIDENCE: Final = 0.95
+#: Most queries in the table of queries.
+MOST_ROWS: Final = 1000
+#: Most bars in a chart of differences; more queries than that share bars.
+MOST_BARS: Final = 500
+#: Most iterations in a chart of the gap.
+MOST_STEPS: Final = 400
+#: Queries won, and lost, that are shown with their documents.
+MOST_DUELS: Final = 10
+#: Differences up to this size are roundoff, as in `compare`.
+_TIE: Final = 1e-9
+
+
+def gather(
+    judged: Queries | Qrels,
+    systems: Mapping[str, System],
+    measures: Iterable[str] = ("ndcg@10", "ap"),
+    *,
+    policy: str | Policy = "standard",
+    depth: int | None = None,
+    missing_topics: MissingTopics = "error",
+    k: int = 10,
+    baseline: str | None = None,
+    title: str | None = None,
+    sources: Sources | None = None,
+    query_text: Mapping[Any, str] | None = None,
+) -> Facts:
+    """Find all that a report says; the parameters are those of `marginrank.write_report`."""
+    settings = _settings(systems, measures, parse_policy(policy), depth, missing_topics, k, baseline)
+    cutoffs = [f"ndcg@{cutoff}" for cutoff in range(1, k + 1)]
+    needed = list(dict.fromkeys([*settings.measures, *cutoffs]))
+    options: dict[str, Any] = {"policy": policy, "depth": depth, "missing_topics": missing_topics}
+    scored, results = {}, {}
+    for name, system in systems.items():
+        with _errors_of(name, sources):
+            scored[name] = score_documents(judged, system)
+            results[name] = evaluate(judged, scored[name], needed, **options)
+    _check_queries(results, settings)
+    summary = _summary(results, settings)
+    several = len(results) > 1
+    texts = _texts(judged, query_text)
+    return Facts(
+        title=title or f"{', '.join(systems)}: {', '.join(settings.measures)}",
+        data="judged queries" if sources is None else sources.judged,
+        settings=settings,
+        systems=tuple(SystemFacts(name, _kind(system)) for name, system in systems.items()),
+        trained_on_these=tuple(warn_if_trained_on(judged, systems)),
+        means=_means(results, settings, summary),
+        comparisons={one: summary.comparisons[one, settings.baseline] for one in settings.measures if several},
+        leaders=_leaders(results, settings, summary) if several else {},
+        curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in results.items() for at in _upto(k)),
+        queries=_query_table(judged, results, settings.measures[0], texts),
+        contests=_contests(judged, systems, scored, results, settings, texts),
+        models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, BaseRanker)),
+        profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
+        commands=None if sources is None else _commands(sources, settings),
+    )
+
+
+def _settings(
+    systems: Mapping[str, System],
+    measures: Iterable[str],
+    policy: Policy,
+    depth: int | None,
+    missing_topics: MissingTopics,
+    k: int,
+    baseline: str | None,
+) -> Settings:
+    chosen = tuple(dict.fromkeys(str(measure).strip() for measure in measures))
+    if not systems:
+        raise ValueError("no system given; name at least one")
+    if not chosen:
+        raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
+    if k < 1:
+        raise ValueError(f"k is {k}; show at least one document")
+    if baseline is not None and baseline not in systems:
+        raise ValueError(f"there is no system {baseline!r}; known: {', '.join(systems)}")
+    return Settings(
+        chosen,
+        policy.name,
+        policy.summary,
+        depth,
+        missing_topics,
+        k,
+        default_baseline(systems) if baseline is None else baseline,
+        CONFIDENCE,
+    )
+
+
+def _commands(sources: Sources, settings: Settings) -> Commands:
+    return Commands(
+        sources,
+        settings.measures,
+        settings.policy,
+        settings.depth,
+        settings.missing_topics,
+        settings.k,
+        settings.baseline,
+    )
+
+
+@contextmanager
+def _errors_of(name: str, sources: Sources | None) -> Iterator[None]:
+    """Say of which system an error is."""
+    try:
+        yield
+    except DataError as error:
+        if sources is None:
+            raise DataError(f"system {name!r}: {error.problem}") from error
+        raise DataError(error.problem, path=error.path or sources.systems[name]) from error
+
+
+def _check_queries(results: Mapping[str, Evaluation], settings: Settings) -> None:
+    (first, one), *others = results.items()
+    for name, other in others:
+        if not np.array_equal(one.query_ids, other.query_ids):
+            raise DataError(f"{name!r} ranks other queries than {first!r}; pass missing_topics='zero'")
+    for measure in settings.measures:
+        if not one.counted(measure):
+            raise DataError(f"policy {settings.policy} leaves every query out of {measure}; there is nothing to report")
+
+
+def _kind(system: System) -> Any:
+    return "model" if isinstance(system, BaseRanker) else "run" if isinstance(system, Run) else "scores"
+
+
+def _upto(k: int) -> range:
+    return range(1, k + 1)
+
+
+def _summary(results: Mapping[str, Evaluation], settings: Settings) -> Summary:
+    """Compare all systems with the baseline and with the one of the highest mean, by every measure."""
+    questions = []
+    if len(results) > 1:
+        baselines = [
+            (settings.baseline, _highest(results, measure, settings.baseline)) for measure in settings.measures
+        ]
+        pairs = zip(settings.measures, baselines, strict=True)
+        questions = list(dict.fromkeys((measure, name) for measure, names in pairs for name in names))
+    return summarize(results, settings.measures, questions, confidence=CONFIDENCE)
+
+
+def _means(results: Mapping[str, Evaluation], settings: Settings, summary: Summary) -> tuple[Mean, ...]:
+    return tuple(
+        Mean(name, measure, one.mean[measure], *summary.intervals[name, measure], one.counted(measure))
+        for measure in settings.measures
+        for name, one in results.items()
+    )
+
+
+def _leaders(results: Mapping[str, Evaluation], settings: Settings, summary: Summary) -> dict[str, Leader]:
+    leaders = {}
+    for measure in settings.measures:
+        name = _highest(results, measure, settings.baseline)
+        rows = summary.comparisons[measure, name].rows
+        leaders[measure] = Leader(name, tuple(row.system for row in rows if row.verdict != "worse"))
+    return leaders
+
+
+def _highest(results: Mapping[str, Evaluation], measure: str, baseline: str) -> str:
+    """Name the system with the highest mean; of equal ones the baseline, or the first."""
+    return max(results, key=lambda name: (results[name].mean[measure], name == baseline))
+
+
+def _texts(judged: Queries | Qrels, query_text: Mapping[Any, str] | None) -> dict[str, str]:
+    """Return the texts by query id, spelled as in the report."""
+    if query_text is None:
+        return {}
+    texts = {str(query): str(text) for query, text in query_text.items()}
+    ids = as_text(judged.query_ids if isinstance(judged, Queries) else judged.topics).tolist()
+    if not any(query in texts for query in ids):
+        given = next(iter(texts), None)
+        such = "it is empty" if given is None else f"ids there are such as {given!r}"
+        raise DataError(f"none of the queries has a text: ids of the queries are such as {ids[0]!r}, {such}")
+    return texts
+
+
+def _query_table(
+    judged: Queries | Qrels, results: Mapping[str, Evaluation], measure: str, texts: Mapping[str, str]
+) -> QueryTable:
+    """Queries in the order of the file, or those that matter most where there are too many."""
+    first = next(iter(results.values()))
+    values = np.stack([one[measure] for one in results.values()], axis=1)
+    counted = np.flatnonzero(~np.isnan(values).any(axis=1))
+    # The largest differences; of one system, the least values.
+    urgency = np.ptp(values, axis=1) if len(results) > 1 else -values[:, 0]
+    chosen = np.sort(counted[np.argsort(-urgency[counted], kind="stable")][:MOST_ROWS])
+    sizes = _sizes(judged)
+    rows = [
+        QueryRow(query, *sizes[query], tuple(row), texts.get(query))
+        for query, row in zip(as_text(first.query_ids[chosen]).tolist(), values[chosen].tolist(), strict=True)
+    ]
+    return QueryTable(measure, tuple(rows), len(counted), len(values) - len(counted))
+
+
+def _sizes(judged: Queries | Qrels) -> dict[str, tuple[int, int]]:
+    """Documents of each query, and how many of them are above grade 0."""
+    ids = judged.query_ids if isinstance(judged, Queries) else judged.topics
+    before = np.concatenate([[0], np.cumsum(judged.grades > 0)])
+    relevant = np.diff(before[judged.offsets])
+    counts = zip(np.diff(judged.offsets).tolist(), relevant.tolist(), strict=True)
+    return dict(zip(as_text(ids).tolist(), counts, strict=True))
+
+
+def _contests(
+    judged: Queries | Qrels,
+    systems: Mapping[str, System],
+    scored: Mapping[str, Scored],
+    results: Mapping[str, Evaluation],
+    settings: Settings,
+    texts: Mapping[str, str],
+) -> tuple[Contest, ...]:
+    others = [name for name in results if name != settings.baseline]
+    if not others:
+        return ()
+    lists = {name: Lists(judged, scores) for name, scores in scored.items()}
+    explainer = _Explainer(judged, systems)
+    return tuple(_contest(name, settings.baseline, results, lists, explainer, settings, texts) for name in others)
+
+
+class _Explainer:
+    """Explains, for systems that are models, the first rank where their list differs from another."""
+
+    def __init__(self, judged: Queries | Qrels, systems: Mapping[str, System]) -> None:
+        self._judged = judged
+        self._models = {name: system.model_ for name, system in systems.items() if isinstance(system, BaseRanker)}
+        ids = as_text(judged.query_ids).tolist() if isinstance(judged, Queries) else []
+        self._place = {query: at for at, query in enumerate(ids)}
+
+    def of(self, query: str, lists: Mapping[str, Sequence[Document]]) -> dict[str, Explanation]:
+        """Return an explanation for each model of two systems."""
+        found: dict[str, Explanation] = {}
+        for name, other in ((name, other) for name in lists for other in lists if name != other):
+            if name in self._models and isinstance(self._judged, Queries):
+                orders = ([one.name for one in lists[one_of_two]] for one_of_two in (name, other))
+                pair = first_difference(*orders)
+                if pair is not None:
+                    found |= self._explain(name, one_query(self._judged, self._place[query]), *pair)
+        return found
+
+    def _explain(self, name: str, query: Queries, document: str, other: str) -> dict[str, Explanation]:
+        rows = {str(document): row for row, document in enumerate(query.document_names.tolist())}
+        try:
+            return {name: explain_document(self._models[name], query, rows[document], rows.get(other))}
+        except TypeError:  # a kernel
+            return {}
+
+
+def _contest(
+    system: str,
+    other: str,
+    results: Mapping[str, Evaluation],
+    lists: Mapping[str, Lists],
+    explainer: _Explainer,
+    settings: Settings,
+    texts: Mapping[str, str],
+) -> Contest:
+    measure, k = settings.measures[0], settings.k
+    result = results[system]
+    values, other_values = result[measure], results[other][measure]
+    d = values - other_values
+    d[np.abs(d) <= _TIE] = 0.0
+    order = np.argsort(-d, kind="stable")
+    order = order[~np.isnan(d[order])]
+    names = as_text(result.query_ids).tolist()
+
+    def duel(at: int) -> Duel:
+        query = names[at]
+        documents, other_documents = lists[system].of(query), lists[other].of(query)
+        shown = _places(documents, other_documents, k), _places(other_documents, documents, k)
+        reasons = explainer.of(query, {system: documents, other: other_documents})
+        return Duel(query, float(values[at]), float(other_values[at]), *shown, reasons, texts.get(query))
+
+    won = [at for at in order[:MOST_DUELS].tolist() if d[at] > 0]
+    lost = [at for at in order[::-1][:MOST_DUELS].tolist() if d[at] < 0]
+    bars = _bars(d[order], values[order], other_values[order], [names[at] for at in order.tolist()], texts)
+    return Contest(system, other, measure, bars, tuple(map(duel, won)), tuple(map(duel, lost)))
+
+
+def _places(documents: Sequence[Document], others: Sequence[Document], k: int) -> tuple[Place, ...]:
+    """The first k documents, each with its rank in another list."""
+    rank_of: dict[str, int] = {}
+    for rank, one in enumerate(others, 1):
+        rank_of.setdefault(one.name, rank)
+    return tuple(
+        Place(rank, one.name, one.grade, one.score, rank_of.get(one.name)) for rank, one in enumerate(documents[:k], 1)
+    )
+
+
+def _bars(
+    d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence[str], texts: Mapping[str, str]
+) -> tuple[Bar, ...]:
+    """A bar for each query, or for runs of queries next to each other where they are many.
+
+    >>> few = _bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"], {"a": "x"})
+    >>> few[0]
+    Bar(first=1, last=1, difference=0.5, query='a', value=0.75, other=0.25, text='x')
+    >>> many = _bars(np.linspace(1.0, -1.0, 2001), np.ones(2001), np.zeros(2001), [""] * 2001, {})
+    >>> len(many) <= MOST_BARS, many[0].first, many[-1].last, many[0].query
+    (True, 1, 2001, None)
+    """
+    if len(d) <= MOST_BARS:
+        rows = zip(d.tolist(), names, values.tolist(), others.tolist(), map(texts.get, names), strict=True)
+        return tuple(Bar(at, at, *row) for at, row in enumerate(rows, 1))
+    edges = np.linspace(0, len(d), MOST_BARS + 1).astype(int).tolist()
+    return tuple(Bar(start + 1, stop, float(d[start:stop].mean())) for start, stop in pairwise(edges))
+
+
+def _model(name: str, ranker: BaseRanker) -> Model:
+    model = ranker.model_
+    steps = trace_records(model)
+    shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).astype(int)).tolist()
+    return Model(
+        name,
+        {**model.describe(), **({} if takes_C(model) else {"C": None})},
+        tuple(feature_records(model)),
+        model.form.sized_by,
+        tuple(steps[at] for at in shown),
+        len(steps),
+        None if model.selection is None else dict(model.selection),
+    )
+
+
+def _profile_of_qrels(judged: Qrels) -> dict[str, Any]:
+    return {
+        "queries": len(judged),
+        "documents": len(judged.grades),
+        "grades": histogram(judged.grades),
+        "list_lengths": list_lengths(np.diff(judged.offsets)),
+    }
+
+
+def write_report(
+    path: str | Path,
+    judged: Queries | Qrels | ByQuery,
+    systems: Mapping[str, System],
+    measures: Iterable[str] = ("ndcg@10", "ap"),
+    *,
+    policy: str | Policy = "standard",
+    depth: int | None = None,
+    missing_topics: MissingTopics = "error",
+    k: int = 10,
+    baseline: str | None = None,
+    title: str | None = None,
+    sources: Sources | None = None,
+    query_text: Mapping[Any, str] | None = None,
+) -> Facts:
+    """Write an HTML report about one or several systems, as one self-contained file.
+
+    It opens with a verdict in two sentences: which system is best by the first measure, by how much, and whether that
+    is significant. It has the means with intervals, paired differences to the baseline, NDCG by cutoff, the largest
+    wins and losses with their documents, the weights or curves, the gap and the choice of C of models, and a profile of
+    the data. Needs ``pip install 'marginrank[report]'``.
+
+    Args:
+        path: File to write.
+        judged: Judged queries, or TREC judgements, which go with runs; these also as ``{query: {document: grade}}``.
+        systems: By name, a `Ranker`, one score per document in the order of the queries, or a `Run`, also as
+            ``{query: {document: score}}``.
+        measures: Spellings such as ``ndcg@10``; queries are compared by the first.
+        policy: How to score ties, and queries without relevant documents.
+        depth: Evaluate only the first documents of each ranking.
+        missing_topics: How to score judged topics missing from the run: ``error``, ``skip`` or ``zero``.
+        k: Number of documents shown per query, and last cutoff of NDCG.
+        baseline: The system that the others are compared with; by default the first that was not trained, such as
+            scores or a run, or the first.
+        title: Title of the page.
+        sources: The files of data and systems; with them the page has the command that recomputes each number.
+        query_text: The text of each query, by query id, to show beside the id. Queries may be left out.
+
+    Returns:
+        Everything that the page shows.
+    """
+    library()  # what is missing is said before any work is done
+    facts = gather(
+        as_judged(judged),
+        {name: as_system(system) for name, system in systems.items()},
+        measures,
+        policy=policy,
+        depth=depth,
+        missing_topics=missing_topics,
+        k=k,
+        baseline=baseline,
+        title=title,
+        sources=sources,
+        query_text=query_text,
+    )
+    # Paths need not be UTF-8.
+    Path(path).write_text(render(facts), encoding="utf-8", errors="backslashreplace")
+    return facts

@@ -1,0 +1,1 @@
+"""One curve per feature."""

@@ -1,0 +1,464 @@
+"""The bins of features: thresholds between values, a bin for missing ones, and the curves that θ draws on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from marginrank.errors import DataError
+from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.mapped_arrays import reader_of
+from marginrank.runtime.text import feature_labels
+from marginrank.runtime.threads import for_each
+from marginrank.scorers.form import Form, Monotone, monotone_signs, stored
+from marginrank.scorers.terms import Curve, CurvesTerm
+from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from marginrank.preparation.binning import Spacing
+
+#: Most bins of values; with one for NaN, their numbers fill a byte.
+MOST_BINS: Final = 255
+#: Curves that jump at thresholds, or lines between them.
+CurveShape: TypeAlias = Literal["steps", "lines"]
+
+#: What a unit of an increment of lines rises: with it, straight curves are cheap and bends are not.
+_BEND: Final = 0.1
+#: A position counts cells in units of 2⁻²⁴: eight bits for the cell, 24 for the way to the next.
+_CELL_BITS: Final = 24
+#: Values that are encoded together.
+_BLOCK_VALUES: Final = 1 << 20
+#: Rows of columns that are made at a time.
+_DENSE_ROWS: Final = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """The curve of one feature.
+
+    Steps have no ``start``: the curve is ``values[k]`` where exactly k of the thresholds are exceeded. Lines join the
+    points ``(knots[k], values[k])`` and are constant beyond the first and the last. ``missing`` is the value of NaN, or
+    None if NaN has no bin and so the value ``values[0]``.
+    """
+
+    name: str
+    thresholds: AnyArray
+    values: FloatArray
+    missing: float | None
+    start: float | None = None
+
+    @property
+    def knots(self) -> FloatArray:
+        """Where the lines meet: the start and the thresholds."""
+        return np.asarray(np.r_[self.start, self.thresholds], dtype=np.float64)
+
+    def at(self, values: FloatArray) -> FloatArray:
+        """Return the value of the curve at given values of the feature."""
+        if self.start is None:
+            curve = self.values[np.searchsorted(self.thresholds, values, side="left").clip(0, len(self.values) - 1)]
+        else:
+            curve = np.interp(values, self.knots, self.values)
+        return np.where(np.isnan(values), self.values[0] if self.missing is None else self.missing, curve)
+
+
+@dataclass(frozen=True, eq=False)
+class Bins(Form):
+    """Thresholds of each feature, and what parameters θ mean.
+
+    With steps, θ has the increments of the thresholds of a feature, then a weight for NaN where it has a bin, feature
+    after feature. A value scores the sum of the increments of the thresholds it exceeds,
+
+    ``s(x) = Σ_f Σ_{k ∈ K_f} θ_fk · 1[x_f > k]``,
+
+    which is w·φ of Yue et al. (SIGIR 2007), section 4.2, and of `ThresholdBins`, whose thresholds these are.
+
+    With lines, the knots of a feature are its start and its thresholds. The increment of a threshold k is spread over
+    the way from the knot before, k⁻, and each feature that varies has a slope besides, after all increments,
+
+    ``s(x) = Σ_f β_f · x̃_f + Σ_f Σ_{k ∈ K_f} θ_fk/10 · min(1, max(0, (x_f − k⁻) / (k − k⁻)))``,
+
+    with x̃ the value less the start, no further than the last threshold, over the standard deviation of the knots. So
+    curves are linear between knots and constant beyond them, ‖θ‖² holds back bends more than straight curves, and C
+    means about the same as for a linear scorer on standardised features.
+
+    NaN scores the weight of its bin alone; in a feature without such a bin it exceeds no threshold.
+
+    >>> bins = Bins.learn([[0.0], [1.0], [4.0], [np.nan]], n_bins=4, spacing="even")
+    >>> bins.thresholds[0].tolist(), bins.missing.tolist(), bins.n_parameters
+    ([1.0, 2.0, 3.0], [True], 4)
+    >>> bins.encode([[1.0], [2.5], [99.0], [np.nan]]).tolist()
+    [[0], [2], [3], [4]]
+    >>> bins.score(np.array([0.5, 0.25, -1.0, 0.125]), [[1.0], [2.5], [99.0], [np.nan]]).tolist()
+    [0.0, 0.75, -0.25, 0.125]
+    >>> lines = Bins((np.array([1.0, 3.0]),), np.array([False]), np.array([0.0]))
+    >>> lines.score(np.array([5.0, 20.0, 0.0]), [[-1.0], [0.5], [1.0], [2.0], [9.0]]).tolist()
+    [0.0, 0.25, 0.5, 1.5, 2.5]
+
+    Args:
+        thresholds: Increasing thresholds of each feature.
+        missing: Whether NaN has a bin of its own, for each feature.
+        starts: Where the lines of each feature begin, below its first threshold; None for steps.
+    """
+
+    kind: ClassVar[str] = "additive"
+    takes_nan: ClassVar[bool] = True
+    sized_by: ClassVar[str] = "spread"
+    thresholds: tuple[AnyArray, ...]
+    missing: BoolArray
+    starts: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if np.shape(self.missing) != (len(self.thresholds),):
+            raise DataError(
+                f"missing has shape {np.shape(self.missing)} for {len(self.thresholds)} features; give one for each"
+            )
+        for feature, cuts in enumerate(self.thresholds):
+            if len(cuts) >= MOST_BINS:
+                refuse_feature(f"{{feature}} has {len(cuts)} thresholds; {MOST_BINS - 1} are the most", feature)
+            if not (np.isfinite(cuts).all() and (np.diff(cuts) > 0).all()):
+                refuse_feature("the thresholds of {feature} are not finite and increasing; sort them", feature)
+        if self.starts is not None:
+            self._check_starts(self.starts)
+
+    @classmethod
+    def learn(
+        cls,
+        X: npt.ArrayLike | Features,
+        n_bins: int = MOST_BINS,
+        spacing: Spacing = "mixed",
+        n_jobs: int | None = None,
+        shape: CurveShape = "steps",
+    ) -> Bins:
+        """Choose thresholds from training values; NaN has a bin where it occurs in them.
+
+        Args:
+            X: Features, one row per document.
+            n_bins: The most bins of values per feature, 2 to 255; a feature that is constant has one.
+            spacing: ``mixed``, ``quantile`` or ``even``, as in `ThresholdBins`.
+            n_jobs: Number of threads; all cores by default.
+            shape: ``steps``, or ``lines`` from the smallest to the largest training value.
+        """
+        from marginrank.scorers.additive.bin_placement import learn_bins  # noqa: PLC0415
+
+        return cls(*learn_bins(_as_dense(X), n_bins, spacing, shape, n_jobs))
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return thresholds, one feature after the other, how many each has, bins for NaN and, of lines, the starts."""
+        starts = {} if self.starts is None else {"starts": np.asarray(self.starts, dtype=np.float64)}
+        return starts | {
+            "thresholds": np.concatenate([np.zeros(0), *(np.asarray(t, dtype=np.float64) for t in self.thresholds)]),
+            "threshold_counts": np.array([len(t) for t in self.thresholds], dtype=np.int64),
+            "missing": np.asarray(self.missing, dtype=np.bool_),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
+        """Build bins from what `arrays` returned."""
+        counts = stored(arrays, "threshold_counts", np.int64)
+        thresholds, missing = stored(arrays, "thresholds", np.float64), stored(arrays, "missing", np.bool_)
+        starts = stored(arrays, "starts", np.float64) if "starts" in arrays else None
+        if len(counts) != n_features or (counts < 0).any() or counts.sum() != len(thresholds):
+            raise ValueError("the thresholds do not add up")
+        cuts = np.split(thresholds, np.cumsum(counts)[:-1]) if n_features else []
+        return cls(tuple(cuts), missing, starts)
+
+    @property
+    def shape(self) -> CurveShape:
+        """Steps or lines."""
+        return "steps" if self.starts is None else "lines"
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.thresholds)
+
+    @cached_property
+    def n_parameters(self) -> int:
+        """Length of θ."""
+        return self._n_increments + (0 if self.starts is None else len(self._sloped))
+
+    @property
+    def _n_increments(self) -> int:
+        """Count increments and weights of NaN."""
+        return int(self.n_codes.sum()) - self.n_features
+
+    @cached_property
+    def _sloped(self) -> IntArray:
+        """Features with a slope: those with a threshold."""
+        return np.flatnonzero([len(cuts) > 0 for cuts in self.thresholds])
+
+    @cached_property
+    def _units(self) -> FloatArray:
+        """What a unit of each increment of lines rises, and of each weight of NaN."""
+        units = [np.r_[np.full(len(cuts), _BEND), np.ones(own)] for cuts, own in self._features]
+        return np.concatenate([np.empty(0), *units])
+
+    @property
+    def _features(self) -> Iterable[tuple[AnyArray, int]]:
+        """Thresholds of each feature, and the number of its bins for NaN."""
+        return zip(self.thresholds, map(int, self.missing), strict=True)
+
+    @cached_property
+    def _ways(self) -> FloatArray:
+        """How far each cell of lines is from the first of its feature, in standard deviations of the knots."""
+        ways = np.zeros(int(self.n_codes.sum()))
+        for start, cuts, first in zip(np.asarray(self.starts), self.thresholds, self.first_cells, strict=True):
+            if len(cuts):
+                # In units of the largest number, so that neither a range nor a square is beyond float64.
+                knots = np.r_[start, cuts] / np.abs([start, cuts[-1]]).max()
+                ways[first : first + len(knots)] = (knots - knots[0]) / knots.std()
+        return ways
+
+    @cached_property
+    def n_codes(self) -> IntArray:
+        """Codes of each feature: its bins of values, and one for NaN if it has a bin."""
+        sizes = [len(cuts) + 1 + own for cuts, own in self._features]
+        return np.array(sizes, dtype=np.int64)
+
+    @cached_property
+    def first_cells(self) -> IntArray:
+        """Where the codes of each feature begin in a table."""
+        return np.cumsum(self.n_codes) - self.n_codes
+
+    @cached_property
+    def _grid(self) -> FloatArray:
+        """Thresholds filled up with inf, which no value exceeds, to rows of a power of two."""
+        most = max(map(len, self.thresholds), default=0)
+        grid = np.full((self.n_features, 1 << most.bit_length()), np.inf)
+        for row, cuts in zip(grid, self.thresholds, strict=True):
+            row[: len(cuts)] = cuts
+        return grid
+
+    def encode(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> AnyArray:
+        """Return the cell of each value.
+
+        With steps, codes of one byte: the number of thresholds that a value exceeds. With lines, positions: the number
+        of cells from the first, whole and part, in units of 2⁻²⁴. NaN has the last cell of a feature with a bin for it,
+        or the first.
+        """
+        values = self._check(X)
+        codes = np.empty(values.shape, dtype=self._code_type)
+
+        def keep(start: int, block: AnyArray) -> None:
+            codes[start : start + len(block)] = block
+
+        self.encode_blocks(values, keep, n_jobs)
+        return codes
+
+    def columns(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> sp.csr_array:
+        """Return what each parameter is multiplied with, a column per parameter.
+
+        >>> Bins((np.array([1.0, 2.0]),), np.array([True])).columns([[0.0], [1.5], [np.nan]]).toarray().tolist()
+        [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+        """
+        positions = self.encode(X, n_jobs) / (1.0 if self.starts is None else 2.0**_CELL_BITS)
+        whole = np.floor(positions).astype(np.int64)
+        at, part = whole + self.first_cells, positions - whole
+        n_cells, blocks = int(self.n_codes.sum()), [sp.csr_array((0, self.n_parameters))]
+        for start in range(0, len(positions), _DENSE_ROWS):
+            rows = slice(start, start + _DENSE_ROWS)
+            number = np.arange(len(at[rows]))[:, None]
+            cells = np.zeros((len(number), n_cells + 1))
+            cells[number, at[rows]] = 1.0 - part[rows]
+            cells[number, at[rows] + 1] += part[rows]
+            blocks.append(sp.csr_array(self.gradient(cells[:, :-1])))
+        return sp.csr_array(sp.vstack(blocks, format="csr"))
+
+    def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
+        """Score documents, a block at a time, as training scores them: to the last bit but for the order of sums."""
+        from marginrank.scorers.additive.additive_kernel import score_codes, score_positions  # noqa: PLC0415
+
+        look_up = score_codes if self.starts is None else score_positions
+        # The weight of the cell after the last one is 0, but it is read.
+        values, table = self._check(X), np.append(self.table(theta), 0.0)
+        scores = np.empty(len(values))
+
+        def work(start: int, codes: AnyArray) -> None:
+            look_up(codes, self.first_cells, table, scores[start : start + len(codes)])
+
+        self.encode_blocks(values, work, n_jobs)
+        return scores
+
+    def encode_blocks(
+        self, X: npt.ArrayLike | Features, work: Callable[[int, AnyArray], None], n_jobs: int | None = None
+    ) -> None:
+        """Call ``work(start, codes)`` for blocks of rows, so that no more codes than are wanted need be kept."""
+        from marginrank.scorers.additive.additive_kernel import encode_rows, locate_rows  # noqa: PLC0415
+
+        values, grid = self._check(X), self._grid
+        missing_codes = np.where(self.missing, self.n_codes - 1, 0)
+        step = max(1, _BLOCK_VALUES // max(1, self.n_features))
+
+        reader = reader_of(values)
+
+        def encode(start: int) -> None:
+            stop = min(start + step, len(values))
+            block = np.ascontiguousarray(values[start:stop] if reader is None else reader.rows(start, stop))
+            codes = np.empty(block.shape, dtype=self._code_type)
+            if self.starts is None:
+                encode_rows(block, grid, missing_codes, codes)
+            else:
+                locate_rows(block, grid, self.starts, missing_codes, codes)
+            work(start, codes)
+
+        for_each(encode, [(start,) for start in range(0, len(values), step)], n_jobs)
+
+    def table(self, theta: FloatArray) -> FloatArray:
+        """Value of each code, feature after feature, along the last axis: sums of increments, and the weight of NaN."""
+        from marginrank.scorers.additive.additive_kernel import running_sums  # noqa: PLC0415
+
+        parameters = np.ascontiguousarray(theta, dtype=np.float64)
+        if parameters.shape[-1:] != (self.n_parameters,):
+            raise DataError(f"theta has shape {parameters.shape}; these bins have {self.n_parameters} parameters")
+        rows = parameters.reshape(math.prod(parameters.shape[:-1]), self.n_parameters)
+        tables = np.empty((len(rows), int(self.n_codes.sum())))
+        increments, slopes = rows[:, : self._n_increments], rows[:, self._n_increments :]
+        if self.starts is None:
+            running_sums(increments, self.n_codes, self.missing, tables)
+        else:
+            running_sums(self._units * increments, self.n_codes, self.missing, tables)
+            every = np.zeros((len(rows), self.n_features))
+            every[:, self._sloped] = slopes
+            tables += self._ways * np.repeat(every, self.n_codes, axis=1)
+        return tables.reshape(*parameters.shape[:-1], tables.shape[1])
+
+    def terms(self, theta: FloatArray) -> tuple[CurvesTerm, ...]:
+        """Return the curves."""
+        increments, slopes = np.split(theta, [self._n_increments])
+        if self.starts is not None:
+            increments = self._units * increments
+        every = np.zeros(self.n_features)
+        every[self._sloped] = slopes if self.starts is not None else 0.0
+        curves, at = [], 0
+        for feature, (cuts, own) in enumerate(self._features):
+            values = np.r_[0.0, np.cumsum(increments[at : at + len(cuts)])]
+            at += len(cuts) + own
+            missing = increments[at - 1] if own else 0.0
+            if self.starts is not None:
+                first = int(self.first_cells[feature])
+                values = values + self._ways[first : first + len(values)] * every[feature]
+            start = None if self.starts is None else float(self.starts[feature])
+            curves.append(Curve(np.asarray(cuts, dtype=np.float64), values, float(missing), start))
+        return (CurvesTerm(tuple(curves)),)
+
+    def gradient(self, cells: FloatArray) -> FloatArray:
+        """Derivatives by θ, given those by the table, along the last axis."""
+        from marginrank.scorers.additive.additive_kernel import reversed_sums  # noqa: PLC0415
+
+        rows = np.ascontiguousarray(cells).reshape(math.prod(cells.shape[:-1]), cells.shape[-1])
+        gradients = np.empty((len(rows), self._n_increments))
+        reversed_sums(rows, self.n_codes, self.missing, gradients)
+        if self.starts is not None:
+            slopes = np.add.reduceat(rows * self._ways, self.first_cells, axis=1)[:, self._sloped]
+            gradients = np.hstack([self._units * gradients, slopes])
+        return gradients.reshape(*cells.shape[:-1], self.n_parameters)
+
+    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
+        """Return the value of the curve of each feature, minus its mean over the references.
+
+        >>> bins, theta = Bins((np.array([1.0]), np.array([0.5])), np.array([False, True])), np.array([2.0, 3.0, -1.0])
+        >>> bins.contributions(theta, np.array([[1.5, 0.0]]), np.array([[0.0, np.nan], [1.5, 0.0]])).tolist()
+        [[1.0, 0.5]]
+        """
+        return np.asarray(self._curves(theta, X) - self._curves(theta, references).mean(axis=0))
+
+    def _curves(self, theta: FloatArray, X: Features) -> FloatArray:
+        """Return the value of the curve of each feature for each document."""
+        values = np.asarray(self._check(X), dtype=np.float64)
+        curves = [shape.at(column) for shape, column in zip(self.shapes(theta), values.T, strict=True)]
+        return np.stack(curves, axis=1) if curves else np.zeros(values.shape)
+
+    def sizes(self, theta: FloatArray) -> FloatArray:
+        """Return the range of the curve of each feature."""
+        return np.array([np.ptp(shape.values) for shape in self.shapes(theta)])
+
+    def signs(self, monotone: Monotone, names: Sequence[str] | None = None) -> IntArray:
+        """Return signs of increments that keep curves monotone: 1 upwards, −1 downwards, 0 free as NaN always is.
+
+        >>> Bins((np.array([1.0, 2.0]), np.array([0.5])), np.array([True, False])).signs({0: "decreasing"}).tolist()
+        [-1, -1, 0, 0]
+
+        Args:
+            monotone: ``increasing`` or ``decreasing`` for all features, or by name or column of a feature.
+            names: What the features are called.
+        """
+        wanted = monotone_signs(monotone, self.n_features, names)
+        pairs = zip(wanted, self._features, strict=True)
+        signs = [np.r_[np.full(len(cuts), sign), np.zeros(own, dtype=np.int64)] for sign, (cuts, own) in pairs]
+        slopes = wanted[:0] if self.starts is None else wanted[self._sloped]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *signs, slopes])
+
+    def shapes(self, theta: FloatArray, names: Sequence[str] | None = None) -> list[Shape]:
+        """Return the curve of each feature.
+
+        >>> bins = Bins((np.array([1.0, 2.0]),), np.array([True]))
+        >>> shape = bins.shapes(np.array([0.5, 0.25, -1.0]), ["bm25"])[0]
+        >>> shape.name, shape.values.tolist(), shape.missing
+        ('bm25', [0.0, 0.5, 0.75], -1.0)
+        """
+        labels = feature_labels(names, self.n_features)
+        if len(labels) != self.n_features:
+            raise DataError(f"{len(labels)} feature names for {self.n_features} features")
+        values = np.split(self.table(theta), self.first_cells[1:]) if self.n_features else []
+        starts = [None] * self.n_features if self.starts is None else self.starts.tolist()
+        return [
+            Shape(name, cuts, heights[: len(cuts) + 1], float(heights[-1]) if own else None, start)
+            for name, cuts, heights, own, start in zip(
+                labels, self.thresholds, values, self.missing, starts, strict=True
+            )
+        ]
+
+    @property
+    def _code_type(self) -> type[np.unsignedinteger[Any]]:
+        return np.uint8 if self.starts is None else np.uint32
+
+    def _check_starts(self, starts: FloatArray) -> None:
+        if np.shape(starts) != (self.n_features,):
+            raise DataError(f"starts has shape {np.shape(starts)} for {self.n_features} features; give one for each")
+        for feature, (start, cuts) in enumerate(zip(starts, self.thresholds, strict=True)):
+            if not np.isfinite(start) or (len(cuts) and start >= cuts[0]):
+                refuse_feature(f"the lines of {{feature}} start at {start}; start below the first threshold", feature)
+
+    def _check(self, X: npt.ArrayLike | Features) -> AnyArray:
+        values = _as_dense(X)
+        if values.shape[1] != self.n_features:
+            raise DataError(
+                f"X has {values.shape[1]} features, these bins have {self.n_features}; give the same columns"
+            )
+        return values
+
+
+def check_shape(shape: CurveShape) -> None:
+    """Raise ValueError if the shape is unknown."""
+    if shape not in get_args(CurveShape):
+        raise ValueError(f"unknown shape {shape!r}; known: {', '.join(get_args(CurveShape))}")
+
+
+def _as_dense(X: npt.ArrayLike | Features) -> AnyArray:
+    """Rows of float32 or float64, in the caller's memory where they are so already."""
+    if sp.issparse(X):
+        raise DataError("the additive scorer takes no sparse X; pass X.toarray()")
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
+    if array.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        return array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        from marginrank.data.arrays import first_word  # noqa: PLC0415
+
+        raise DataError(f"X holds {first_word(array)}, which is not a number; encode it as numbers") from None
+
+
+def refuse_feature(text: str, feature: int) -> NoReturn:
+    """Raise an error about a feature, whose name takes the place of ``{feature}`` in the text."""
+    from marginrank.data.inputs import FeatureError  # noqa: PLC0415
+
+    raise FeatureError(text, feature)

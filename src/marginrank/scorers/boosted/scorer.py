@@ -1,0 +1,445 @@
+"""The boosted scorer: trees that LightGBM or XGBoost grow on the gradients of a loss."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.losses.score_risk import Curvature, ScoreRisk, check_curvature, derivatives
+from marginrank.runtime.threads import thread_count
+from marginrank.scorers.base import Scorer, parse_scorer
+from marginrank.scorers.boosted.form import Tree, Trees
+from marginrank.scorers.form import Monotone, monotone_signs
+from marginrank.scorers.staged_scorer import GrownStage, Setting, Stage, StagedScorer, Towards
+from marginrank.typing import Features, FloatArray, IntArray
+
+Backend: TypeAlias = Literal["lightgbm", "xgboost"]
+_INSTALL: Final = {"lightgbm": "'marginrank[boosted]'", "xgboost": "xgboost"}
+#: Least curvature of a leaf, far below that of a document that matters.
+_LEAST_CURVATURE: Final = 1e-6
+#: Trees that say which features are strongest.
+_SCREENING_TREES: Final = 100
+
+
+@dataclass(frozen=True)
+class Boosted(StagedScorer):
+    """Boosted trees, grown by LightGBM or XGBoost on the gradients of any loss; the model scores without them.
+
+    Each tree is a step down the risk, the mean of ξ over the queries. The size and number of trees, the learning rate
+    and ``l2`` regularise; C is that of the model in ``start`` and of ``refit``, and has no effect without one of them.
+
+    Args:
+        trees: Number of trees; with validation queries, the most.
+        leaves: Most leaves of a tree.
+        depth: Most splits above a leaf; no limit by default.
+        learning_rate: What each tree is multiplied with.
+        min_documents: Fewest documents of a leaf; for LightGBM only.
+        l2: Added to the curvature of each leaf, which with ``curvature="gradient"`` is the sum of the absolute
+            gradients; each query counts 1 on average.
+        features: Share of the features that a tree may split, drawn anew for each tree.
+        queries: Share of the queries that a tree is grown on, drawn anew for each tree.
+        bags: Number of forests to average, each with up to ``trees`` trees and its own samples of queries and features.
+            Needs ``queries`` or ``features`` below 1; training and scoring take that many times as long.
+        strongest: Number of features to keep: those with the largest total gain in a first forest of up to 100 trees.
+            The other features are never split. All are kept by default.
+        curvature: See `marginrank.integrations.gradient_boosting.objective`.
+        monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
+            of them.
+        start: ``linear``, ``additive`` or another scorer, whose model is trained first; the trees are added to it.
+        backend: ``lightgbm`` or ``xgboost``, which has to be installed for training.
+        refit: ``grown`` or ``zero`` to fit the leaves of all trees again at the end, all at once: a convex solver
+            minimises ½‖θ − θ₀‖² + C·risk over their values θ, with a certificate. θ₀ are the values they were grown
+            with, or 0. With validation queries, the new values are kept if they are better there.
+    """
+
+    name = "boosted"
+    trees: int = 300
+    leaves: int = 31
+    depth: int | None = None
+    learning_rate: float = 0.1
+    min_documents: int = 20
+    l2: float = 0.0
+    features: float = 1.0
+    queries: float = 1.0
+    bags: int = 1
+    strongest: int | None = None
+    curvature: Curvature = "gradient"
+    monotone: Monotone | None = None
+    start: str | Scorer | None = None
+    backend: Backend = "lightgbm"
+    refit: Towards | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.start_scorer, StagedScorer):
+            raise ValueError(f"start is {self.start!r}; give a scorer that a solver trains, such as 'linear'")
+        if self.backend not in get_args(Backend):
+            raise ValueError(f"backend is {self.backend!r}; choose 'lightgbm' or 'xgboost'")
+        least = {"trees": 1, "leaves": 2, "depth": 1, "min_documents": 1, "bags": 1, "strongest": 1}
+        for name, bound in least.items():
+            value, optional = getattr(self, name), name in ("depth", "strongest")
+            if not (value is None and optional) and not (isinstance(value, int) and value >= bound):
+                raise ValueError(f"{name} is {value!r}; give a whole number, at least {bound}")
+        self._check_numbers()
+        if self.backend == "xgboost" and self.min_documents != type(self).min_documents:
+            raise ValueError("XGBoost does not count the documents of a leaf; leave out min_documents")
+        if self.refit not in (None, *get_args(Towards)):
+            raise ValueError(f"refit is {self.refit!r}; choose 'grown' or 'zero'")
+        if self.refit is not None and self.monotone is not None:
+            raise ValueError("refitted leaves need not be monotone; leave out refit or monotone")
+
+    def _check_numbers(self) -> None:
+        if not (self.learning_rate > 0 and np.isfinite(self.learning_rate)):
+            raise ValueError(f"learning_rate is {self.learning_rate}; give a number above 0")
+        if not (self.l2 >= 0 and np.isfinite(self.l2)):
+            raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
+        for name in ("features", "queries"):
+            share = getattr(self, name)
+            if isinstance(share, bool | str) or not 0 < share <= 1:
+                raise ValueError(f"the share of {name} is {share!r}; give a number above 0, at most 1")
+        if self.bags > 1 and self.features == self.queries == 1:
+            raise ValueError(f"all {self.bags} bags would be identical; set queries or features below 1, or use one")
+
+    @property
+    def start_scorer(self) -> Scorer | None:
+        """The scorer to start from."""
+        return None if self.start is None else parse_scorer(self.start)
+
+    @property
+    def most_stages(self) -> int | None:
+        """The trees, and the model that they are added to."""
+        return self.trees + (self.start is not None)
+
+    @property
+    def refits(self) -> Towards | None:
+        """What refitted leaves are regularised towards."""
+        return self.refit
+
+    @property
+    def takes_C(self) -> bool:  # type: ignore[override]
+        """Whether there is a start or a refit, which have a C."""
+        return self.start is not None or self.refit is not None
+
+    @property
+    def draws(self) -> bool:  # type: ignore[override]
+        """Whether the seed matters: LightGBM places the bins of large data by a sample of the documents."""
+        return self.backend == "lightgbm" or min(self.features, self.queries) < 1
+
+    @property
+    def takes_nan(self) -> bool:  # type: ignore[override]
+        """Whether features may be NaN."""
+        return self.start_scorer is None or self.start_scorer.takes_nan
+
+    @property
+    def scale_matters(self) -> bool:  # type: ignore[override]
+        """Whether scores change with the scale of the features."""
+        return self.start_scorer is not None and self.start_scorer.scale_matters
+
+    def before_scaling(self, X: Features) -> Features:
+        """Return the features to scale."""
+        return X if self.start_scorer is None else self.start_scorer.before_scaling(X)
+
+    def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+        """Grow a tree on the gradient at the scores so far, again and again."""
+        queries, loss = risk.queries, risk.loss.definition
+        check_curvature(loss, self.curvature)
+        if not loss.convex and not risk.start.any():
+            raise ValueError(
+                "the tight bound has no slope at scores 0, where boosted trees begin; use bound='hinge', or a start "
+                "such as Boosted(start='linear')"
+            )
+        grower = self._grower(risk, setting)
+        forests = [_Forest(risk, self.curvature, setting.n_jobs) for _ in range(self.bags)]
+        rng = np.random.default_rng(setting.random_state or 0)
+        grown: list[Tree] = []
+        leaves: list[FloatArray] = []
+        for _ in range(self.trees):
+            trees = [forest.grow(grower, bag, self._draw(risk, rng)) for bag, forest in enumerate(forests)]
+            found = [tree._replace(value=tree.value / self.bags) for tree in trees if tree is not None]
+            if not found:
+                if self.queries < 1:
+                    continue
+                break
+            form, theta = _form(found, queries.n_features, grower.single)
+            grown += found
+            leaves.append(theta)
+            until = tuple(grown)
+            yield GrownStage(
+                lambda until=until: _form(until, queries.n_features, grower.single)[0],  # type: ignore[misc]
+                np.concatenate(leaves),
+                forests[0].risk if self.bags == 1 else risk(np.mean([forest.scores for forest in forests], axis=0))[0],
+                (form, theta),
+            )
+        if not grown and self.start is None:
+            raise DataError(grower.nothing)
+
+    def _grower(self, risk: ScoreRisk, setting: Setting) -> _Grower:
+        """Return what grows trees on the features to keep."""
+        queries, make = risk.queries, _GROWERS[self.backend]
+        if self.strongest is None or self.strongest >= queries.n_features:
+            return make(self, queries, setting)
+        first = make(replace(self, bags=1), queries, setting)
+        forest = _Forest(risk, self.curvature, setting.n_jobs)
+        rng = np.random.default_rng(setting.random_state or 0)
+        for _ in range(min(self.trees, _SCREENING_TREES)):
+            ends = forest.grow(first, 0, self._draw(risk, rng)) is None and self.queries == 1
+            if ends or setting.late:
+                break
+        strongest = np.argsort(-first.gains(), kind="stable")[: self.strongest]
+        return make(self, queries, setting, np.sort(strongest))
+
+    def _draw(self, risk: ScoreRisk, rng: np.random.Generator) -> FloatArray:
+        """Return the weight of each document for the next tree: that of its query, or 0 where it is not drawn."""
+        queries, active = risk.queries, risk.active
+        weights = risk.weights * len(active)
+        if self.queries < 1:
+            drawn = np.zeros(len(queries), dtype=np.bool_)
+            drawn[rng.choice(active, max(1, round(self.queries * len(active))), replace=False)] = True
+            weights = weights * drawn
+        return np.repeat(weights, queries.lengths)
+
+    def constraints(self, queries: Queries) -> IntArray | None:
+        """Return 1 for features that raise the score, −1 for those that lower it, 0 where free; None where all are."""
+        if self.monotone is None:
+            return None
+        return monotone_signs(self.monotone, queries.n_features, queries.feature_names)
+
+
+def _form(trees: Any, n_features: int, single: bool) -> tuple[Trees, FloatArray]:
+    form, theta = Trees.collect(trees, [0] * len(trees), n_features)
+    return replace(form, single=True) if single else form, theta
+
+
+class _Forest:
+    """One forest while it grows: the scores that its trees add up to, and the slopes of the loss there."""
+
+    def __init__(self, risk: ScoreRisk, curvature: Curvature, n_jobs: int | None) -> None:
+        self._whole, self._curvature, self._n_jobs = risk, curvature, n_jobs
+        self._move(risk.start)
+
+    def _move(self, scores: FloatArray) -> None:
+        self.scores = scores
+        self._xi, *self._slopes = derivatives(self._whole.loss, scores, self._curvature, self._n_jobs)
+
+    @property
+    def risk(self) -> float:
+        """The risk of the scores."""
+        return float(self._whole.weights @ self._xi)
+
+    def grow(self, grower: _Grower, bag: int, weights: FloatArray) -> Tree | None:
+        """Add a tree and return it; None if there is no split that pays."""
+        gradient, curvature = self._slopes
+        tree = grower.grow(bag, weights * gradient, weights * curvature)
+        if tree is not None:
+            queries = self._whole.queries
+            form, theta = _form([tree], queries.n_features, grower.single)
+            self._move(self.scores + form.score(theta, queries.X, self._n_jobs))
+        return tree
+
+
+class _Grower(ABC):
+    """Grows trees with a library, one at a time, for each bag; ``single`` where it compares features as float32.
+
+    Args:
+        options: How to grow them.
+        queries: What to grow them on.
+        setting: Seed and threads.
+        kept: The features that may be split; all by default.
+    """
+
+    single: bool
+    #: What to say where there is no split at all.
+    nothing: str = "no split of any feature lowers the loss; look at the features with `marginrank inspect`"
+
+    def __init__(self, options: Boosted, queries: Queries, setting: Setting, kept: IntArray | None = None) -> None:
+        self._kept = np.arange(queries.n_features) if kept is None else kept
+        signs = options.constraints(queries)
+        X = queries.X if kept is None else queries.X[:, kept]
+        self._start(options, X, queries.grades, setting, None if signs is None else signs[self._kept].tolist())
+
+    @abstractmethod
+    def _start(
+        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+    ) -> None:
+        """Make a booster for each bag."""
+
+    @abstractmethod
+    def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        """Return the next tree, by the numbers of the kept features."""
+
+    @abstractmethod
+    def gains(self) -> FloatArray:
+        """Return what splits of each kept feature have gained so far, in the first bag."""
+
+    def grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        """Return the next tree of a bag; None if there is no split left that pays."""
+        tree = self._grow(bag, gradient, curvature)
+        if tree is None:
+            return None
+        features = np.asarray(tree.feature, dtype=np.int64)
+        return tree._replace(feature=np.where(features < 0, -1, self._kept[features]))
+
+
+class _LightGBM(_Grower):
+    single = False
+
+    def _start(
+        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+    ) -> None:
+        lightgbm = backend_module("lightgbm")
+        seed = setting.random_state or 0
+        settings = {
+            "objective": "none",
+            "learning_rate": options.learning_rate,
+            "num_leaves": options.leaves,
+            "max_depth": options.depth or -1,
+            "min_data_in_leaf": options.min_documents,
+            "min_sum_hessian_in_leaf": _LEAST_CURVATURE,
+            "lambda_l2": options.l2,
+            "feature_fraction": options.features,
+            "num_threads": thread_count(setting.n_jobs),
+            "seed": seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        if signs is not None:
+            settings["monotone_constraints"] = signs
+        data = lightgbm.Dataset(X, grades, params=settings).construct()
+        # LightGBM fails where no feature has a split with enough documents on both sides.
+        splits = any(data.feature_num_bin(feature) > 1 for feature in range(len(self._kept)))
+        if not splits:
+            self.nothing = (
+                f"no feature splits the {len(grades):,} documents into parts of at least "
+                f"{options.min_documents}; lower min_documents, or look at the features with `marginrank inspect`"
+            )
+        # Its draws by seeds that follow each other are much alike.
+        seeds = np.random.default_rng(seed).integers(1 << 30, size=options.bags).tolist() if splits else []
+        self._boosters = [lightgbm.Booster(settings | {"feature_fraction_seed": own}, data) for own in seeds]
+
+    def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        if not self._boosters or self._boosters[bag].update(fobj=lambda *_: (gradient, curvature)):
+            return None
+        booster = self._boosters[bag]
+        dumped = booster.dump_model(num_iteration=1, start_iteration=booster.num_trees() - 1)
+        return lightgbm_tree(dumped["tree_info"][0]["tree_structure"])
+
+    def gains(self) -> FloatArray:
+        """Return what splits of each kept feature have gained so far, in the first bag."""
+        if not self._boosters:
+            return np.zeros(len(self._kept))
+        return np.asarray(self._boosters[0].feature_importance("gain"), dtype=np.float64)
+
+
+class _XGBoost(_Grower):
+    single = True
+
+    def _start(
+        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+    ) -> None:
+        xgboost = backend_module("xgboost")
+        settings = {
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "learning_rate": options.learning_rate,
+            "max_leaves": options.leaves,
+            "max_depth": options.depth or 0,
+            "min_child_weight": _LEAST_CURVATURE,
+            "lambda": options.l2,
+            "colsample_bytree": options.features,
+            "nthread": thread_count(setting.n_jobs),
+            "base_score": 0.0,
+            "verbosity": 0,
+        }
+        if signs is not None:
+            settings["monotone_constraints"] = f"({','.join(map(str, signs))})"
+        self._data = xgboost.QuantileDMatrix(np.asarray(X), grades)
+        seeds = range(setting.random_state or 0, (setting.random_state or 0) + options.bags)
+        self._boosters = [xgboost.Booster(settings | {"seed": seed}, [self._data]) for seed in seeds]
+        self._rounds = [0] * options.bags
+
+    def _grow(self, bag: int, gradient: FloatArray, curvature: FloatArray) -> Tree | None:
+        booster, number = self._boosters[bag], self._rounds[bag]
+        booster.boost(self._data, number, grad=gradient, hess=curvature)
+        newest = json.loads(booster[number:].save_raw("json"))
+        self._rounds[bag] += 1
+        tree = newest["learner"]["gradient_booster"]["model"]["trees"][0]
+        return xgboost_tree(tree) if len(tree["left_children"]) > 1 else None
+
+    def gains(self) -> FloatArray:
+        """Return what splits of each kept feature have gained so far, in the first bag."""
+        by_name = self._boosters[0].get_score(importance_type="total_gain")
+        return np.array([by_name.get(f"f{feature}", 0.0) for feature in range(len(self._kept))])
+
+
+_GROWERS: Final[Mapping[str, type[_LightGBM | _XGBoost]]] = {"lightgbm": _LightGBM, "xgboost": _XGBoost}
+
+
+def backend_module(name: Backend) -> Any:
+    """Import a library of boosted trees, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        library = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}[name]
+        raise ImportError(f"training boosted trees needs {library}: pip install {_INSTALL[name]}") from None
+
+
+def lightgbm_tree(node: Mapping[str, Any]) -> Tree:
+    """Write the nodes of a tree of LightGBM down one after the other, parents first.
+
+    Where LightGBM saw no missing value of a feature in training, it takes one for 0.
+
+    >>> node = {"split_feature": 2, "threshold": 0.5, "left_child": {"leaf_value": 1}, "right_child": {"leaf_value": 3},
+    ...     "missing_type": "NaN", "default_left": False}
+    >>> [column.tolist() for column in lightgbm_tree(node)]
+    [[2.0, -1.0, -1.0], [0.5, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 3.0], [0.0, 0.0, 0.0]]
+    """
+    rows: list[list[float]] = []
+    waiting: list[tuple[Mapping[str, Any], int, int]] = [(node, -1, 0)]
+    while waiting:
+        one, parent, side = waiting.pop()
+        number = len(rows)
+        if parent >= 0:
+            rows[parent][side] = number
+        if "leaf_value" in one:
+            rows.append([-1, 0.0, 0, 0, one["leaf_value"], 0])
+            continue
+        missing_left = one["default_left"] if one["missing_type"] == "NaN" else one["threshold"] >= 0
+        rows.append([one["split_feature"], one["threshold"], 0, 0, 0.0, missing_left])
+        waiting += [(one["right_child"], number, 3), (one["left_child"], number, 2)]
+    return Tree(*np.array(rows, dtype=np.float64).T)
+
+
+def xgboost_tree(tree: Mapping[str, Any]) -> Tree:
+    """Read a tree of XGBoost's model files: it goes left where a feature is below the threshold, in float32.
+
+    >>> tree = {"left_children": [1, -1, -1], "right_children": [2, -1, -1], "split_indices": [2, 0, 0],
+    ...     "split_conditions": [0.5, 1.0, 3.0], "default_left": [1, 0, 0]}
+    >>> stump = xgboost_tree(tree)
+    >>> stump.feature.tolist(), stump.value.tolist(), bool(stump.threshold[0] < 0.5), stump.missing_left.tolist()
+    ([2.0, -1.0, -1.0], [0.0, 1.0, 3.0], True, [1.0, 0.0, 0.0])
+    """
+    left, right, feature, condition, default = (
+        tree[name] for name in ("left_children", "right_children", "split_indices", "split_conditions", "default_left")
+    )
+    rows: list[list[float]] = []
+    waiting: list[tuple[int, int, int]] = [(0, -1, 0)]
+    while waiting:
+        node, parent, side = waiting.pop()
+        number = len(rows)
+        if parent >= 0:
+            rows[parent][side] = number
+        if left[node] < 0:
+            rows.append([-1, 0.0, 0, 0, condition[node], 0])
+            continue
+        below = np.nextafter(np.float32(condition[node]), np.float32(-np.inf))
+        rows.append([feature[node], float(below), 0, 0, 0.0, default[node]])
+        waiting += [(right[node], number, 3), (left[node], number, 2)]
+    return Tree(*np.array(rows, dtype=np.float64).T)

@@ -1,0 +1,329 @@
+"""The kernel scorer: a linear scorer in features whose products are a kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError
+from marginrank.runtime.memory import check_memory, max_memory
+from marginrank.runtime.threads import for_each, single_blas
+from marginrank.scorers.base import Scorer, same_kind
+from marginrank.scorers.form import Form
+from marginrank.scorers.kernel.form import Expansion, Given, KernelFunction, Poly, Rbf, check_number
+from marginrank.scorers.linear.scorer import PreparedLinear
+from marginrank.typing import AnyArray, FloatArray, IntArray
+
+KernelName: TypeAlias = Literal["rbf", "poly"]
+KernelChoice: TypeAlias = KernelName | Callable[[FloatArray, FloatArray], Any]
+#: Landmarks that are drawn together, at first and at most.
+_FIRST: Final = 16
+_PANEL: Final = 128
+#: Random numbers are what a product of unit size has after this many parts of it: far more than it can be rounded by.
+_DIGITS: Final = 1e4
+#: Multiples of it are spread evenly, modulo 1.
+_GOLDEN: Final = 0.6180339887498949
+#: Rows that are worked on together.
+_ROWS: Final = 2048
+#: How far below 0 rounding can take a residual, as a share of the largest value of the kernel.
+_NEGATIVE: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Kernel(Scorer):
+    """A function of a kernel's Hilbert space: the score is a sum over landmarks, Σ β_z k(x, z).
+
+    Landmarks are training documents, chosen by a pivoted incomplete Cholesky factorisation K ≈ ΦΦᵀ of the kernel matrix
+    of all training documents. The scores of these are Φθ, so that the problem is that of a linear scorer with features
+    Φ, and keeps its solvers and its certificate. With as many landmarks as distinct documents it is the problem of the
+    whole kernel; Chapelle, Le and Smola (2007) §6, Le and Smola (2008) eqs (6) and (7).
+
+    Args:
+        kernel: ``rbf`` for exp(−γ‖x − z‖²), ``poly`` for (γ x·z + coef0)^degree, or a function of two arrays that
+            returns the kernel of every row of the first with every row of the second. A model with a function cannot be
+            saved.
+        gamma: γ, or ``scale`` for 1 / (number of features · variance of all their values), as in scikit-learn.
+        degree: Degree of ``poly``.
+        coef0: Constant of ``poly``.
+        rank: Maximum number of landmarks; None for as many as the tolerance asks for.
+        tol: Trace of K − ΦΦᵀ at which no more landmarks are added, as a share of the trace of K.
+        time_limit: Seconds after which no more landmarks are added; the first ones always are. A `Ranker` with a time
+            limit leaves half of it for the solver.
+
+    >>> queries = Queries.from_arrays([[0.0], [2.0], [0.0]], [1, 0, 1], group=[3])
+    >>> prepared = Kernel(gamma=0.5, tol=0.0).prepare(queries)
+    >>> prepared.n_parameters                                   # two distinct documents
+    2
+    >>> (prepared.queries.X @ prepared.queries.X.T)[0].round(4).tolist()        # e⁰, e⁻², e⁰
+    [1.0, 0.1353, 1.0]
+    """
+
+    name = "kernel"
+    kernel: KernelChoice = "rbf"
+    gamma: float | Literal["scale"] = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    rank: int | None = 500
+    tol: float = 1e-3
+    time_limit: float = np.inf
+
+    def __post_init__(self) -> None:
+        if not callable(self.kernel) and self.kernel not in get_args(KernelName):
+            raise ValueError(f"kernel is {self.kernel!r}; choose 'rbf' or 'poly', or give a function of two arrays")
+        if self.gamma != "scale":
+            check_number("gamma", self.gamma, above=0.0)
+        Poly(1.0, self.degree, self.coef0)
+        if self.rank is not None and (isinstance(self.rank, bool) or self.rank != int(self.rank) or self.rank < 1):
+            raise ValueError(f"rank is {self.rank!r}; it must be a positive whole number, or None")
+        check_number("tol", self.tol, least=0.0)
+        if not self.time_limit > 0:
+            raise ValueError(f"time_limit is {self.time_limit}; it must be positive")
+
+    def within(self, time_limit: float) -> Kernel:
+        """Return the scorer with a time limit for choosing landmarks."""
+        return replace(self, time_limit=min(self.time_limit, time_limit))
+
+    def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:
+        """Choose the landmarks, and prepare for scoring the documents of given queries."""
+        limits = Limits(self.rank, self.tol, time.perf_counter() + self.time_limit)
+        X = np.asarray(queries.X)
+        kernel = self.function(X)
+        features, landmarks = incomplete_cholesky(X, kernel, limits, n_jobs)
+        prepared = PreparedLinear(queries.with_features(features))
+        documents, factor = np.array(X[landmarks], dtype=np.float64), features[landmarks]
+        prepared.form = Expansion(documents, kernel, factor[np.tril_indices(len(landmarks))])
+        return prepared
+
+    def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:
+        """Prepare for scoring other queries with the same landmarks."""
+        expansion = same_kind(self, form, Expansion)
+        prepared = PreparedLinear(queries.with_features(expansion.features(np.asarray(queries.X), n_jobs)))
+        prepared.form = expansion
+        return prepared
+
+    def function(self, X: AnyArray) -> KernelFunction:
+        """Return the kernel for given documents."""
+        if callable(self.kernel):
+            return Given(self.kernel)
+        gamma = _scale(X) if self.gamma == "scale" else float(self.gamma)
+        return Rbf(gamma) if self.kernel == "rbf" else Poly(gamma, int(self.degree), float(self.coef0))
+
+
+class Limits(NamedTuple):
+    """When a factorisation ends.
+
+    Args:
+        rank: Maximum number of pivots; None for no limit.
+        tol: Trace of the residual at which to stop, as a share of the trace of K.
+        deadline: When to stop, by the clock of `time.perf_counter`; the first pivots are always finished.
+    """
+
+    rank: int | None = None
+    tol: float = 0.0
+    deadline: float = np.inf
+
+    @property
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.perf_counter() > self.deadline
+
+
+def incomplete_cholesky(
+    X: AnyArray, kernel: KernelFunction, limits: Limits, n_jobs: int | None = None
+) -> tuple[FloatArray, IntArray]:
+    """Return Φ with ΦΦᵀ ≈ K, and the rows it was made from: there ΦΦᵀ is K, and Φ is lower triangular.
+
+    Each pivot is drawn with a probability proportional to its residual, on the diagonal of K − ΦΦᵀ. The largest
+    residuals are those of the documents farthest from all others, which say little about them. Several are drawn at a
+    time, and each is kept with the probability that its residual has not been taken away by those before it, so that
+    all work on all rows is matrix products. Random numbers are functions of the documents, not of their order.
+
+    Args:
+        X: The documents.
+        kernel: The kernel.
+        limits: When to end.
+        n_jobs: Number of threads; results do not depend on it.
+    """
+    n, (rank, tol, _) = len(X), limits
+    limit = n if rank is None else min(n, int(rank))
+    what = f"{n:,} documents with {limit:,} landmarks"
+    check_memory(8 * (n + limit) * limit, what, max_memory(), remedy="lower the rank of the kernel")
+    residuals = _diagonal(X, kernel)
+    trace = trace_left = float(residuals.sum())
+    largest = float(residuals.max())
+    # What is left below this is rounding error.
+    floor = n * np.finfo(np.float64).eps * largest
+    features, landmarks = np.empty((n, limit)), np.empty(0, dtype=np.int64)
+    chance = _Chance(X)
+    with single_blas():
+        while len(landmarks) < limit and trace_left > tol * trace and residuals.max() > floor:
+            done = len(landmarks)
+            width = min(max(_FIRST, done), _PANEL, limit - done)
+            candidates = _draw(residuals, chance.draw(), floor, width)
+            rows, known = _floats(X, candidates), features[candidates, :done]
+            block = kernel(rows, rows)
+            _check_symmetric(block, largest)
+            kept, factor = _keep(block - known @ known.T, chance.draw(candidates), floor)
+            chosen = candidates[kept]
+            if not _extend(X, kernel, features, residuals, (done, chosen, factor), limits, n_jobs):
+                break
+            if residuals.min() < -_NEGATIVE * largest:
+                raise DataError("the kernel function is not positive semi-definite on these documents; use another")
+            n_needed = _enough(features[:, done : done + len(chosen)], trace_left - tol * trace)
+            landmarks = np.concatenate([landmarks, chosen[:n_needed]])
+            np.maximum(residuals, 0.0, out=residuals)
+            residuals[chosen] = 0.0
+            trace_left = 0.0 if n_needed < len(chosen) else float(residuals.sum())
+    return _narrow(features, len(landmarks)), landmarks
+
+
+class _Chance:
+    """Random numbers from 0 to 1 for documents, the same in any order: digits of their products with random weights."""
+
+    def __init__(self, X: AnyArray) -> None:
+        self._X = X
+        self._rng = np.random.default_rng(0)
+        self._mean = sum(_floats(X, rows).sum(axis=0) for rows in _blocks(len(X))) / len(X)
+        squares = sum(((_floats(X, rows) - self._mean) ** 2).sum() for rows in _blocks(len(X)))
+        self._scale = _DIGITS / max(float(np.sqrt(squares / len(X))), 1e-300)
+        self._shifts = _GOLDEN * _copies(X)
+
+    def draw(self, rows: IntArray | None = None) -> FloatArray:
+        """Return new numbers, one for each document or for some of them."""
+        weights, shift = self._scale * self._rng.standard_normal(self._X.shape[1]), self._rng.random()
+        blocks = _blocks(len(self._X)) if rows is None else [rows]
+        products = [(_floats(self._X, block) - self._mean) @ weights for block in blocks]
+        shifts = shift + (self._shifts if rows is None else self._shifts[rows])
+        return np.asarray(np.mod(np.concatenate(products) + shifts, 1.0))
+
+
+def _copies(X: AnyArray) -> IntArray:
+    """Number the documents that are equal, from 0 for the first.
+
+    >>> _copies(np.array([[1.0], [2.0], [1.0], [1.0]])).tolist()
+    [0, 0, 1, 2]
+    """
+    words = np.random.default_rng(0).integers(1 << 63, size=X.shape[1], dtype=np.uint64)
+    # Adding 0 makes 0 of −0.
+    parts = [((_floats(X, rows) + 0.0).view(np.uint64) * words).sum(axis=1) for rows in _blocks(len(X))]
+    hashes = np.concatenate(parts)
+    order = np.argsort(hashes, kind="stable")
+    first = np.flatnonzero(np.diff(hashes[order], prepend=~hashes[order[:1]]))
+    copies = np.empty(len(X), dtype=np.int64)
+    copies[order] = np.arange(len(X)) - np.repeat(first, np.diff(first, append=len(X)))
+    return copies
+
+
+def _draw(residuals: FloatArray, uniform: FloatArray, floor: float, n: int) -> IntArray:
+    """Draw documents with probabilities proportional to their residuals, without repeating one."""
+    possible = np.flatnonzero(residuals > floor)
+    # The least of exponential waiting times with these rates comes first.
+    waits = -np.log1p(-uniform[possible]) / residuals[possible]
+    if n < len(possible):
+        possible = possible[waits <= np.partition(waits, n - 1)[n - 1]]
+        waits = -np.log1p(-uniform[possible]) / residuals[possible]
+    return possible[np.argsort(waits, kind="stable")[:n]]
+
+
+def _keep(block: FloatArray, uniform: FloatArray, floor: float) -> tuple[IntArray, FloatArray]:
+    """Return which candidates to keep, given the residuals of all pairs of them, and the factor of those kept."""
+    before, kept = np.diagonal(block).copy(), [0]
+    columns = [block[:, 0] / np.sqrt(block[0, 0])]
+    for number in range(1, len(block)):
+        column = block[:, number] - np.array(columns).T @ np.array(columns)[:, number]
+        if column[number] > max(floor, uniform[number] * before[number]):
+            kept.append(number)
+            columns.append(column / np.sqrt(column[number]))
+    numbers = np.array(kept)
+    return numbers, np.tril(np.array(columns).T[numbers])
+
+
+def _extend(
+    X: AnyArray,
+    kernel: KernelFunction,
+    features: FloatArray,
+    residuals: FloatArray,
+    panel: tuple[int, IntArray, FloatArray],
+    limits: Limits,
+    n_jobs: int | None,
+) -> bool:
+    """Write the features of new landmarks beside those before, and take their squares from the residuals.
+
+    Return whether all are written: after the deadline no more are, but for those of the first landmarks.
+    """
+    from scipy.linalg import solve_triangular  # noqa: PLC0415
+
+    done, chosen, factor = panel
+    end = done + len(chosen)
+    pivots, known = _floats(X, chosen), features[chosen, :done]
+
+    left_out: list[slice] = []
+
+    def work(rows: slice) -> None:
+        if done and limits.late:
+            left_out.append(rows)
+            return
+        values = kernel(_floats(X, rows), pivots)
+        values -= features[rows, :done] @ known.T
+        new = solve_triangular(factor, values.T, lower=True, check_finite=False)
+        features[rows, done:end] = new.T
+        residuals[rows] -= np.einsum("ij,ij->j", new, new)
+
+    for_each(work, [(rows,) for rows in _blocks(len(X))], n_jobs)
+    return not left_out
+
+
+def _enough(new: FloatArray, excess: float) -> int:
+    """Return how many new features take at least as much from the trace as it is too large; all if they do not."""
+    taken = np.cumsum(np.einsum("ij,ij->j", new, new))
+    return min(int(np.searchsorted(taken, excess)) + 1, len(taken))
+
+
+def _diagonal(X: AnyArray, kernel: KernelFunction) -> FloatArray:
+    with np.errstate(over="ignore"):
+        values = np.concatenate([kernel.diagonal(_floats(X, rows)) for rows in _blocks(len(X))])
+    if not np.isfinite(values).all():
+        at = int(np.argmin(np.isfinite(values)))
+        raise DataError(f"the kernel of document {at} with itself is {values[at]}; scale the features, or lower gamma")
+    if (values < 0).any():
+        raise DataError(f"the kernel of document {int(np.argmax(values < 0))} with itself is negative; use another")
+    if not values.any():
+        raise DataError("the kernel of every document with itself is 0, so there is nothing to learn; use another")
+    return values
+
+
+def _check_symmetric(block: FloatArray, largest: float) -> None:
+    if not np.abs(block - block.T).max() <= _NEGATIVE * largest:
+        raise DataError("the kernel function is not symmetric, or not finite, on these documents; use another")
+
+
+def _scale(X: AnyArray) -> float:
+    """Return 1 / (number of features · variance of all their values); 1 for constant features."""
+    mean = sum(float(_floats(X, rows).sum()) for rows in _blocks(len(X))) / max(1, X.size)
+    variance = sum(float(((_floats(X, rows) - mean) ** 2).sum()) for rows in _blocks(len(X))) / max(1, X.size)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def _narrow(features: FloatArray, rank: int) -> FloatArray:
+    """Return the first columns, in the same memory."""
+    n, width = features.shape
+    if rank == width:
+        return features
+    flat = features.reshape(-1)
+    for rows in _blocks(n):
+        block = features[rows, :rank].copy()
+        flat[rows.start * rank : rows.start * rank + block.size] = block.reshape(-1)
+    return flat[: n * rank].reshape(n, rank)
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, min(n, start + _ROWS)) for start in range(0, n, _ROWS))
+
+
+def _floats(X: AnyArray, rows: slice | IntArray) -> FloatArray:
+    return np.asarray(X[rows], dtype=np.float64)

@@ -1,0 +1,198 @@
+"""Weights of features: what is left of a linear scorer after training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, Self, cast
+
+import numpy as np
+
+from marginrank.preparation.scaling_formulas import unscaled_weights
+from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.mapped_arrays import blocks, for_each_block, room, settle
+from marginrank.scorers.form import NAN_ADVICE, Form, stored
+from marginrank.scorers.terms import LinearTerm
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from marginrank.preparation.standardization import Standardize
+
+_NO_FEATURES = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights(Form):
+    """Weights of features: the score is X·θ.
+
+    >>> Weights(2).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
+    [1.5]
+
+    Args:
+        n_features: Number of features.
+        raw_fill: What replaces NaN of each feature before scaling; None if nothing does.
+        fill: What replaces NaN after scaling; None if nothing does.
+        flagged: Features with a second weight, which is added where they are NaN; these weights are the last of θ.
+    """
+
+    kind: ClassVar[str] = "linear"
+    sized_by: ClassVar[str] = "weight"
+    takes_sparse: ClassVar[bool] = True
+    nan_advice: ClassVar[str] = NAN_ADVICE
+    n_features: int
+    raw_fill: FloatArray | None = None
+    fill: FloatArray | None = None
+    flagged: IntArray = field(default_factory=lambda: _NO_FEATURES)
+
+    def __post_init__(self) -> None:
+        for fill in (self.raw_fill, self.fill):
+            if fill is not None and not (fill.shape == (self.n_features,) and np.isfinite(fill).all()):
+                raise ValueError("what replaces missing values is not one number for each feature")
+        numbers = np.array([-1, *self.flagged.tolist(), self.n_features])
+        if (np.diff(numbers) <= 0).any() or (len(self.flagged) and self.fill is None):
+            raise ValueError("the features with a weight for missing values do not fit")
+
+    @property
+    def takes_nan(self) -> bool:  # type: ignore[override]
+        """Whether features may be NaN."""
+        return self.raw_fill is not None or self.fill is not None
+
+    @property
+    def n_parameters(self) -> int:
+        """One for each feature, and one more for each that is flagged."""
+        return self.n_features + len(self.flagged)
+
+    def before_scaling(self, X: Features) -> Features:
+        """Return the features to scale."""
+        return X if self.raw_fill is None else replace_nan(X, self.raw_fill)
+
+    def columns(self, X: Features) -> Features:
+        """Return what the parameters are weights of: features without NaN, and a column of 0 and 1 for each flagged."""
+        if self.fill is None:
+            return X
+        if not len(self.flagged):
+            return replace_nan(X, self.fill)
+        if sp.issparse(X):
+            filled = replace_nan(X, self.fill)
+            gaps = np.isnan(X.data).astype(X.dtype)
+            absent = sp.csr_array((gaps, X.indices, X.indptr), shape=X.shape, copy=True)
+            absent.eliminate_zeros()
+            return sp.csr_array(sp.hstack([cast("sp.csr_array", filled), absent[:, self.flagged]], format="csr"))
+        columns = room((len(X), self.n_parameters), X.dtype)
+        for rows, block in blocks(X):
+            missing = np.isnan(block)
+            columns[rows, : self.n_features] = np.where(missing, self.fill, block)
+            columns[rows, self.n_features :] = missing[:, self.flagged]
+            settle(columns, rows)
+        return columns
+
+    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
+        """Score documents."""
+        from marginrank.scorers.linear.scorer import linear_scores  # noqa: PLC0415
+
+        return linear_scores(self.columns(X), theta, n_jobs)
+
+    def terms(self, theta: FloatArray) -> tuple[LinearTerm, ...]:
+        """Return the weights of features and of missing values."""
+        weights, flags = np.split(theta, [self.n_features])
+        return (LinearTerm(weights, self.raw_fill, self.fill, self.flagged, flags),)
+
+    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
+        """Return weight times the difference to the mean value of the references, for each document and feature.
+
+        Where a value is missing, its second weight counts with the feature.
+
+        >>> Weights(2).contributions(np.array([2.0, -1.0]), np.array([[3.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 5.0]]))
+        array([[3., 2.]])
+        """
+        columns, others = self.columns(X), self.columns(references)
+        values = np.asarray(columns.toarray() if sp.issparse(columns) else columns, dtype=np.float64)
+        parts = np.asarray((values - np.asarray(others.mean(axis=0, dtype=np.float64)).ravel()) * theta)
+        parts[:, self.flagged] += parts[:, self.n_features :]
+        return parts[:, : self.n_features]
+
+    def sizes(self, theta: FloatArray) -> FloatArray:
+        """Return the weights of the features."""
+        return theta[: self.n_features]
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return what replaces missing values."""
+        parts = {"raw_fill": self.raw_fill, "fill": self.fill, "flagged": self.flagged if len(self.flagged) else None}
+        return {f"weights.{name}": part for name, part in parts.items() if part is not None}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
+        """Make weights for a number of features."""
+        types = {"raw_fill": np.float64, "fill": np.float64, "flagged": np.int64}
+        parts = {
+            name: stored(arrays, f"weights.{name}", dtype)
+            for name, dtype in types.items()
+            if f"weights.{name}" in arrays
+        }
+        return cls(n_features, **parts)
+
+
+def replace_nan(X: Features, fill: FloatArray) -> Features:
+    """Return features with a value of their column in place of NaN; without any NaN, X itself.
+
+    >>> replace_nan(np.array([[1.0, np.nan]]), np.array([5.0, 7.0])).tolist()
+    [[1.0, 7.0]]
+    """
+    if sp.issparse(X):
+        absent = np.isnan(X.data)
+        data = np.where(absent, fill[X.indices], X.data).astype(X.dtype)
+        return sp.csr_array((data, X.indices, X.indptr), shape=X.shape) if absent.any() else X
+    if not has_nan(X):
+        return X
+    filled = room(X.shape, X.dtype)
+    for rows, block in blocks(X):
+        filled[rows] = np.where(np.isnan(block), fill, block)
+        settle(filled, rows)
+    return filled
+
+
+def has_nan(X: AnyArray) -> bool:
+    """Return whether any value is NaN, looking at a few rows at a time."""
+    return any(np.isnan(block).any() for _, block in blocks(X))
+
+
+#: Numbers that are scaled and scored at a time: they stay in the cache of a core.
+_NUMBERS: Final = 1 << 17
+#: Largest mean, in standard deviations, of a feature whose scaling is folded into the weights.
+_FAR: Final = 1e4
+
+
+def standardized_scores(
+    form: Weights, theta: FloatArray, X: AnyArray, scaler: Standardize, n_jobs: int | None = None
+) -> FloatArray:
+    """Score dense features with weights of standardised features.
+
+    >>> from marginrank.preparation import Standardize
+    >>> scaler = Standardize().fit([[1.0, 4.0], [3.0, 4.0]])
+    >>> standardized_scores(Weights(2), np.array([2.0, 1.0]), np.array([[5.0, 7.0]]), scaler).tolist()
+    [6.0]
+    """
+    folded = fold(theta, scaler) if form.fill is None else None
+    if folded is not None:
+        weights, constant = folded
+        return form.score(weights, form.before_scaling(X), n_jobs) - constant
+    scores = np.empty(len(X))
+
+    def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
+        ready = scaler.scaled_rows(cast("AnyArray", form.before_scaling(block)))
+        scores[rows] = form.score(theta, ready, 1)
+
+    for_each_block(X, work, max(1, _NUMBERS // max(1, X.shape[1])), n_jobs)
+    return scores
+
+
+def fold(theta: FloatArray, scaler: Standardize) -> tuple[FloatArray, float] | None:
+    """Return weights of the features as they are, and a constant to subtract; None where that would lose digits.
+
+    w·(x − mean)/scale is x·(w/scale) − mean·(w/scale).
+    """
+    varies = scaler.scale_ > 0
+    with np.errstate(over="ignore"):
+        weights = unscaled_weights(theta, scaler.scale_)
+        far = np.abs(scaler.mean_[varies] / scaler.scale_[varies]).max(initial=0.0)
+    return (weights, float(weights @ scaler.mean_)) if far <= _FAR and np.isfinite(weights).all() else None

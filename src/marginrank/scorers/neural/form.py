@@ -1,0 +1,117 @@
+"""Layers of a feed-forward network, scored with NumPy: what is left of a trained network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Final, Self
+
+import numpy as np
+
+from marginrank.errors import DataError
+from marginrank.runtime.lazy_imports import sp
+from marginrank.scorers.form import Form, score_in_blocks, stored
+from marginrank.scorers.terms import NetworkTerm
+from marginrank.typing import AnyArray, Features, FloatArray
+
+_MOST_LAYERS: Final = 100
+
+
+def _elu(x: FloatArray) -> FloatArray:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
+
+
+def _sigmoid(x: FloatArray) -> FloatArray:
+    # Written with tanh, as exp(-x) overflows.
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+
+
+#: What may lie between two layers, by the name that PyTorch has for it.
+ACTIVATIONS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "elu": _elu,
+    "silu": lambda x: x * _sigmoid(x),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Layers(Form):
+    """A feed-forward network: s(x) = W_L a(… a(W_1 x + b_1) …) + b_L.
+
+    θ has the weights and then the biases of each layer, layer after layer; weights go row by row, one for each output.
+
+    >>> form = Layers((1, 2, 1), "relu")
+    >>> theta = np.array([1.0, -1.0, 0.0, 0.5, 1.0, 2.0, 0.25])
+    >>> form.score(theta, np.array([[3.0], [-1.0]])).tolist()                # 3 + 0 + ¼ and 0 + 2·1½ + ¼
+    [3.25, 3.25]
+
+    Args:
+        widths: Number of features, number of units of each hidden layer, and 1.
+        activation: What lies between two layers; one of `ACTIVATIONS`.
+    """
+
+    kind: ClassVar[str] = "neural"
+    sized_by: ClassVar[str] = "size"
+    widths: tuple[int, ...]
+    activation: str
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.widths) <= _MOST_LAYERS or min(self.widths) < 1 or self.widths[-1] != 1:
+            raise ValueError("a network has at least one layer, no layer without units, and one output")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"unknown activation {self.activation!r}; known: {', '.join(ACTIVATIONS)}")
+
+    @property
+    def n_parameters(self) -> int:
+        """Weights and biases of all layers."""
+        return sum((n_in + 1) * n_out for n_in, n_out in pairwise(self.widths))
+
+    def layers(self, theta: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        """Return weights (outputs × inputs) and biases of each layer, as views of θ."""
+        parts, start = [], 0
+        for n_in, n_out in pairwise(self.widths):
+            middle = start + n_in * n_out
+            parts.append((theta[start:middle].reshape(n_out, n_in), theta[middle : middle + n_out]))
+            start = middle + n_out
+        return parts
+
+    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
+        """Score documents, a block at a time."""
+        if sp.issparse(X):
+            raise DataError("a network takes no sparse X; pass X.toarray()")
+        layers, activate = self.layers(theta), ACTIVATIONS[self.activation]
+
+        def score(values: FloatArray) -> FloatArray:
+            # Scores that are not finite are refused by the model.
+            with np.errstate(over="ignore", invalid="ignore"):
+                for weights, biases in layers[:-1]:
+                    values = activate(values @ weights.T + biases)
+                weights, biases = layers[-1]
+                return np.asarray((values @ weights.T)[:, 0] + biases[0])
+
+        return score_in_blocks(score, X, n_jobs)
+
+    def terms(self, theta: FloatArray) -> tuple[NetworkTerm, ...]:
+        """Return the layers."""
+        return (NetworkTerm(tuple(self.layers(theta)), self.activation, lambda X: self.score(theta, X, 1)),)
+
+    def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return nothing: features have no part of their own in the score."""
+        return np.zeros(0)
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """Return the sizes of the layers, and the letters of the activation."""
+        letters = np.frombuffer(self.activation.encode("ascii"), dtype=np.uint8)
+        return {"neural.widths": np.array(self.widths, dtype=np.int64), "neural.activation": letters}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
+        """Make a network of what `arrays` returned, and refuse what does not fit together."""
+        widths = tuple(stored(arrays, "neural.widths", np.int64).tolist())
+        if widths[:1] != (n_features,):
+            raise ValueError(f"a network of {list(widths[:1])} inputs for {n_features} features")
+        letters = stored(arrays, "neural.activation", np.uint8)
+        return cls(widths, bytes(letters[:20]).decode("ascii", "replace"))

@@ -1,0 +1,427 @@
+"""What a request asks for: checked, and turned into a table of numbers for each query."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, Final, NoReturn, TypeAlias
+
+import numpy as np
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+
+from marginrank.runtime.text import count, listed, suggest
+from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.typing import FloatArray
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a request may ask for.
+
+    Args:
+        max_documents: Maximum number of documents per request, over all its queries.
+        max_bytes: Maximum size of a body.
+        timeout: Most seconds to send a request, and to answer it.
+    """
+
+    max_documents: int = 10_000
+    max_bytes: int = 16 << 20
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("max_documents", "max_bytes", "timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a number above 0")
+
+
+class Refusal(Exception):  # noqa: N818
+    """A request that is not answered: the status, and why, with the place and the way out."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+Id: TypeAlias = str | int
+
+_REQUEST: Final = ("queries", "k", "explain")
+_QUERY_OF_FEATURES: Final = ("id", "documents", "features")
+_QUERY_OF_RUNS: Final = ("id", "runs")
+_KINDS: Final = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    type(None): "null",
+    int: "a number",
+    float: "a number",
+}
+
+_NUMBERS: Final[frozenset[type]] = frozenset((int, float))
+
+_NUMBERS_OR_NULL: Final[frozenset[type]] = frozenset((int, float, type(None)))
+
+
+@dataclass(frozen=True)
+class Query:
+    """Documents of one query: their ids, and a row of numbers for each."""
+
+    id: Id
+    documents: Sequence[Id]
+    table: FloatArray
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries to rank, how many documents of each to return, and whether to explain them."""
+
+    queries: Sequence[Query]
+    k: int | None
+    explain: bool
+
+
+def read_asked(content: Any, model: Function, limits: Limits) -> Asked:
+    """Check a request of parsed JSON against a model, and refuse it with the place and the way out.
+
+    >>> from marginrank.scorers.terms import LinearTerm
+    >>> weights = LinearTerm(np.array([1.0, 2.0]), None, None, np.zeros(0, dtype=np.int64), np.zeros(0))
+    >>> model = Function(("bm25", "clicks"), (weights,))
+    >>> read_asked({"queries": [{"features": [{"clicks": 2, "bm25": 0.5}]}], "k": 3}, model, Limits()).queries[0]
+    Query(id=0, documents=range(0, 1), table=array([[0.5, 2. ]]))
+    >>> read_asked({"queries": [{"features": [[0.5, "2"]]}]}, model, Limits())
+    Traceback (most recent call last):
+    ...
+    marginrank.serving.requests.Refusal: queries[0].features[0]: feature 'clicks' is text; give a number
+    """
+    _check_object(content, "the request", _REQUEST)
+    queries = content.get("queries")
+    if type(queries) is not list:
+        _refuse("queries", f"it is {_kind(queries)}; give a list of queries" if "queries" in content else _NO_QUERIES)
+    k, explain = content.get("k"), content.get("explain", False)
+    if k is not None and (type(k) is not int or k < 1):
+        _refuse("k", f"{_shown(k)} is not a number of documents; give a whole number from 1 on, or leave it out")
+    if type(explain) is not bool:
+        _refuse("explain", f"it is {_kind(explain)}; give true or false")
+    read = _read_runs if isinstance(model, FusedFunction) else _read_features
+    asked: list[Query] = []
+    n_documents = 0
+    for number, query in enumerate(queries):
+        asked.append(read(query, f"queries[{number}]", number, model))
+        n_documents += len(asked[-1].documents)
+        if n_documents > limits.max_documents:
+            raise Refusal(
+                413, f"queries[{number}]: more than {limits.max_documents:,} documents; send fewer, or fewer queries"
+            )
+    _check_distinct([query.id for query in asked], "queries", "two queries have the id")
+    return Asked(asked, k, explain)
+
+
+_NO_QUERIES: Final = 'it is not there; send {"queries": [{"features": [...]}]}'
+
+
+def _read_features(query: Any, place: str, number: int, model: Function) -> Query:
+    if isinstance(query, dict) and "runs" in query:
+        _refuse(f"{place}.runs", "this model scores features, not runs; give features")
+    _check_object(query, place, _QUERY_OF_FEATURES)
+    if "features" not in query:
+        _refuse(f"{place}.features", "it is not there; give the features of each document")
+    features, at = query["features"], f"{place}.features"
+    if type(features) is dict:
+        table = _from_columns(features, at, model)
+    elif type(features) is list:
+        table = _from_rows(features, at, model)
+    else:
+        _refuse(at, f"it is {_kind(features)}; give a list with a row for each document, or an object of columns")
+    if not model.takes_missing and np.isnan(table).any():
+        row, column = np.argwhere(np.isnan(table))[0].tolist()
+        _refuse(f"{at}[{row}]", f"{_feature(model.inputs[column])} is null; {model.nan_advice}")
+    documents = _read_ids(query.get("documents"), f"{place}.documents", len(table))
+    return Query(_read_id(query.get("id", number), f"{place}.id"), documents, table)
+
+
+def _from_rows(rows: list[Any], place: str, model: Function) -> FloatArray:
+    """Make a table of rows, each a list in the order of the model or an object by name."""
+    names, width = model.inputs, len(model.inputs)
+    table = []
+    for number, row in enumerate(rows):
+        at = f"{place}[{number}]"
+        if type(row) is dict:
+            values = _by_name(row, at, model, "feature")
+        elif type(row) is list:
+            values = row
+            if len(values) != width:
+                _refuse(
+                    at,
+                    f"{count(len(values), 'number')}, and the model has {count(width, 'feature')}: {listed(names, 5)}; "
+                    "give one for each, in this order",
+                )
+        else:
+            _refuse(at, f"it is {_kind(row)}; give a list of numbers, or an object of features by name")
+        if not _NUMBERS_OR_NULL.issuperset(map(type, values)):
+            _refuse_value(values, at, lambda column: _feature(names[column]), _NUMBERS_OR_NULL)
+        table.append(values)
+    return _to_table(table, width, lambda row, column: f"{place}[{row}]: {_feature(names[column])}")
+
+
+def _from_columns(columns: dict[str, Any], place: str, model: Function) -> FloatArray:
+    """Make a table of columns by name."""
+    table = _by_name(columns, place, model, "feature")
+    names = model.inputs
+    for name, column in zip(names, table, strict=True):
+        if type(column) is not list:
+            _refuse(place, f"{_feature(name)} is {_kind(column)}; give a list with a number for each document")
+        if len(column) != len(table[0]):
+            _refuse(
+                place,
+                f"{_feature(name)} has {count(len(column), 'value')}, {_feature(names[0])} has {len(table[0]):,}; give "
+                "one for each document",
+            )
+        if not _NUMBERS_OR_NULL.issuperset(map(type, column)):
+            _refuse_value(
+                column,
+                place,
+                partial(_value_of, name),
+                _NUMBERS_OR_NULL,
+            )
+    n = len(table[0]) if table else 0
+    # Transposed after the numbers were checked, so that places are those of the request.
+    return np.ascontiguousarray(_to_table(table, n, lambda column, row: f"{place}: {_value_of(names[column], row)}").T)
+
+
+def _value_of(name: str, row: int) -> str:
+    return f"value {row} of {_feature(name)}"
+
+
+def _read_runs(query: Any, place: str, number: int, model: Function) -> Query:
+    """Make a table of the scores of runs; documents are in order of first appearance."""
+    if isinstance(query, dict):
+        for other in ("features", "documents"):
+            if other in query:
+                _refuse(
+                    f"{place}.{other}", "this model combines runs; give runs, with the score of each document by id"
+                )
+    _check_object(query, place, _QUERY_OF_RUNS)
+    at = f"{place}.runs"
+    if type(query.get("runs")) is not dict:
+        _refuse(at, "give an object with what each run returned, by the name of the run")
+    columns = [
+        _read_run(run, f"{at}.{name}")
+        for name, run in zip(model.inputs, _by_name(query["runs"], at, model, "run"), strict=True)
+    ]
+    documents = list(dict.fromkeys(chain.from_iterable(columns)))
+    rows = [[column.get(document) for column in columns] for document in documents]
+    table = _to_table(rows, len(columns), lambda row, column: f"{at}.{model.inputs[column]}: {documents[row]!r}")
+    if not model.takes_missing and np.isnan(table).any():
+        row, column = np.argwhere(np.isnan(table))[0].tolist()
+        run = model.inputs[column]
+        _refuse(f"{at}.{run}", f"there is no score for {_shown(documents[row])}; this model needs all runs to score it")
+    return Query(_read_id(query.get("id", number), f"{place}.id"), documents, table)
+
+
+def _read_run(run: Any, place: str) -> dict[Id, float]:
+    """Read the scores of one run, from an object or from pairs of id and score."""
+    if type(run) is dict:
+        scores = run
+    elif type(run) is list:
+        for number, pair in enumerate(run):
+            if type(pair) is not list or len(pair) != 2:
+                _refuse(f"{place}[{number}]", f"{_shown(pair)} is not a pair; give [id, score]")
+            _read_id(pair[0], f"{place}[{number}]")
+        _check_distinct([pair[0] for pair in run], place, "two documents have the id")
+        scores = dict(run)
+    else:
+        _refuse(place, f"it is {_kind(run)}; give an object of scores by document, or a list of [id, score]")
+    if not _NUMBERS.issuperset(map(type, scores.values())):
+        names = list(scores)
+        _refuse_value(list(scores.values()), place, lambda at: f"the score of {_shown(names[at])}", _NUMBERS)
+    return scores
+
+
+def _by_name(given: dict[str, Any], place: str, model: Function, what: str) -> list[Any]:
+    """Return the values of an object in the order of the model; refuse other names than its own."""
+    names = model.inputs
+    if len(given) == len(names):
+        try:
+            return [given[name] for name in names]
+        except KeyError:
+            pass
+    for name in given:
+        if name not in names:
+            _refuse(place, f"the model has no {what} {_shown(name)}; {_nearest(name, names)}")
+    absent = next(name for name in names if name not in given)
+    way_out = "give it, empty if it returned nothing" if what == "run" else f"the model needs {listed(names, 5)}"
+    raise _refusal(place, f"there is no {what} {_shown(absent)}; {way_out}")
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    said = suggest(name[:80], names)
+    return said if said.startswith("did") else f"it has {listed(names, 5)}"
+
+
+def _to_table(rows: list[list[Any]], width: int, place: Callable[[int, int], str]) -> FloatArray:
+    """Make an array of checked numbers; refuse those that float64 does not hold."""
+    try:
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), width)
+    except OverflowError:
+        table = np.array([[_or_infinite(value) for value in row] for row in rows], dtype=np.float64)
+    if np.isinf(table).any():
+        row, column = np.argwhere(np.isinf(table))[0].tolist()
+        raise Refusal(422, f"{place(row, column)} is beyond 1.8e308; send a number that float64 holds")
+    return table
+
+
+def _or_infinite(value: Any) -> float:
+    try:
+        return np.nan if value is None else float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _read_ids(ids: Any, place: str, n: int) -> Sequence[Id]:
+    if ids is None:
+        return range(n)
+    if type(ids) is not list:
+        _refuse(place, f"it is {_kind(ids)}; give a list with the id of each document, or leave it out")
+    if len(ids) != n:
+        _refuse(place, f"{count(len(ids), 'id')} for {count(n, 'document')}; give one for each row of features")
+    for number, one in enumerate(ids):
+        _read_id(one, f"{place}[{number}]")
+    _check_distinct(ids, place, "two documents have the id")
+    return ids
+
+
+def _read_id(value: Any, place: str) -> Id:
+    if type(value) is str or type(value) is int:
+        return value
+    raise _refusal(place, f"{_shown(value)} is not an id; give text or a whole number")
+
+
+def _check_distinct(ids: Sequence[Id], place: str, problem: str) -> None:
+    if len(set(ids)) == len(ids):
+        return
+    seen: set[Id] = set()
+    for number, one in enumerate(ids):
+        if one in seen:
+            _refuse(f"{place}[{number}]", f"{problem} {_shown(one)}; give each its own")
+        seen.add(one)
+
+
+def _check_object(value: Any, place: str, known: Sequence[str]) -> None:
+    if type(value) is not dict:
+        _refuse(place, f"it is {_kind(value)}; give an object with {', '.join(known)}")
+    for name in value:
+        if name not in known:
+            _refuse(place, f"{_shown(name)} is unknown; {suggest(name[:80], known)}")
+
+
+def _refuse_value(values: Sequence[Any], place: str, named: Callable[[int], str], kinds: frozenset[type]) -> NoReturn:
+    at = next(number for number, value in enumerate(values) if type(value) not in kinds)
+    _refuse(place, f"{named(at)} is {_kind(values[at])}; give a number")
+
+
+def _refuse(place: str, problem: str) -> NoReturn:
+    raise _refusal(place, problem)
+
+
+def _refusal(place: str, problem: str) -> Refusal:
+    return Refusal(422, f"{place}: {problem}")
+
+
+def _feature(name: str) -> str:
+    return f"feature {name}" if name.isdecimal() else f"feature {name!r}"
+
+
+def _kind(value: Any) -> str:
+    return _KINDS[type(value)]
+
+
+def _shown(value: Any) -> str:
+    """Show a value of a request, shortened."""
+    text = repr(value) if isinstance(value, str | int | float) else _kind(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Read the body of a request of JSON, in time and no more than allowed, whether it says its length or not."""
+    _check_headers(request.headers)
+    too_large = Refusal(413, f"the body has more than {limits.max_bytes:,} bytes; send fewer documents at a time")
+    declared = request.headers.get("content-length", "0")
+    if "expect" in request.headers and declared.isdecimal() and int(declared) > limits.max_bytes:
+        raise too_large
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(limits.timeout):
+            async for part in request.stream():
+                size += len(part)
+                if size <= limits.max_bytes:
+                    parts.append(part)
+                elif size > 2 * limits.max_bytes:
+                    break
+    except TimeoutError:
+        raise Refusal(
+            408, f"the body did not arrive within {limits.timeout:g} seconds; send it faster, or fewer documents"
+        ) from None
+    except ClientDisconnect:
+        raise Refusal(400, "the connection was closed before the body was complete; send all of it") from None
+    # A client that is still sending would not read the answer, so a body that is not far too large is read to its end.
+    if size > limits.max_bytes:
+        raise too_large
+    return b"".join(parts)
+
+
+def _check_headers(headers: Headers) -> None:
+    kind, _, parameters = headers.get("content-type", "").partition(";")
+    kind = kind.strip().lower()
+    if kind != "application/json":
+        shown = f"Content-Type is {kind!r}" if kind else "there is no Content-Type"
+        raise Refusal(415, f"{shown}; send JSON with Content-Type: application/json")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    if charset not in ("", "utf-8", "utf8"):
+        raise Refusal(415, f"Content-Type has {parameters.strip()!r}; send UTF-8")
+    encoding = headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        raise Refusal(415, f"Content-Encoding is {encoding!r}; send the body as it is, not compressed")
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse a body; refuse what JSON does not have, and names that stand twice.
+
+    >>> parse_json(b'{"queries": [], "k": NaN}')
+    Traceback (most recent call last):
+    ...
+    marginrank.serving.requests.Refusal: NaN is not JSON; send null for a missing value, if the model takes them
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refusal(400, f"byte {error.start} of the body is not UTF-8; send JSON in UTF-8") from None
+    if not text.strip():
+        raise Refusal(400, 'the body is empty; send JSON such as {"queries": [{"features": [[0.5, 1.0]]}]}')
+    try:
+        return json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise Refusal(
+            400, f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower()}{error.msg[1:]}; send valid JSON"
+        ) from None
+    except RecursionError:
+        raise Refusal(400, "the JSON is nested too deep; a request has six levels at most") from None
+    except ValueError:
+        raise Refusal(400, "the JSON has a number of thousands of digits; send numbers that float64 holds") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        seen: set[str] = set()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise Refusal(422, f"{name[:80]!r} appears twice in an object; give it once")
+    return table
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Refusal(400, f"{name} is not JSON; send null for a missing value, if the model takes them")

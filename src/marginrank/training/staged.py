@@ -1,0 +1,314 @@
+"""Training in stages: one after the other, until one is as good as it gets; baselines and staged scorers share it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from marginrank.data.queries import Queries
+from marginrank.errors import DataError, NumericalError
+from marginrank.losses.base import Bound, Loss
+from marginrank.losses.score_risk import ScoreRisk
+from marginrank.model.model import Health
+from marginrank.runtime.memory import check_memory, max_memory
+from marginrank.runtime.text import count
+from marginrank.runtime.threads import one_blas_thread
+from marginrank.scorers.base import PreparedScorer
+from marginrank.scorers.boosted.form import Trees
+from marginrank.scorers.form import Form, Sum
+from marginrank.scorers.staged_scorer import GrownStage, Setting, Stage, StagedScorer, Towards
+from marginrank.solvers.auto import Auto
+from marginrank.solvers.base import Callback, Solver
+from marginrank.solvers.solution import Reason, Solution, Step
+from marginrank.training.convex import NO_ORDER, Fit, Training
+from marginrank.training.early_stopping import EarlyStopping
+from marginrank.training.risk import RankingRisk
+from marginrank.training.tight_bound import BoundChoice, Tight
+from marginrank.typing import FloatArray
+
+
+class PreparedLeaves(PreparedScorer):
+    """Scores Zθ of the documents of given queries, where Z says which leaves of the trees each document has.
+
+    >>> import numpy as np
+    >>> from marginrank.scorers.boosted.form import Tree
+    >>> stump = Tree(*np.array([[0, -1, -1], [1.5, 0, 0], [1, 0, 0], [2, 0, 0], [0, 0, 0]]))
+    >>> form, _ = Trees.collect([stump, stump], [0, 0], n_features=1)
+    >>> queries = Queries.from_arrays([[1.0], [2.0]], [1, 0], group=[2])
+    >>> PreparedLeaves(queries, form).scores(np.array([1.0, 2.0, 10.0, 20.0])).tolist()
+    [11.0, 22.0]
+
+    Args:
+        queries: The queries.
+        trees: The trees.
+        n_jobs: Number of threads.
+    """
+
+    def __init__(self, queries: Queries, trees: Trees, n_jobs: int | None = None) -> None:
+        n_trees = len(trees.roots)
+        what = f"the leaves of {count(queries.n_documents, 'document')} in {count(n_trees, 'tree')}"
+        check_memory(4 * queries.n_documents * n_trees, what, max_memory(), remedy="grow fewer trees")
+        self.queries, self.form = queries, trees
+        self.n_parameters = trees.n_parameters
+        self._leaves = trees.leaves(queries.X, n_jobs)
+        self.n_bytes = self._leaves.nbytes
+
+    def table(self, theta: FloatArray) -> FloatArray:
+        """Return the values of the leaves themselves."""
+        return theta
+
+    def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
+        """Write the sums of the leaves of the rows from ``start`` to ``stop``."""
+        from marginrank.scorers.boosted.trees_kernel import score_leaves  # noqa: PLC0415
+
+        score_leaves(self._leaves, table, scores, start, stop)
+
+    def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
+        """Add the slope of each row to its leaves."""
+        from marginrank.scorers.boosted.trees_kernel import add_slopes  # noqa: PLC0415
+
+        add_slopes(self._leaves, slopes, start, stop, cells)
+
+    def gradient(self, cells: FloatArray) -> FloatArray:
+        """Return the cells themselves."""
+        return cells
+
+
+class Refit:
+    """Minimise ½‖θ − θ₀‖² + C·risk over the values θ of the leaves of all trees of a stage.
+
+    θ₀ are the values that the leaves were grown with, or 0. What the trees were added to stays as it is. The parameters
+    of the problem are θ − θ₀, so that solvers which want the regulariser to be minimal at 0 take it too.
+
+    Args:
+        stage: The grown trees, alone or on top of another model.
+        risk: The risk that they were grown on.
+        towards: ``grown`` or ``zero``.
+        n_jobs: Number of threads.
+    """
+
+    def __init__(self, stage: Stage, risk: ScoreRisk, towards: Towards, n_jobs: int | None = None) -> None:
+        trees = _trees(stage)
+        if trees is None:
+            raise TypeError(f"a {stage.form.kind} model has no leaves")
+        prepared = PreparedLeaves(risk.queries, trees, n_jobs)
+        self._stage = stage
+        self._fixed, grown = np.split(stage.theta, [len(stage.theta) - trees.n_parameters])
+        self._origin = grown if towards == "grown" else np.zeros_like(grown)
+        self._start = grown - self._origin
+        base = prepared.scores(self._origin)
+        if isinstance(stage.form, Sum):
+            below = stage.form.parts[0]
+            base = base + below.score(self._fixed, risk.queries.X, n_jobs)
+        #: The problem, in θ − θ₀.
+        self.problem = RankingRisk(prepared, risk.loss.definition, n_jobs, base=base)
+
+    def minimize(self, C: float, solver: Solver) -> tuple[Stage, Solution]:
+        """Return the stage with refitted leaves, and the solution with its certificate."""
+        solution = solver.minimize(self.problem, C, self._start)
+        theta = np.concatenate([self._fixed, self._origin + solution.theta])
+        return Stage(self._stage.form, theta, solution.risk), replace(solution, theta=theta)
+
+
+def has_leaves(stage: Stage) -> bool:
+    """Return whether there is a tree; a model that trees were to be added to may be kept without any."""
+    return _trees(stage) is not None
+
+
+def _trees(stage: Stage) -> Trees | None:
+    last = stage.form.parts[-1] if isinstance(stage.form, Sum) else stage.form
+    return last if isinstance(last, Trees) else None
+
+
+#: Tolerance of the model to start from, which the stages change anyway.
+_START_TOL: Final = 1e-3
+
+
+@dataclass
+class Judge:
+    """Says of each stage whether to stop after it, and whether it is the one to keep.
+
+    Args:
+        callback: Called after every stage; True stops.
+        stopping: Validation queries on the scale of the model, and what measures them; the best stage is kept.
+        lowest: Without them, whether the stage of the lowest objective is kept; otherwise the last.
+        n_jobs: Number of threads.
+    """
+
+    callback: Callback | None = None
+    stopping: tuple[EarlyStopping, Queries] | None = None
+    lowest: bool = False
+    n_jobs: int | None = None
+    _least: float = field(default=np.inf, init=False)
+    _scores: FloatArray | None = field(default=None, init=False)
+
+    def watch(self, validation: Queries, scaled: Queries, criterion: str, patience: int) -> None:
+        """Keep the stage that is best on validation queries, and stop when none is better for some time."""
+        self.stopping = EarlyStopping(validation, criterion, patience, lambda theta: theta, self.callback), scaled
+
+    def __call__(self, step: Step, stage: Stage) -> tuple[bool, bool]:
+        """Return whether to stop, and whether to keep the stage."""
+        if self.stopping is None:
+            keep = stage.objective < self._least if self.lowest else True
+            self._least = min(self._least, stage.objective)
+            return bool(self.callback is not None and self.callback(step, stage.theta)), keep
+        stopper, ready = self.stopping
+        scores = self._score(stage, ready)
+        stopper.scores = lambda _: scores
+        stop = stopper(step, stage.theta)
+        return stop, stopper.best is not None and stopper.best[1] is stage.theta
+
+    def _score(self, stage: Stage, queries: Queries) -> FloatArray:
+        if not isinstance(stage, GrownStage):
+            self._scores = stage.form.score(stage.theta, queries.X, self.n_jobs)
+            return self._scores
+        form, theta = stage.added
+        added = form.score(theta, queries.X, self.n_jobs)
+        self._scores = added if self._scores is None else self._scores + added
+        return self._scores
+
+    def prefers(self, stage: Stage, other: Stage) -> bool:
+        """Return whether a stage is better than another on the validation queries; True where there are none."""
+        if self.stopping is None:
+            return True
+        stopper, ready = self.stopping
+        values = []
+        for one in (stage, other):
+            scores = one.form.score(one.theta, ready.X, self.n_jobs)
+            stopper.scores = lambda _, scores=scores: scores  # type: ignore[misc]
+            values.append(stopper.measure(one.theta))
+        return values[0] > values[1]
+
+
+def keep_best(
+    stages: Iterator[Stage], setting: Setting, judge: Judge, name: str, *, end: Reason, at_once: bool = False
+) -> tuple[Stage, Solution]:
+    """Train stage by stage, and return the stage to keep.
+
+    Args:
+        stages: The stages.
+        setting: What they were told.
+        judge: Says which to keep, and when to stop.
+        name: What is trained, for errors.
+        end: The reason to stop where the stages come to an end.
+        at_once: Whether all stages are there when the first is, so that the rest take no time.
+    """
+    began = time.perf_counter()
+    trace: list[Step] = []
+    reason = end
+    kept: Stage | None = None
+    try:
+        for number, stage in enumerate(stages, 1):
+            trace.append(Step(stage.objective, -np.inf, time.perf_counter() - began, number))
+            stop, keep = judge(trace[-1], stage)
+            kept = stage if keep or kept is None else kept
+            late = setting.late
+            reason = "callback" if stop else "time_limit" if late else end
+            if stop or (late and not at_once):
+                break
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        reason = "interrupted"
+    if kept is None:
+        raise DataError(f"{name} found nothing to learn in these queries; look at them with `marginrank inspect`")
+    theta = np.asarray(kept.theta, dtype=np.float64)
+    if not (np.isfinite(kept.objective) and np.isfinite(theta).all()):
+        raise NumericalError(f"the objective of {name} is {kept.objective}; rescale the features, or the grades")
+    return kept, Solution(theta, setting.C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
+
+
+@dataclass(frozen=True)
+class StagedTraining:
+    """How a staged scorer is trained.
+
+    Args:
+        scorer: The scorer.
+        loss: The loss.
+        bound: ``auto`` and ``hinge`` minimise the loss as it is or its hinge, a `Tight` the tight bound.
+        setting: The limits; its C is replaced.
+    """
+
+    scorer: StagedScorer
+    loss: Loss
+    bound: BoundChoice
+    setting: Setting
+
+    def path(self, queries: Queries, Cs: Sequence[float], judge: Judge) -> list[tuple[Form, Fit]]:
+        """Train for each C; once, where the scorer has no use for it."""
+        loss, bound = self._bounded()
+        if self.scorer.refits is not None and not loss.convex:
+            raise ValueError(f"{loss} is not convex, so no solver refits the leaves; use bound='hinge', or no refit")
+        risk = ScoreRisk(loss, queries, self.setting.n_jobs)
+        if not risk.weights.any():
+            raise DataError(NO_ORDER)
+        fits: list[tuple[Form, Fit]] = []
+        # Only the start and the refit have a C, unless the stages have one of their own.
+        again = self.scorer.takes_C and (self.scorer.refits is None or self.scorer.start_scorer is not None)
+        for C in Cs:
+            setting = replace(self.setting, C=C)
+            # Two threads of BLAS for matrices as small as those of a batch cost more than they bring.
+            with one_blas_thread():
+                if not fits or again:
+                    stages = self._stages(risk, setting)
+                    kept, grown = keep_best(stages, setting, replace(judge), str(self.scorer), end="max_iter")
+                    if grown.reason == "max_iter" and grown.n_iter < (self.scorer.most_stages or 0):
+                        grown = replace(grown, reason="stationary")
+                    refit = self._refit(kept, grown, risk)
+                stage, solution, name = kept, replace(grown, C=C), self.scorer.name
+                if refit is not None:
+                    solver = Auto(time_limit=setting.seconds_left).choose(refit.problem)
+                    better, refitted = refit.minimize(C, solver)
+                    if judge.prefers(better, kept):
+                        stage, solution, name = better, refitted, solver.name
+            origin = np.zeros(len(solution.theta))
+            fits.append((stage.form, Fit(solution, loss, bound, name, _health(solution, risk), origin)))
+        return fits
+
+    def _refit(self, stage: Stage, grown: Solution, risk: ScoreRisk) -> Refit | None:
+        """Return the refit of the leaves; None where there is none, or where growing them was cut short."""
+        cut_short = grown.reason in ("time_limit", "interrupted")
+        if self.scorer.refits is None or cut_short or not has_leaves(stage):
+            return None
+        return Refit(stage, risk, self.scorer.refits, self.setting.n_jobs)
+
+    def _stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+        """Train the model to start from, if there is one, and the stages on top of it."""
+        start = self.scorer.start_scorer
+        if start is None:
+            yield from self.scorer.stages(risk, setting)
+            return
+        prepared = start.prepare(risk.queries, setting.n_jobs)
+        solver = Auto(tol=_START_TOL, time_limit=setting.seconds_left)
+        training = Training(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
+        theta = training.path(prepared, [setting.C])[0].solution.theta
+        started = risk.starting_at(prepared.scores(theta))
+        yield Stage(prepared.form, theta, risk(started.start)[0])
+        for stage in self.scorer.stages(started, setting):
+            yield _on_top(prepared.form, theta, stage)
+
+    def _bounded(self) -> tuple[Loss, Bound]:
+        if isinstance(self.bound, Tight):
+            if self.bound != Tight():
+                raise ValueError(f"the {self.scorer.name} scorer starts on its own; use bound='tight' without options")
+            return self.loss.bounded("tight") if self.loss.convex else self.loss, "tight"
+        loss = self.loss.bounded("hinge") if self.bound == "hinge" else self.loss
+        return loss, "hinge" if loss.bounded("hinge") == loss else "tight"
+
+
+def _on_top(form: Form, theta: FloatArray, stage: Stage) -> Stage:
+    """Return a stage with the model that it started from."""
+    both = np.concatenate([theta, stage.theta])
+    if isinstance(stage, GrownStage):
+        return GrownStage(lambda: Sum((form, stage.form)), both, stage.objective, stage.added)
+    return Stage(Sum((form, stage.form)), both, stage.objective)
+
+
+def _health(solution: Solution, risk: ScoreRisk) -> Health:
+    at_zero = risk.at_zero
+    ratio = solution.risk / at_zero if at_zero > 0 else 1.0
+    return Health(solution.risk, at_zero, ratio, float(np.linalg.norm(solution.theta)), False)

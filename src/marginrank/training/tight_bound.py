@@ -1,0 +1,75 @@
+"""The tight bound: where its training begins, and what it stays near."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from marginrank.errors import DataError
+from marginrank.losses.base import Loss
+from marginrank.losses.pairwise import PairwiseHinge
+from marginrank.losses.squared_error import SquaredError
+from marginrank.runtime.option_objects import Component, check_C
+from marginrank.scorers.base import Prepared
+from marginrank.solvers.auto import Auto
+from marginrank.solvers.base import Solver
+from marginrank.training.checkpoint import Log, recorded
+from marginrank.training.partitioned_risk import ranking_risk
+from marginrank.typing import FloatArray
+
+_STARTS: Final[Mapping[str, Loss]] = {"ranksvm": PairwiseHinge(power=2), "regression": SquaredError()}
+
+
+@dataclass(frozen=True)
+class Tight(Component):
+    """The tight bound, which is closer to the measure than the hinge, but not convex.
+
+    The regulariser is ½‖w − w0‖², and training starts at w0; Chapelle, Le and Smola (2007) §4.
+
+    Args:
+        start: w0: ``ranksvm`` or ``regression``, which is trained first, or the weights themselves.
+        start_C: C of the method that gives w0.
+        anneal: Number of iterations over which the tight bound replaces the hinge; 0 for none.
+    """
+
+    start: Literal["ranksvm", "regression"] | Sequence[float] | FloatArray = "ranksvm"
+    start_C: float = 100.0  # noqa: N815
+    anneal: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.start, str) and self.start not in _STARTS:
+            raise ValueError(f"start is {self.start!r}; choose {', '.join(_STARTS)}, or give the weights")
+        check_C(self.start_C, "start_C")
+
+    def center(self, scorer: Prepared, limits: Solver, n_jobs: int | None = None, log: Log | None = None) -> FloatArray:
+        """Return w0 for given queries, within the limits of a solver; answers of the risk are kept in a log."""
+        if isinstance(self.start, str):
+            risk = ranking_risk(scorer, _STARTS[self.start], n_jobs)
+            solver = Auto(tol=1e-3, max_iter=limits.max_iter, time_limit=limits.time_limit)
+            return solver.minimize(recorded(risk, log, f"start {self.start}"), self.start_C).theta
+        weights = np.asarray(self.start, dtype=np.float64)
+        if weights.shape != (scorer.n_parameters,):
+            raise DataError(
+                f"start has shape {weights.shape} for {scorer.n_parameters} parameters; give one number each"
+            )
+        return weights
+
+
+#: What is minimised: the hinge, the tight bound, or the hinge unless it is minimal at 0.
+BoundChoice: TypeAlias = Literal["auto", "hinge"] | Tight
+
+
+def parse_bound(spec: str | Tight) -> BoundChoice:
+    """Read ``auto``, ``hinge``, ``tight`` or a `Tight`."""
+    if isinstance(spec, Tight):
+        return spec
+    if spec == "tight":
+        return Tight()
+    if spec == "auto":
+        return "auto"
+    if spec == "hinge":
+        return "hinge"
+    raise ValueError(f"bound is {spec!r}; choose 'auto', 'hinge', 'tight' or a Tight")
