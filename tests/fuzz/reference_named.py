@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from tests.data.reference_letor import RefusedError
+from tests.data.formats.reference_letor import RefusedError
 
 
 class DoubtfulError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tests.data.reference_letor import BLANKS, LINE_END, NUMBER, RefusedError
+from tests.data.formats.reference_letor import BLANKS, LINE_END, NUMBER, RefusedError
 
 INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 CONTROL = re.compile(rb"[\x00-\x1f]")

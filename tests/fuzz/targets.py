@@ -42,8 +42,8 @@ from marginrank.errors import DataError, NumericalError
 from marginrank.model.file_format import _MODELS
 from marginrank.runtime.array_file import Content, read_container, write_container
 from marginrank.scorers import Additive, Kernel
-from tests.data.reference_letor import LINE_END, RefusedError, parse
-from tests.data.test_letor_fuzz import NUMBER_FORMS, PLAIN_NUMBERS, assert_same, make_file
+from tests.data.formats.reference_letor import LINE_END, RefusedError, parse
+from tests.data.formats.test_letor_fuzz import NUMBER_FORMS, PLAIN_NUMBERS, assert_same, make_file
 from tests.fuzz.damaging import BYTES, ODD_WORDS, TEXT, Damage, damaged, damaged_header, damaged_value
 from tests.fuzz.reference_named import DoubtfulError, parse_csv, parse_json_lines
 from tests.fuzz.reference_text import parse_scores, parse_trec

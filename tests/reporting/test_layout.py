@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_report_browser import browser  # noqa: F401
+from tests.cli.commands.test_report_browser import browser  # noqa: F401
 from tests.reporting import layout
 from tests.reporting.browser import Page
 

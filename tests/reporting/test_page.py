@@ -20,7 +20,7 @@ from marginrank.reporting.report_builder import gather
 from marginrank.scorers import Additive
 from marginrank.solvers import Auto
 from tests.reporting.pages import charts_of, tables_of, without_scripts
-from tests.reporting.test_gathering import judged
+from tests.reporting.test_report_builder import judged
 
 ODD = """<img src=x onerror=alert(1)> & "d" 'e' </script> $title {{"""
 

@@ -12,7 +12,7 @@ from marginrank import Queries, compare
 from marginrank.datasets import Collection
 from marginrank.reporting import demo_page
 from marginrank.reporting import demo_page as demo
-from tests.cli.test_report_browser import browser  # noqa: F401
+from tests.cli.commands.test_report_browser import browser  # noqa: F401
 from tests.reporting import layout
 from tests.reporting.browser import Page
 

@@ -14,9 +14,9 @@ import sklearn
 from marginrank.measures import Measure
 from tests import forks
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.iterdir() if path.suffix in {".py", ".sh"})
-#: Run by tests/export/test_hybrid.py, which also checks its figures.
+#: Run by tests/export/test_hybrid_search.py, which also checks its figures.
 ELSEWHERE = {"hybrid_in_sqlite.py"}
 
 

@@ -22,8 +22,7 @@ from marginrank.scorers import Linear
 from marginrank.scorers.base import Scorer
 from marginrank.solvers import Auto, Bundle
 from marginrank.training import Tight
-
-from .conftest import judged
+from tests.cli.conftest import judged
 
 
 def test_train_chooses_C_as_tune_does(run):

@@ -10,8 +10,7 @@ import pytest
 
 from marginrank import Ranker, load
 from marginrank.data import read_queries, write_letor, write_parquet
-
-from .conftest import judged
+from tests.cli.conftest import judged
 
 
 def test_a_table_of_the_first_documents(run):

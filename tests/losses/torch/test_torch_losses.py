@@ -1,6 +1,6 @@
 """Tests of losses on a device: the same numbers as on the CPU.
 
-They need a GPU, or Triton's interpreter: ``TRITON_INTERPRET=1 python -m pytest tests/losses/test_on_device.py``.
+They need a GPU, or Triton's interpreter (``TRITON_INTERPRET=1``).
 """
 
 import os

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STORED = ROOT / "docs" / "pictures" / "learning-curve.json"
 
 

@@ -211,7 +211,7 @@ def test_another_process_builds_the_same(docs):
     code = (
         "import sklearn.experimental.enable_iterative_imputer, sklearn.experimental.enable_halving_search_cv\n"
         "import scipy.signal, scipy.special\n"
-        "from tests.datasets.test_pydocs import digest; from marginrank.datasets import pydocs\n"
+        "from tests.datasets.test_python_docs import digest; from marginrank.datasets import pydocs\n"
         "docs = pydocs(); print(digest(docs.train), digest(docs.test))"
     )
     env = {**os.environ, "PYTHONHASHSEED": "2"}

@@ -19,7 +19,7 @@ from marginrank.scorers.additive.scorer import Additive, PreparedAdditive
 from marginrank.solvers.bundle import Bundle
 from marginrank.training.partitioned_risk import empirical_risk
 from marginrank.training.risk import RankingRisk
-from tests.scorers.test_additive import features, ranking_problem, spacings
+from tests.scorers.additive.test_additive import features, ranking_problem, spacings
 
 LOSSES = [StructuredLoss("auc"), PairwiseHinge(power=2), SoftmaxCrossEntropy()]
 

@@ -26,7 +26,7 @@ def test_ends():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no alarms")
 def test_a_test_that_hangs_fails(tmp_path):
-    shutil.copy(Path(__file__).parents[1] / "conftest.py", tmp_path)
+    shutil.copy(Path(__file__).parents[2] / "conftest.py", tmp_path)
     (tmp_path / "test_hanging.py").write_text(HANGING)
     words = ["-p", "no:cacheprovider", "-o", "time_limit=0.2", "-rf", "--rootdir", ".", "test_hanging.py"]
     done = subprocess.run(

@@ -9,7 +9,7 @@ import pytest
 
 from marginrank import Ranker, load, read
 from marginrank.data import write_letor
-from tests.methods.test_online import judged
+from tests.ranker.test_partial_fit import judged
 
 
 @pytest.fixture

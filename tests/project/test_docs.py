@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from marginrank.cli.app import app
 from marginrank.methods import all_presets
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 METHODS = sorted((DOCS / "methods").glob("*.md"))
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from marginrank import load, read_run
 from marginrank.data import Run, read_queries, write_binary, write_letor
-
-from .conftest import judged
+from tests.cli.conftest import judged
 
 
 def lines_of(text):
