@@ -19,7 +19,7 @@ from marginrank import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.structured import StructuredLoss
-from marginrank.scorers.additive.form import Bins, CurveShape
+from marginrank.scorers.additive.form import AdditiveForm, CurveShape
 from marginrank.scorers.additive.scorer import PreparedAdditive
 from marginrank.scorers.base import PreparedScorer
 from marginrank.scorers.linear.scorer import PreparedLinear
@@ -47,7 +47,7 @@ def main() -> None:
     scorers: dict[str, PreparedScorer] = {"linear": PreparedLinear(queries)}
     for name, (n_bins, shape) in BINS.items():
         start = time.perf_counter()
-        bins = Bins.learn(X, n_bins, n_jobs=THREADS, shape=shape)
+        bins = AdditiveForm.learn(X, n_bins, n_jobs=THREADS, shape=shape)
         learned = time.perf_counter()
         scorers[name] = PreparedAdditive(queries, bins, n_jobs=THREADS)
         print(f"{name}: learned in {learned - start:.1f} s, encoded in {time.perf_counter() - learned:.1f} s")

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 
 from marginrank import Queries, evaluate
-from marginrank.fusion import FixedFusion, Fusion
+from marginrank.fusion import Fusion, UnsupervisedFusion
 
 
 def generated(n_queries: int, n_runs: int = 21, seed: int = 0) -> Queries:
@@ -46,7 +46,7 @@ def main() -> None:
     print(f"{len(queries):,} queries, {queries.n_documents:,} documents, {queries.n_features} runs")
     print("\n| fusion | MAP | CPU seconds | seconds, all cores | passes |\n| --- | --- | --- | --- | --- |")
     for scorer in [None, *(options.scorer or ["linear", "additive"])]:
-        first = FixedFusion("rrf") if scorer is None else Fusion("minmax", scorer=scorer, n_jobs=1, Cs=[1.0])
+        first = UnsupervisedFusion("rrf") if scorer is None else Fusion("minmax", scorer=scorer, n_jobs=1, Cs=[1.0])
         first.fit(queries[:20], queries[20:30])
         values, cpu_seconds, seconds, passes = [], 0.0, 0.0, 0.0
         for fold in range(options.folds):
@@ -55,11 +55,11 @@ def main() -> None:
                 for chosen in ((part != fold) & (part != (fold + 1) % 5), part == (fold + 1) % 5, part == fold)
             )
             began = time.process_time()
-            fusion = FixedFusion("rrf") if scorer is None else Fusion(scorer=scorer, n_jobs=1)
+            fusion = UnsupervisedFusion("rrf") if scorer is None else Fusion(scorer=scorer, n_jobs=1)
             fusion.fit(train, valid)
             cpu_seconds += time.process_time() - began
             began = time.perf_counter()
-            (FixedFusion("rrf") if scorer is None else Fusion(scorer=scorer)).fit(train, valid)
+            (UnsupervisedFusion("rrf") if scorer is None else Fusion(scorer=scorer)).fit(train, valid)
             seconds += time.perf_counter() - began
             values.append(evaluate(test, fusion, "ap").mean["ap"])
             if isinstance(fusion, Fusion):

@@ -22,7 +22,7 @@ import numpy as np
 from marginrank import Queries, Ranker
 from marginrank.data.formats.binary import read_binary, write_binary
 from marginrank.losses import StructuredLoss
-from marginrank.runtime.mapped_arrays import room, settle
+from marginrank.runtime.mapped_arrays import allocate, flush_rows
 from marginrank.training.partitioned_risk import empirical_risk
 
 FEATURES = 136
@@ -34,14 +34,14 @@ def write(path: Path, gigabytes: float) -> None:
     """Write judged queries of 100 documents, whose features have very different scales."""
     rng = np.random.default_rng(0)
     n = int(gigabytes * 1e9 / (4 * FEATURES)) // DOCUMENTS * DOCUMENTS
-    X, grades = room((n, FEATURES), np.float32), np.empty(n)
+    X, grades = allocate((n, FEATURES), np.float32), np.empty(n)
     weights, scales = rng.standard_normal(FEATURES), 10.0 ** rng.integers(-2, 3, FEATURES)
     for start in range(0, n, 10_000):
         rows = slice(start, min(start + 10_000, n))
         block = rng.standard_normal((rows.stop - start, FEATURES), dtype=np.float32)
         grades[rows] = np.digitize(block @ weights + 10 * rng.standard_normal(len(block)), [8, 15, 22, 30])
         X[rows] = block * scales.astype(np.float32)
-        settle(X, rows)
+        flush_rows(X, rows)
     offsets = np.arange(0, n + 1, DOCUMENTS)
     write_binary(path, Queries(X=X, judgements=grades, offsets=offsets, query_ids=np.arange(len(offsets) - 1)))
 

@@ -24,7 +24,7 @@ from marginrank import Queries, Ranker, evaluate
 from marginrank.data import write_letor
 from marginrank.evaluation.comparison import summarize
 from marginrank.reporting.page import render
-from marginrank.reporting.report_builder import gather
+from marginrank.reporting.report_builder import gather_facts
 from marginrank.typing import FloatArray
 
 N_QUERIES, N_DOCUMENTS, N_FEATURES = 50_000, 20, 10
@@ -80,7 +80,7 @@ def main() -> None:
     results, questions = judged.result, [(measure, "model") for measure in MEASURES]
     rows["evaluation of three systems"] = judged
     rows["six intervals, four comparisons of three tests each"] = timed(lambda: summarize(results, MEASURES, questions))
-    gathered = timed(lambda: gather(test, systems, MEASURES))
+    gathered = timed(lambda: gather_facts(test, systems, MEASURES))
     rows["all facts, these included"] = gathered
     rows["page from facts"] = timed(lambda: render(gathered.result))
     column = results["model"]["ap"]

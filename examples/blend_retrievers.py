@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank import Fusion, compare, evaluate
 from marginrank.datasets import pydocs
-from marginrank.fusion import FixedFusion
+from marginrank.fusion import UnsupervisedFusion
 
 # %%
 # Keep two of the five retrievers of the collection: BM25 on the docstring, and the cosine of character n-grams.
@@ -36,7 +36,7 @@ for name, weight in fusion.weights().items():
 # %%
 # Compare with both retrievers and with RRF, which gives them equal weight.
 systems = {name: later.feature(name) for name in names}
-systems |= {"rrf": FixedFusion("rrf"), "learned": fusion}
+systems |= {"rrf": UnsupervisedFusion("rrf"), "learned": fusion}
 for name, system in systems.items():
     print(f"{name:10} NDCG@10 {evaluate(later, system).mean['ndcg@10']:.3f}")
 print(compare(systems, later, measure="ndcg@10", baseline="rrf"))

@@ -13,7 +13,7 @@ from experiments.collaborative import IMPLICIT, Scorer, biased_als, deal, implic
 from experiments.dorm import PAPER, advantage
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.losses import SoftmaxCrossEntropy, SquaredDifferences
-from marginrank.recommend import Ratings, Recommender, catalogue
+from marginrank.recommend import Ratings, Recommender, item_coverage
 from marginrank.typing import FloatArray
 
 Parameters: TypeAlias = Mapping[str, Any]
@@ -135,7 +135,7 @@ def folded(source: Ratings, *, n: int, seed: int, users: int | None, neutral: in
 
 def reach(source: Ratings, *, n: int, seed: int, users: int | None) -> dict[str, float]:
     """Coverage and popularity bias of the first ten recommendations."""
-    figures = catalogue(_recommender(_fewer(source, n, users, seed)[0], {}))
+    figures = item_coverage(_recommender(_fewer(source, n, users, seed)[0], {}))
     return {"coverage": figures.coverage, "gini": figures.gini, "popularity bias": figures.popularity_bias}
 
 

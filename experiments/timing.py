@@ -14,7 +14,7 @@ from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.n_slack import NSlack
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import Progress
+from marginrank.solvers.stopping import SolverProgress
 from marginrank.solvers.working_sets import WorkingSets
 from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray
@@ -82,7 +82,7 @@ class _TimedNSlack(NSlack):
     programs: list[float] = field(default_factory=list)
     last: list[WorkingSets] = field(default_factory=list)
 
-    def _solve(self, sets: WorkingSets, target: float, progress: Progress, *, partly: bool | int) -> None:
+    def _solve(self, sets: WorkingSets, target: float, progress: SolverProgress, *, partly: bool | int) -> None:
         began = time.perf_counter()
         super()._solve(sets, target, progress, partly=partly)
         self.programs.append(time.perf_counter() - began)

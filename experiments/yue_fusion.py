@@ -16,9 +16,9 @@ from experiments.rankers import ranker
 from experiments.yue_fusion_report import CHOSEN, LEARNED, SINGLES, SYSTEMS, report
 from marginrank.data.queries import Queries
 from marginrank.evaluation.evaluation import evaluate
-from marginrank.fusion.random_splits import Split, balanced_splits, contest
+from marginrank.fusion.random_splits import Split, balanced_splits, compare_on_splits
 from marginrank.fusion.run_pool import fusion_features
-from marginrank.fusion.unsupervised import BestRun, FixedFusion
+from marginrank.fusion.unsupervised import BestRun, UnsupervisedFusion
 from marginrank.typing import FloatArray
 
 #: With more, SVMs separate the ten training queries, and rank others worse.
@@ -93,7 +93,10 @@ def _unlearned(data: Path, *, sample: str, systems: str, n_trials: int, most: in
     """The same for single systems and for unsupervised fusions."""
     whole = pool(data, sample, most)
     queries = _with_systems(whole, systems)
-    methods: dict[str, Any] = {"combmnz": FixedFusion("combmnz", ranks=True), "rrf": FixedFusion("rrf", ranks=True)}
+    methods: dict[str, Any] = {
+        "combmnz": UnsupervisedFusion("combmnz", ranks=True),
+        "rrf": UnsupervisedFusion("rrf", ranks=True),
+    }
     methods[CHOSEN] = BestRun(ranks=True)
     by_method: dict[str, Any] = {name: _trial_values(queries, method, n_trials) for name, method in methods.items()}
     for name, system in zip(SINGLES, best_first(whole), strict=False):
@@ -103,7 +106,7 @@ def _unlearned(data: Path, *, sample: str, systems: str, n_trials: int, most: in
 
 
 def _trial_values(queries: Queries, method: Any, n_trials: int) -> dict[str, list[float]]:
-    trials = contest(queries, {"it": method}, _splits(queries, n_trials), n_jobs=1)
+    trials = compare_on_splits(queries, {"it": method}, _splits(queries, n_trials), n_jobs=1)
     return {
         "per_trial": np.round(trials.per_trial["it"], 5).tolist(),
         "per_query": np.round(trials.per_query["it"], 5).tolist(),

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from marginrank import Queries, Ranker, read
 from marginrank.cli.app import app
-from marginrank.cli.commands.fuse import Learning
+from marginrank.cli.commands.fuse import FuseOptions
 from marginrank.data import write_letor
 from marginrank.fusion import Fusion
 
@@ -107,12 +107,12 @@ def run(folder):
 @pytest.fixture
 def few_Cs(monkeypatch):
     """Let ``fuse`` choose from two values of C on two folds, where it does not matter which is chosen, nor how."""
-    fusion, fit = Learning.fusion, Fusion.fit
+    fusion, fit = FuseOptions.fusion, Fusion.fit
 
     def fit_on_two(self, train, valid=None):
         return fit(self, train, valid, folds=2 if valid is None else None)
 
-    monkeypatch.setattr(Learning, "fusion", lambda self: fusion(self).set_params(Cs=[1.0, 10.0]))
+    monkeypatch.setattr(FuseOptions, "fusion", lambda self: fusion(self).set_params(Cs=[1.0, 10.0]))
     monkeypatch.setattr(Fusion, "fit", fit_on_two)
 
 

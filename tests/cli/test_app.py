@@ -21,9 +21,9 @@ from marginrank import Ranker, __version__
 from marginrank.cli import exit_codes as failures
 from marginrank.cli.app import COMMANDS, app
 from marginrank.cli.options import shared_options as completion
-from marginrank.cli.options.method_options import Method
-from marginrank.cli.options.reading_options import Reading
-from marginrank.cli.train_and_tune import Choosing
+from marginrank.cli.options.method_options import MethodOptions
+from marginrank.cli.options.reading_options import ReadingOptions
+from marginrank.cli.train_and_tune import TuneOptions
 
 HEAVY = ("numba", "sklearn", "scipy", "numpy", "pandas", "pyarrow", "matplotlib")
 
@@ -166,14 +166,14 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     from marginrank.preparation.binning import Spacing
     from marginrank.ranker.selection import Rule
     from marginrank.ranker.tuning import tune
-    from marginrank.runtime.option_objects import members
+    from marginrank.runtime.option_objects import registered
     from marginrank.scorers import Additive, Linear
     from marginrank.solvers import Auto, Solver
     from marginrank.training import Tight
     from marginrank.training.query_weighting import Weighting
 
     ranker = {name: parameter.default for name, parameter in signature(Ranker).parameters.items()}
-    own = {field.name: field for field in fields(Method)}
+    own = {field.name: field for field in fields(MethodOptions)}
     inner = {field.name: field for kind in (StructuredLoss, Tight, Linear, Additive, Auto) for field in fields(kind)}
     assert set(own) - set(ranker) - set(inner) == {"preset", "nonnegative_feature"}
     assert set(ranker) - set(own) == {"method", "loss", "C", "warm_start"}
@@ -181,22 +181,22 @@ def test_options_are_spelled_and_chosen_as_in_the_library():
     assert different == {"solver", "random_state"}  # None, so that they can be refused where they mean nothing
     for name in ("groups", "nonnegative"):
         assert own[name].default == inner[name].default, name
-    assert {field.name for field in fields(Choosing)} <= set(signature(tune).parameters)
+    assert {field.name for field in fields(TuneOptions)} <= set(signature(tune).parameters)
     hints = get_type_hints(Tight)
     for group, name, choices in (
-        (Method, "bound", {*get_args(Bound), "auto"}),
-        (Method, "scaling", {"auto", "none", *SCALINGS}),
-        (Method, "spacing", set(get_args(Spacing))),
-        (Method, "shape", set(get_args(get_type_hints(Additive)["shape"]))),
-        (Method, "start", set(get_args(get_args(hints["start"])[0]))),
-        (Method, "weighting", set(get_args(Weighting))),
-        (Choosing, "rule", set(get_args(Rule))),
-        (Reading, "missing", set(get_args(Missing))),
+        (MethodOptions, "bound", {*get_args(Bound), "auto"}),
+        (MethodOptions, "scaling", {"auto", "none", *SCALINGS}),
+        (MethodOptions, "spacing", set(get_args(Spacing))),
+        (MethodOptions, "shape", set(get_args(get_type_hints(Additive)["shape"]))),
+        (MethodOptions, "start", set(get_args(get_args(hints["start"])[0]))),
+        (MethodOptions, "weighting", set(get_args(Weighting))),
+        (TuneOptions, "rule", set(get_args(Rule))),
+        (ReadingOptions, "missing", set(get_args(Missing))),
     ):
         assert _choices(get_type_hints(group)[name]) == choices, name
-    offered = next(field for field in fields(Method) if field.name == "solver")
-    text = get_type_hints(Method, include_extras=True)[offered.name].__metadata__[0].help
-    assert all(name in text for name in members(Solver))
+    offered = next(field for field in fields(MethodOptions) if field.name == "solver")
+    text = get_type_hints(MethodOptions, include_extras=True)[offered.name].__metadata__[0].help
+    assert all(name in text for name in registered(Solver))
 
 
 def test_the_help_shows_no_types_of_python(help_of):
@@ -230,12 +230,12 @@ from typing import Annotated
 import typer
 
 from marginrank.cli.output import Output
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.reading_options import ReadingOptions
 
 EXAMPLES = ("marginrank count-lines train.txt",)
 
 
-def command(data: Annotated[Path, typer.Argument()], reading: Reading, output: Output) -> None:
+def command(data: Annotated[Path, typer.Argument()], reading: ReadingOptions, output: Output) -> None:
     \"\"\"Count documents.\"\"\"
     n = reading.read_queries([data]).n_documents
     output.result({"documents": n}, f"{n} documents")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from marginrank import Ranker, load
-from marginrank.cli.options.reading_options import Reading
-from marginrank.cli.progress import Watch
+from marginrank.cli.options.reading_options import ReadingOptions
+from marginrank.cli.progress import TrainingProgress
 from tests import forks
 from tests.cli.test_streams import TALKATIVE
 
@@ -23,7 +23,7 @@ ENDLESS = ("--solver", "subgradient", "--tol", "0", "--max-iter", "1000000000")
 
 def send_after(monkeypatch, n_steps, *numbers):
     """Send signals to this process in the iteration of that number, counted over all threads."""
-    watch, steps = Watch.__call__, itertools.count(1)
+    watch, steps = TrainingProgress.__call__, itertools.count(1)
 
     def step(self, *arguments):
         if next(steps) == n_steps:
@@ -31,7 +31,7 @@ def send_after(monkeypatch, n_steps, *numbers):
                 os.kill(os.getpid(), number)
         return watch(self, *arguments)
 
-    monkeypatch.setattr(Watch, "__call__", step)
+    monkeypatch.setattr(TrainingProgress, "__call__", step)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -64,9 +64,9 @@ def test_a_fold_that_began_stands_in_for_what_was_not_trained(run, monkeypatch):
             began.set()
         return watch(self, *arguments)
 
-    watch, steps = Watch.__call__, itertools.count(1)
+    watch, steps = TrainingProgress.__call__, itertools.count(1)
     monkeypatch.setattr(Ranker, "_fit_path", in_turn)
-    monkeypatch.setattr(Watch, "__call__", step)
+    monkeypatch.setattr(TrainingProgress, "__call__", step)
     words = ["--folds", "2", "--n-jobs", "2", "--Cs", "1"]
     done = run("train", "train.txt", *ENDLESS, *words, "-o", "new.safetensors")
     assert done.code == 0
@@ -96,7 +96,7 @@ def test_a_stopped_search_prints_the_partial_table_and_says_so(run, monkeypatch,
 
 def test_a_stopped_search_keeps_what_was_finished(run, monkeypatch):
     steps = []
-    watch = Watch.__call__
+    watch = TrainingProgress.__call__
 
     def step(self, one, theta):
         steps.append(one)
@@ -107,7 +107,7 @@ def test_a_stopped_search_keeps_what_was_finished(run, monkeypatch):
                 time.sleep(0.001)
         return watch(self, one, theta)
 
-    monkeypatch.setattr(Watch, "__call__", step)
+    monkeypatch.setattr(TrainingProgress, "__call__", step)
     words = ["--valid", "valid.txt", "--Cs", "0.1,1,10,100,1000", "--n-jobs", "1", "--json"]
     done = run("tune", "train.txt", *words).json
     assert (done["stopped_early"], done["selection"]["complete"]) == (True, False)
@@ -125,7 +125,7 @@ def test_weights_of_zero_are_no_model(run, folder, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_training_leaves_nothing(run, folder, monkeypatch, number):
-    monkeypatch.setattr(Reading, "read_queries", lambda *_: os.kill(os.getpid(), number))
+    monkeypatch.setattr(ReadingOptions, "read_queries", lambda *_: os.kill(os.getpid(), number))
     before = sorted(folder.iterdir())
     done = run("train", "train.txt", "-o", "new.safetensors")
     assert (done.code, done.out, done.err) == (130, "", "interrupted; nothing was written\n")

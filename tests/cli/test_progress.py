@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from marginrank.cli.progress import _Course
+from marginrank.cli.progress import TimeEstimate
 from marginrank.solvers.solution import Step
 
 
@@ -15,13 +15,13 @@ def _step(gap, seconds):
 
 
 def test_the_gap_tells_how_far_a_problem_is():
-    course = _Course(1, 1e-4)
+    course = TimeEstimate(1, 1e-4)
     shares = [course.note(_step(gap, at)) for at, gap in enumerate([1.0, 1e-1, 1e-2, 1e-4, 1e-6])]
     assert shares == pytest.approx([0.0, 0.25, 0.5, 1.0, 1.0])
 
 
 def test_a_clock_that_starts_again_is_the_next_problem():
-    course = _Course(4, 1e-4)
+    course = TimeEstimate(4, 1e-4)
     for at, gap in enumerate([1.0, 1e-4]):
         course.note(_step(gap, 1.0 + at))
     assert course.note(_step(1.0, 0.5)) == pytest.approx(0.25)
@@ -29,7 +29,7 @@ def test_a_clock_that_starts_again_is_the_next_problem():
 
 
 def test_threads_are_told_apart():
-    course = _Course(2, 1e-4)
+    course = TimeEstimate(2, 1e-4)
     shares = []
     together = threading.Barrier(2)
 
@@ -47,7 +47,7 @@ def test_threads_are_told_apart():
 
 
 def test_without_a_certificate_only_problems_count():
-    course = _Course(2, 1e-4)
+    course = TimeEstimate(2, 1e-4)
     unknown = float("inf")
     assert [course.note(_step(unknown, at)) for at in (0.0, 1.0, 0.5)] == [0.0, 0.0, 0.5]
 
@@ -55,6 +55,6 @@ def test_without_a_certificate_only_problems_count():
 def test_time_left_is_guessed_from_the_share(monkeypatch):
     clock = iter([0.0, 10.0, 10.0])
     monkeypatch.setattr("marginrank.cli.progress.time.perf_counter", lambda: next(clock))
-    course = _Course(1, 1e-4)
+    course = TimeEstimate(1, 1e-4)
     assert course.seconds_left(0.25) == pytest.approx(30.0)
     assert course.seconds_left(0.0) is None

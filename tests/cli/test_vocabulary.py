@@ -13,11 +13,11 @@ import typer.main
 import marginrank
 from marginrank.cli.app import app
 from marginrank.cli.exit_codes import describe
-from marginrank.cli.options.evaluation_options import Judging
-from marginrank.cli.options.method_options import Method
-from marginrank.cli.options.reading_options import Reading
-from marginrank.cli.options.training_options import Keeping
-from marginrank.cli.train_and_tune import Choosing
+from marginrank.cli.options.evaluation_options import EvaluationOptions
+from marginrank.cli.options.method_options import MethodOptions
+from marginrank.cli.options.reading_options import ReadingOptions
+from marginrank.cli.options.training_options import CheckpointOptions
+from marginrank.cli.train_and_tune import TuneOptions
 from marginrank.cli.vocabulary import in_options, options
 from marginrank.errors import DataError
 
@@ -88,7 +88,7 @@ def test_options_are_those_that_commands_have():
     commands = typer.main.get_command(app).commands.values()
     declared = {name for command in commands for option in command.params for name in option.opts}
     assert set(options().values()) <= declared
-    for group in (Method, Choosing, Keeping, Reading, Judging):
+    for group in (MethodOptions, TuneOptions, CheckpointOptions, ReadingOptions, EvaluationOptions):
         assert {field.name for field in fields(group)} <= set(options())
 
 

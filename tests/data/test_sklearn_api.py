@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from marginrank import Ranker
 from marginrank.data.sklearn_api import check_rows, clone
-from marginrank.fusion import BestRun, FixedFusion, Fusion
+from marginrank.fusion import BestRun, Fusion, UnsupervisedFusion
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.preparation import QueryMinMax, Standardize, ThresholdBins
 from marginrank.scorers import Additive
@@ -26,7 +26,7 @@ ESTIMATORS = (
     Ranker("ndcg@10", C=3.0, scorer=Additive(bins=8)),
     RankBoost(7),
     Fusion("rrf", Cs=[1.0]),
-    FixedFusion("borda"),
+    UnsupervisedFusion("borda"),
     BestRun("ndcg"),
     Standardize(),
     QueryMinMax(),

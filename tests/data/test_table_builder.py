@@ -246,7 +246,7 @@ def test_rows_on_disk_are_taken_in_any_order(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(marginrank.runtime.mapped_arrays, "_WRITE_BYTES", 1 << 14)
     rng = np.random.default_rng(0)
     for shape, dtype in (((1500, 30), "float32"), ((6000,), "U12")):
-        array = marginrank.runtime.mapped_arrays.room(shape, dtype)
+        array = marginrank.runtime.mapped_arrays.allocate(shape, dtype)
         array[:] = rng.integers(0, 10**9, shape)
         assert marginrank.runtime.mapped_arrays.reader_of(array) is not None
         for rows in (rng.permutation(len(array)), rng.integers(0, len(array), 2000)):

@@ -38,14 +38,14 @@ fitted.save(model, overwrite=True)
 COMMAND = """
 import marginrank.training.checkpoint
 from marginrank.cli.app import app
-from marginrank.cli.progress import Watch
+from marginrank.cli.progress import TrainingProgress
 
 marginrank.training.checkpoint.INTERVAL = 0.0
-watch = Watch.__call__
+watch = TrainingProgress.__call__
 def say(self, step, theta):
     print(step.passes, flush=True)
     return watch(self, step, theta)
-Watch.__call__ = say
+TrainingProgress.__call__ = say
 app()
 """
 #: Seconds after which a process counts as hanging.

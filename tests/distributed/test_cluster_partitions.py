@@ -35,13 +35,13 @@ def test_workers_and_this_process_train_the_same_model(client, files, name):
 
 
 def test_one_worker_trains_the_same_model_as_two(client, files, monkeypatch):
-    from marginrank.distributed.cluster_partitions import Placement
+    from marginrank.distributed.cluster_partitions import PartitionPlacement
 
     cut = DistributedQueries.from_files(files, client)
     assert len(set(cut.partitions._placement.homes)) == 2
     two = Ranker("svmmap").fit(cut)
-    workers = Placement._workers
-    monkeypatch.setattr(Placement, "_workers", lambda self: dict(sorted(workers(self).items())[:1]))
+    workers = PartitionPlacement._workers
+    monkeypatch.setattr(PartitionPlacement, "_workers", lambda self: dict(sorted(workers(self).items())[:1]))
     alone = DistributedQueries.from_files(files, client)
     assert len(set(alone.partitions._placement.homes)) == 1
     np.testing.assert_array_equal(Ranker("svmmap").fit(alone).coef_, two.coef_)
@@ -202,7 +202,7 @@ def test_a_cluster_without_workers_or_scheduler_is_named(files, error, message):
 
 def test_a_worker_without_memory_is_named():
     pytest.importorskip("distributed", reason="needs marginrank[dask]")
-    from marginrank.distributed.cluster_partitions import Placement
+    from marginrank.distributed.cluster_partitions import PartitionPlacement
 
     class Full:
         status = "running"
@@ -214,7 +214,7 @@ def test_a_worker_without_memory_is_named():
             return {"workers": {"tcp://10.0.0.7:1": {"status": self.status, "memory_limit": 2 * 10**9}}}
 
     client = Full()
-    place = Placement(client, [None])
+    place = PartitionPlacement(client, [None])
     place.refuse_paused()
     client.status = "paused"
     with pytest.raises(
@@ -225,7 +225,7 @@ def test_a_worker_without_memory_is_named():
 
 def test_partitions_of_a_lost_worker_go_to_the_others_and_come_back():
     pytest.importorskip("distributed", reason="needs marginrank[dask]")
-    from marginrank.distributed.cluster_partitions import Placement
+    from marginrank.distributed.cluster_partitions import PartitionPlacement
 
     class Some:
         workers = {"a": 1, "b": 2}  # noqa: RUF012
@@ -234,7 +234,7 @@ def test_partitions_of_a_lost_worker_go_to_the_others_and_come_back():
             return self.workers
 
     client = Some()
-    place = Placement(client, [None] * 9)
+    place = PartitionPlacement(client, [None] * 9)
     assert Counter(place.homes) == {"a": 3, "b": 6}
     assert [len(numbers) for _, numbers in place.batches()] == [3, 3, 3]
     before = list(place.homes)

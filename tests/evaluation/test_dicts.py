@@ -9,7 +9,7 @@ from marginrank import Queries, Ranker, compare, evaluate, parse_measure, tune, 
 from marginrank.data import Qrels, Run, write_run
 from marginrank.errors import DataError
 from marginrank.evaluation import measure_scorer
-from marginrank.fusion import Fusion, gather
+from marginrank.fusion import Fusion, pool_runs
 from marginrank.losses import GroupedLoss, ListHinge, SmoothedHinge, StructuredLoss
 from marginrank.measures.base import parse_mix
 
@@ -59,8 +59,8 @@ def test_dicts_are_compared_fused_and_reported(tmp_path):
     assert found == compare(
         {name: evaluate(JUDGED, run, "rr") for name, run in (("mine", RUN), ("other", other))}, resamples=99
     )
-    gathered = gather({"mine": RUN, "other": other}, JUDGED)
-    again = gather({"mine": flat(RUN, Run, []), "other": flat(other, Run, [])}, flat(JUDGED, Qrels, []))
+    gathered = pool_runs({"mine": RUN, "other": other}, JUDGED)
+    again = pool_runs({"mine": flat(RUN, Run, []), "other": flat(other, Run, [])}, flat(JUDGED, Qrels, []))
     np.testing.assert_array_equal(gathered.X, again.X)
     assert gathered.grades.tolist() == again.grades.tolist()
     assert gathered.feature_names == ("mine", "other")
@@ -92,7 +92,7 @@ def test_mistakes_in_dicts_are_named(judged, said):
         evaluate(judged, RUN)
     assert str(refused.value) == said
     with pytest.raises(DataError) as refused:
-        gather({"mine": judged}, JUDGED)
+        pool_runs({"mine": judged}, JUDGED)
     assert str(refused.value) == said.replace("grade", "score")
 
 

@@ -13,7 +13,7 @@ from marginrank import Fusion, Queries, Ranker, compare, evaluate, write_report
 from marginrank.data import Qrels, Run
 from marginrank.errors import DataError, TrainingDataWarning
 from marginrank.evaluation import Predictor, systems
-from marginrank.fusion import FixedFusion
+from marginrank.fusion import UnsupervisedFusion
 
 
 def judged(seed, n_queries=20, n_documents=6):
@@ -45,7 +45,7 @@ def test_everything_with_predict_is_a_system(ranker):
     scores = ranker.predict(TEST)
     for system in (ranker, scores, scores.tolist(), Run.from_scores(TEST, scores)):
         np.testing.assert_array_equal(evaluate(TEST, system)["ap"], evaluate(TEST, scores)["ap"])
-    for system, column in ((Negated(), -TEST.feature("bm25")), (FixedFusion("combsum"), None)):
+    for system, column in ((Negated(), -TEST.feature("bm25")), (UnsupervisedFusion("combsum"), None)):
         assert isinstance(system, Predictor)
         expected = evaluate(TEST, system.predict(TEST) if column is None else column)
         np.testing.assert_array_equal(evaluate(TEST, system)["ap"], expected["ap"])

@@ -10,11 +10,13 @@ from marginrank import Kernel, Ranker
 from marginrank.errors import DataError
 from marginrank.export import Check, all_targets, export, parse_target, verify
 from marginrank.export.tree_ensemble import exact_thresholds, single_bound
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.scorers.terms import LinearTerm
 from tests.export.trained import TRAINERS, trained
 
-PLAIN = Function(("a", "b"), (LinearTerm(np.array([2.0, -1.0]), None, None, np.zeros(0, dtype=np.int64), np.zeros(0)),))
+PLAIN = ScoringFunction(
+    ("a", "b"), (LinearTerm(np.array([2.0, -1.0]), None, None, np.zeros(0, dtype=np.int64), np.zeros(0)),)
+)
 
 
 def test_a_model_that_a_target_does_not_take_is_refused_with_those_that_do(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_a_model_that_ranks_nothing_is_exported_too(spec: str, tmp_path: Path) -
     from marginrank.scorers.terms import Curve, CurvesTerm
     from tests.export.judging import run
 
-    flat = Function(("a",), (CurvesTerm((Curve(np.zeros(0), np.zeros(1), 0.0, None),)),), takes_nan=True)
+    flat = ScoringFunction(("a",), (CurvesTerm((Curve(np.zeros(0), np.zeros(1), 0.0, None),)),), takes_nan=True)
     target = parse_target(spec)
     export(flat, target, tmp_path / f"m{target.suffix}")
     check = Check.read(tmp_path / "m.check.json")
@@ -164,11 +166,11 @@ def test_a_target_dropped_into_the_folder_is_known(tmp_path: Path, monkeypatch: 
 
     import marginrank.export
     from marginrank.cli.app import app
-    from marginrank.runtime.option_objects import Component
+    from marginrank.runtime.option_objects import OptionObject
 
     (tmp_path / "dropped_target.py").write_text(DROPPED)
     monkeypatch.setattr(marginrank.export, "__path__", [*marginrank.export.__path__, str(tmp_path)])
-    monkeypatch.setattr(Component, "registry", dict(Component.registry))
+    monkeypatch.setattr(OptionObject, "registry", dict(OptionObject.registry))
     try:
         export(PLAIN, "my-weights(digits=1)", tmp_path / "w.weights")
         assert (tmp_path / "w.weights").read_text() == "2.0\n-1.0\n"

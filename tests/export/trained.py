@@ -12,7 +12,7 @@ from marginrank import Additive, Boosted, Kernel, Linear, Ranker
 from marginrank.methods.baselines.gaussian_process import GaussianProcess
 from marginrank.methods.baselines.mcrank import McRank
 from marginrank.model.model import Model
-from marginrank.scorers.neural.form import ACTIVATIONS, Layers
+from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
 from marginrank.solvers.auto import Auto
 
 NAMES = ("bm25", "clicks", "price in €", "age", "constant")
@@ -93,7 +93,7 @@ def _network(activation: str) -> Callable[[Model], Model]:
     """Put a network with random weights in the place of a form, so that PyTorch is not needed."""
 
     def change(model: Model) -> Model:
-        form = Layers((len(NAMES), 7, 4, 1), activation)
+        form = NeuralForm((len(NAMES), 7, 4, 1), activation)
         theta = np.random.default_rng(5).standard_normal(form.n_parameters)
         return replace(model, form=form, solution=replace(model.solution, theta=theta))
 

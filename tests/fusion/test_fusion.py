@@ -18,16 +18,16 @@ from sklearn.base import clone
 from marginrank import DataError, Queries, Ranker, evaluate, read, read_run
 from marginrank.data import Qrels, Run, write_run
 from marginrank.fusion import (
-    FIXED,
+    UNSUPERVISED,
     BestRun,
-    FixedFusion,
     Fusion,
+    UnsupervisedFusion,
     balanced_splits,
-    contest,
+    compare_on_random_splits,
+    compare_on_splits,
     fusion_features,
-    gather,
+    pool_runs,
     read_runs,
-    trials,
 )
 from marginrank.model.file_format import write_model
 from marginrank.preparation.run_features import KINDS
@@ -92,7 +92,7 @@ TRAIN, TEST = retrievers(50, 0), retrievers(200, 1)
 def test_every_score_and_grade_is_found_where_it_belongs():
     topics = random_runs(3, seed=0)
     judged = {"t3": {"d1": 2, "d5": 1, "nowhere": 1}, "t1": {"d0": 1}, "unknown": {"d0": 1}, "t0": {"d9": 0, "d2": 3}}
-    table = gather({name: run_of(own) for name, own in topics.items()}, qrels_of(judged))
+    table = pool_runs({name: run_of(own) for name, own in topics.items()}, qrels_of(judged))
     assert table.query_ids.tolist() == ["t3", "t1", "t0"]
     assert table.feature_names == ("r0", "r1", "r2")
     for query in table:
@@ -108,44 +108,44 @@ def test_every_score_and_grade_is_found_where_it_belongs():
 
 def test_without_judgements_all_topics_are_there_and_with_judged_only_no_unjudged_document():
     one, two = run_of({"7": {"a": 3, "b": 2}, "9": {"c": 1}}), run_of({"9": {"d": 5}, "8": {"e": 4}})
-    table = gather({"one": one, "two": two})
+    table = pool_runs({"one": one, "two": two})
     assert table.query_ids.tolist() == ["7", "9", "8"]
     assert not table.has_grades
     assert np.isnan(table.select(["7"]).X[:, 1]).all()
     judged = qrels_of({"9": {"d": 1, "c": 0}, "7": {"x": 1}})
-    only = gather({"one": one, "two": two}, judged, judged_only=True)
+    only = pool_runs({"one": one, "two": two}, judged, judged_only=True)
     assert (only.query_ids.tolist(), only.document_ids.tolist()) == (["9"], ["c", "d"])
 
 
 def test_bad_runs_are_refused():
     one, two = run_of({"1": {"a": 1}}), run_of({"2": {"a": 1}})
     with pytest.raises(TypeError, match="by name"):
-        gather([one, two])
+        pool_runs([one, two])
     with pytest.raises(DataError, match="no run to gather"):
-        gather({})
+        pool_runs({})
     with pytest.raises(DataError, match="run 'one' shares no topic with the others: 1 against 2; leave it out"):
-        gather({"one": one, "two": two})
+        pool_runs({"one": one, "two": two})
     with pytest.raises(
         DataError, match=r"share no topic: 1 against 401, 402, 403, \.\.\.; give those of one collection"
     ):
-        gather({"one": one}, qrels_of({str(topic): {"a": 1} for topic in range(401, 405)}))
+        pool_runs({"one": one}, qrels_of({str(topic): {"a": 1} for topic in range(401, 405)}))
     with pytest.raises(ValueError, match="judged_only needs judgements"):
-        gather({"one": one}, judged_only=True)
+        pool_runs({"one": one}, judged_only=True)
     with pytest.raises(DataError, match="no run returned a judged document"):
-        gather({"one": one}, qrels_of({"1": {"b": 1}}), judged_only=True)
+        pool_runs({"one": one}, qrels_of({"1": {"b": 1}}), judged_only=True)
     twice = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "a"]), np.array([1.0, 2.0]))
     with pytest.raises(DataError, match="run 'twice' has a document twice for one topic"):
-        gather({"one": one, "twice": twice})
+        pool_runs({"one": one, "twice": twice})
     with pytest.raises(TypeError, match="read_qrels"):
-        gather({"one": one}, one)
+        pool_runs({"one": one}, one)
 
 
 def test_runs_are_read_by_tag_and_a_fused_run_is_written(tmp_path):
     for tag, topics in random_runs(2, seed=3).items():
         write_run(tmp_path / f"{tag}.run", run_of(topics, tag))
     runs = read_runs([tmp_path / "r0.run", tmp_path / "r1.run"])
-    table = gather(runs)
-    write_run(tmp_path / "fused.run", table, FixedFusion("rrf").predict(table), tag="rrf")
+    table = pool_runs(runs)
+    write_run(tmp_path / "fused.run", table, UnsupervisedFusion("rrf").predict(table), tag="rrf")
     fused = read_run(tmp_path / "fused.run")
     assert set(fused.topics.tolist()) == set(table.query_ids.tolist())
     assert len(fused.scores) == table.n_documents
@@ -232,11 +232,11 @@ def reference(method, runs, topic):
     return fused
 
 
-@pytest.mark.parametrize("method", FIXED)
+@pytest.mark.parametrize("method", UNSUPERVISED)
 def test_fixed_fusions_are_what_they_say(method):
     runs = random_runs(4, seed=5)
-    table = gather({name: run_of(own) for name, own in runs.items()})
-    fused = FIXED[method](table)
+    table = pool_runs({name: run_of(own) for name, own in runs.items()})
+    fused = UNSUPERVISED[method](table)
     for query in range(len(table)):
         rows = slice(*table.offsets[query : query + 2])
         expected = reference(method, list(runs.values()), table.query_ids[query])
@@ -268,11 +268,11 @@ def test_fixed_fusions_agree_with_ranx():
         text=True,
         check=True,
     )
-    table = gather({name: run_of(own) for name, own in runs.items()})
+    table = pool_runs({name: run_of(own) for name, own in runs.items()})
     topic_of_row = np.repeat(table.query_ids, table.lengths).tolist()
     for method, fused in json.loads(answer.stdout).items():
         theirs = [fused[topic][d] for topic, d in zip(topic_of_row, table.document_ids.tolist(), strict=True)]
-        assert FIXED[method](table) == pytest.approx(theirs), method
+        assert UNSUPERVISED[method](table) == pytest.approx(theirs), method
 
 
 def test_the_best_run_is_the_best_in_training_and_ends_with_what_it_did_not_return():
@@ -287,7 +287,7 @@ def test_the_best_run_is_the_best_in_training_and_ends_with_what_it_did_not_retu
     with pytest.raises(DataError, match="no training query has a relevant document"):
         BestRun().fit(Queries.from_arrays(empty.X, np.zeros(empty.n_documents), group=empty.lengths, allow_nan=True))
     with pytest.raises(ValueError, match="unknown fusion 'condorcet'; known: rrf"):
-        FixedFusion("condorcet").predict(TRAIN)
+        UnsupervisedFusion("condorcet").predict(TRAIN)
 
 
 # Learned fusions.
@@ -301,7 +301,7 @@ def learned():
 def test_learned_weights_beat_the_best_run_and_every_fixed_fusion(learned):
     own = learned.score(TEST)
     assert own == pytest.approx(evaluate(TEST, learned.predict(TEST), "ap").mean["ap"])
-    others = {"best": BestRun(), **{name: FixedFusion(name) for name in FIXED}}
+    others = {"best": BestRun(), **{name: UnsupervisedFusion(name) for name in UNSUPERVISED}}
     for name, method in others.items():
         assert own > evaluate(TEST, clone(method).fit(TRAIN).predict(TEST), "ap").mean["ap"] + 0.01, name
 
@@ -372,7 +372,7 @@ def test_scores_come_in_the_order_of_the_queries(learned):
     mixed = Queries.from_arrays(
         TEST.X[order], TEST.grades[order], qid=qid, feature_names=TEST.feature_names, allow_nan=True
     )
-    for method in (learned, FixedFusion("combmnz"), BestRun().fit(TRAIN)):
+    for method in (learned, UnsupervisedFusion("combmnz"), BestRun().fit(TRAIN)):
         assert np.array_equal(method.predict(mixed), mixed.from_source_rows(method.predict(TEST)[order]))
 
 
@@ -445,7 +445,7 @@ def test_ranks_and_scores_of_the_same_runs_give_the_same_fusion():
     assert list(from_ranks.weights()) == ["rrf(0)", "rrf(1)", "rrf(2)"]
     assert list(from_ranks.weights().values()) == pytest.approx(list(from_scores.weights().values()))
     for name in ("rrf", "borda"):
-        assert FIXED[name](ranked, ranks=True) == pytest.approx(FIXED[name](TRAIN))
+        assert UNSUPERVISED[name](ranked, ranks=True) == pytest.approx(UNSUPERVISED[name](TRAIN))
 
 
 def test_bad_fusions_are_refused():
@@ -492,8 +492,8 @@ def test_trials_average_what_each_trial_found():
     some = TEST[:24]
     grades = np.where(np.repeat(np.arange(24), some.lengths) < 4, 0.0, some.grades)
     judged = Queries.from_arrays(some.X, grades, group=some.lengths, feature_names=some.feature_names, allow_nan=True)
-    methods = {"learned": Fusion("rrf", Cs=[1.0, 10.0]), "rrf": FixedFusion("rrf"), "best": BestRun()}
-    found = trials(judged, methods, n_trials=4, sizes=(6, 4, 10), random_state=3, n_jobs=2)
+    methods = {"learned": Fusion("rrf", Cs=[1.0, 10.0]), "rrf": UnsupervisedFusion("rrf"), "best": BestRun()}
+    found = compare_on_random_splits(judged, methods, n_trials=4, sizes=(6, 4, 10), random_state=3, n_jobs=2)
     assert found.query_ids.tolist() == list(range(4, 24))
     kept = judged[4:]
     values = {name: [[] for _ in range(20)] for name in methods}
@@ -514,7 +514,7 @@ def test_trials_average_what_each_trial_found():
     assert str(found).splitlines()[-1] == "over 4 splits of the queries; 20 of 20 queries count"
     json.dumps(found.to_dict(), allow_nan=False)
     with pytest.raises(ValueError, match="give at least one method"):
-        contest(judged, {}, [])
+        compare_on_splits(judged, {}, [])
 
 
 # Runs of the Million Query track.
@@ -528,7 +528,9 @@ def million(shared_data):
 
 def test_fixed_fusions_of_25_systems(million):
     together = Queries.concatenate(million)
-    means = {name: evaluate(together, fuse(together, ranks=True), "ap").mean["ap"] for name, fuse in FIXED.items()}
+    means = {
+        name: evaluate(together, fuse(together, ranks=True), "ap").mean["ap"] for name, fuse in UNSUPERVISED.items()
+    }
     assert means == pytest.approx({"rrf": 0.6633, "combsum": 0.6637, "combmnz": 0.6683, "borda": 0.6647}, abs=5e-5)
 
 
@@ -536,6 +538,6 @@ def test_learned_weights_of_25_systems_beat_them_on_the_first_fold(million):
     train, valid, test = Queries.concatenate(million[:3]), million[3], million[4]
     fusion = Fusion(ranks=True, Cs=[1.0, 10.0, 100.0]).fit(train, valid)
     own = evaluate(test, fusion.predict(test), "ap")
-    others = {"best": BestRun(ranks=True), **{name: FixedFusion(name, ranks=True) for name in FIXED}}
+    others = {"best": BestRun(ranks=True), **{name: UnsupervisedFusion(name, ranks=True) for name in UNSUPERVISED}}
     for name, method in others.items():
         assert own.mean["ap"] > evaluate(test, method.fit(train, valid).predict(test), "ap").mean["ap"] + 0.02, name

@@ -32,7 +32,7 @@ from marginrank import Queries, Ranker, load, read, read_qrels
 from marginrank.cli.app import app, main
 from marginrank.data import write_letor, write_parquet
 from marginrank.data.fingerprint import fingerprint
-from marginrank.fusion import Fusion, gather, read_runs
+from marginrank.fusion import Fusion, pool_runs, read_runs
 
 #: One command in so many is a process of its own.
 FRESH = 20
@@ -117,7 +117,7 @@ def prepare(folder: Path) -> None:
         (folder / f"{tag}.run").write_text("".join(lines))
     for name, C in (("weak", 0.01), ("strong", 10.0)):
         Ranker("svmmap", C=C).fit(read(folder / "train.txt")).save(folder / f"{name}.safetensors")
-    runs = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
+    runs = pool_runs(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
     for name, measure in (("ap", "ap"), ("p", "p@1")):
         Fusion("minmax", measure=measure, Cs=[1.0]).fit(runs).save(folder / f"{name}.safetensors")
 

@@ -40,7 +40,7 @@ from marginrank.data.queries import check_finite
 from marginrank.data.reader import read
 from marginrank.errors import DataError, NumericalError
 from marginrank.model.file_format import _MODELS
-from marginrank.runtime.array_file import Content, read_container, write_container
+from marginrank.runtime.array_file import Content, read_array_file, write_array_file
 from marginrank.scorers import Additive, Kernel
 from tests.data.formats.reference_letor import LINE_END, RefusedError, parse
 from tests.data.formats.test_letor_fuzz import NUMBER_FORMS, PLAIN_NUMBERS, assert_same, make_file
@@ -457,7 +457,7 @@ def parts(kind: str, seed: int) -> Content:
     with TemporaryDirectory() as folder:
         path = Path(folder, "file")
         path.write_bytes(written(kind, seed))
-        content = read_container(path, FAMILIES[kind == "binary"])
+        content = read_array_file(path, FAMILIES[kind == "binary"])
         return replace(content, arrays={name: np.array(array) for name, array in content.arrays.items()})
 
 
@@ -475,7 +475,7 @@ def forged(kind: str) -> Callable[[Random], bytes]:
         with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
             path = Path(folder, "file")
             try:
-                write_container(path, FAMILIES[kind == "binary"], content.kind, header, arrays)
+                write_array_file(path, FAMILIES[kind == "binary"], content.kind, header, arrays)
             except (TypeError, ValueError):
                 # A header that JSON cannot hold.
                 return written(kind, 0)

@@ -15,7 +15,7 @@ from marginrank.methods import all_presets
 jax = pytest.importorskip("jax", reason="JAX is the extra 'jax'")
 jnp = jax.numpy
 
-from marginrank.integrations.jax import RankingLoss  # noqa: E402
+from marginrank.integrations.jax import JaxRankingLoss  # noqa: E402
 from tests.losses.batches import GROUPS, LENGTHS, arrays, bad_batches, groups_for  # noqa: E402
 from tests.losses.every import every_loss  # noqa: E402
 
@@ -39,7 +39,7 @@ def in_float64():
 def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
     scores, grades, offsets = arrays()
     points = jnp.asarray(scores, dtype=dtype)
-    function = RankingLoss(loss)
+    function = JaxRankingLoss(loss)
     xi, slopes = loss(grades, np.asarray(points, dtype=np.float64), offsets, **groups_for(loss))
     counted = loss.prepare(grades, offsets, **groups_for(loss)).active
     assert 0 < counted.sum() <= 5
@@ -57,7 +57,7 @@ def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
 
 @every_loss
 def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
-    function = RankingLoss(loss)
+    function = JaxRankingLoss(loss)
 
     def both(scores, *given, **layout):
         value, gradient = jax.jit(jax.value_and_grad(lambda s: function(s, *given, **layout)))(jnp.asarray(scores))
@@ -100,7 +100,7 @@ def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
 
 def test_vmap_takes_one_batch_after_the_other():
     scores, grades, offsets = arrays()
-    function = RankingLoss("svmmap")
+    function = JaxRankingLoss("svmmap")
     many = jnp.stack([scores, 2 * scores, -scores])
     values = jax.vmap(lambda s: function(s, grades, offsets))(many)
     assert values.tolist() == [float(function(one, grades, offsets)) for one in many]
@@ -109,23 +109,23 @@ def test_vmap_takes_one_batch_after_the_other():
 def test_queries_may_have_names():
     scores, grades, _ = arrays()
     qid = np.repeat([9, 7, 5, 3, 1], LENGTHS)
-    function = RankingLoss("softmax")
+    function = JaxRankingLoss("softmax")
     assert float(function(scores, grades, qid=[f"q{n}" for n in qid])) == float(function(scores, grades, qid=qid))
 
 
 def test_a_batch_without_an_order_has_the_loss_0():
-    value, gradient = jax.value_and_grad(RankingLoss("svmmap"))(jnp.ones(3), jnp.ones(3))
+    value, gradient = jax.value_and_grad(JaxRankingLoss("svmmap"))(jnp.ones(3), jnp.ones(3))
     assert (float(value), gradient.tolist()) == (0.0, [0.0] * 3)
 
 
 @pytest.mark.parametrize("name", [name for name, preset in all_presets().items() if preset.kind == "loss"])
 def test_losses_have_names(name):
-    assert np.isfinite(float(RankingLoss(name)(*arrays())))
+    assert np.isfinite(float(JaxRankingLoss(name)(*arrays())))
 
 
 def test_the_bound_of_a_preset_is_kept():
-    assert RankingLoss("chapelle-ndcg").loss == StructuredLoss("ndcg@10", "dorm", "tight")
-    assert repr(RankingLoss("ndcg@5")) == "RankingLoss(StructuredLoss(measure=ndcg@5))"
+    assert JaxRankingLoss("chapelle-ndcg").loss == StructuredLoss("ndcg@10", "dorm", "tight")
+    assert repr(JaxRankingLoss("ndcg@5")) == "JaxRankingLoss(StructuredLoss(measure=ndcg@5))"
 
 
 @pytest.mark.parametrize("loss", ["softmax", "ndcg@5", "svmmap", "ranksvm-squared"])
@@ -133,7 +133,7 @@ def test_training_lowers_the_loss(loss):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 10, 5)).astype(np.float32)
     grades = (X[..., 0] * X[..., 1] > 0.5).astype(int) + (X[..., 2] > 1)
-    function = RankingLoss(loss)
+    function = JaxRankingLoss(loss)
     weights = {"in": 0.5 * rng.standard_normal((5, 16)), "out": 0.25 * rng.standard_normal(16)}
 
     @jax.jit
@@ -149,9 +149,9 @@ def test_training_lowers_the_loss(loss):
 
 
 def test_bad_batches_are_refused():
-    function, scores = RankingLoss("softmax"), jnp.zeros(4)
+    function, scores = JaxRankingLoss("softmax"), jnp.zeros(4)
     with pytest.raises(ValueError, match="'rankboost' is a baseline and has no loss"):
-        RankingLoss("rankboost")
+        JaxRankingLoss("rankboost")
     for expected, arguments, options in (
         *bad_batches(scores),
         ("scores are of type int64", (jnp.zeros(4, dtype=int), [1, 0, 0, 0]), {}),

@@ -14,7 +14,7 @@ from marginrank.methods.presets import parse_preset
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
-from marginrank.integrations.pytorch import RankingLoss  # noqa: E402
+from marginrank.integrations.pytorch import TorchRankingLoss  # noqa: E402
 from tests.losses.batches import GROUPS, LENGTHS, arrays, bad_batches, groups_for  # noqa: E402
 from tests.losses.every import LOSSES, every_loss, over  # noqa: E402
 
@@ -28,7 +28,7 @@ def batch(dtype=torch.float64):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
     scores, grades, offsets = batch(dtype)
-    value = RankingLoss(loss)(scores, torch.tensor(grades), torch.tensor(offsets), **groups_for(loss))
+    value = TorchRankingLoss(loss)(scores, torch.tensor(grades), torch.tensor(offsets), **groups_for(loss))
     (2.0 * value).backward()
     xi, slopes = loss(grades, scores.detach().double().numpy(), offsets, **groups_for(loss))
     counted = loss.prepare(grades, offsets, **groups_for(loss)).active
@@ -41,13 +41,13 @@ def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
 @over(loss for loss in LOSSES if loss.smooth)
 def test_smooth_losses_pass_gradcheck(loss):
     scores, grades, offsets = batch()
-    module = RankingLoss(loss)
+    module = TorchRankingLoss(loss)
     assert torch.autograd.gradcheck(lambda s: module(s, grades, offsets), (scores,), eps=1e-6, atol=1e-5)
 
 
 @every_loss
 def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
-    module = RankingLoss(loss)
+    module = TorchRankingLoss(loss)
     scores, grades, offsets = batch()
     value = module(scores, grades, offsets, **groups_for(loss))
     value.backward()
@@ -94,14 +94,14 @@ def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
 def test_groups_reach_the_loss():
     scores, grades, offsets = batch()
     loss = StructuredLoss("ndcg@3", "dorm")
-    value = RankingLoss(loss)(scores, grades, offsets, groups=GROUPS)
+    value = TorchRankingLoss(loss)(scores, grades, offsets, groups=GROUPS)
     assert value.item() == pytest.approx(loss(grades, scores.detach().numpy(), offsets, GROUPS)[0].sum() / 3)
-    assert value.item() != RankingLoss(loss)(scores, grades, offsets).item()
+    assert value.item() != TorchRankingLoss(loss)(scores, grades, offsets).item()
 
 
 def test_a_batch_without_an_order_has_the_loss_0():
     scores = torch.ones(3, requires_grad=True)
-    value = RankingLoss("svmmap")(scores, [1, 1, 1])
+    value = TorchRankingLoss("svmmap")(scores, [1, 1, 1])
     value.backward()
     assert (value.item(), scores.grad.tolist()) == (0.0, [0.0] * 3)
 
@@ -109,14 +109,14 @@ def test_a_batch_without_an_order_has_the_loss_0():
 @pytest.mark.parametrize("name", [name for name, preset in all_presets().items() if preset.kind == "loss"])
 def test_losses_have_names(name):
     scores, grades, offsets = batch()
-    loss = RankingLoss(name).loss
+    loss = TorchRankingLoss(name).loss
     assert loss.criterion == parse_preset(name).criterion
-    assert np.isfinite(RankingLoss(name)(scores, grades, offsets).item())
+    assert np.isfinite(TorchRankingLoss(name)(scores, grades, offsets).item())
 
 
 def test_the_bound_of_a_preset_is_kept():
-    assert RankingLoss("chapelle-ndcg").loss == StructuredLoss("ndcg@10", "dorm", "tight")
-    assert repr(RankingLoss("ndcg@5")) == "RankingLoss(StructuredLoss(measure=ndcg@5))"
+    assert TorchRankingLoss("chapelle-ndcg").loss == StructuredLoss("ndcg@10", "dorm", "tight")
+    assert repr(TorchRankingLoss("ndcg@5")) == "TorchRankingLoss(StructuredLoss(measure=ndcg@5))"
 
 
 @pytest.mark.parametrize("loss", ["softmax", "ndcg@5", "svmmap", "ranksvm-squared"])
@@ -126,7 +126,7 @@ def test_training_lowers_the_loss(loss):
     grades = ((X[..., 0] * X[..., 1] > 0.5).int() + (X[..., 2] > 1).int()).numpy()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
-    optimizer, module = torch.optim.Adam(model.parameters(), lr=0.01), RankingLoss(loss)
+    optimizer, module = torch.optim.Adam(model.parameters(), lr=0.01), TorchRankingLoss(loss)
     values = []
     for _ in range(60):
         optimizer.zero_grad()
@@ -138,9 +138,9 @@ def test_training_lowers_the_loss(loss):
 
 
 def test_bad_batches_are_refused():
-    module, scores = RankingLoss("softmax"), torch.zeros(4)
+    module, scores = TorchRankingLoss("softmax"), torch.zeros(4)
     with pytest.raises(ValueError, match="'rankboost' is a baseline and has no loss"):
-        RankingLoss("rankboost")
+        TorchRankingLoss("rankboost")
     for expected, arguments, options in (
         *bad_batches(scores),
         ("scores are of type torch.int64", (torch.zeros(4, dtype=torch.int64), [1, 0, 0, 0]), {}),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from marginrank import DataError, Queries, Ranker, from_frame, load
-from marginrank.runtime.option_objects import members
+from marginrank.runtime.option_objects import registered
 from marginrank.scorers import Scorer, parse_scorer
 
 NAMES = ["bm25", "clicks", "age", "flat"]
@@ -34,7 +34,7 @@ every_scorer = pytest.mark.parametrize("scorer", [one for spelled in SPELLED.val
 
 
 def test_every_scorer_is_among_them():
-    assert SPELLED.keys() == members(Scorer).keys()
+    assert SPELLED.keys() == registered(Scorer).keys()
 
 
 def documents(seed=0):

@@ -18,7 +18,7 @@ from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.binary import write_binary
 from marginrank.data.formats.text_files import line_blocks
 from marginrank.data.reader import convert
-from marginrank.runtime.mapped_arrays import blocks, is_large, reader_of, room, settle, take_rows
+from marginrank.runtime.mapped_arrays import allocate, blocks, flush_rows, is_large, reader_of, take_rows
 from marginrank.runtime.memory import VARIABLE
 from marginrank.scorers import Additive, Linear
 
@@ -149,19 +149,19 @@ def test_a_file_may_be_replaced_or_cut_while_it_is_open(file, tmp_path):
 
 @pytest.mark.usefixtures("little_memory")
 def test_room_is_on_disk_where_memory_has_none(monkeypatch):
-    out = room((3000, 1000), np.float64)
+    out = allocate((3000, 1000), np.float64)
     assert isinstance(out, np.memmap)
     for rows, block in blocks(np.arange(3000.0)):
         out[rows] = block[:, None]
-        settle(out, rows)
+        flush_rows(out, rows)
     assert out[:, 7].tolist() == list(range(3000))
     assert take_rows(out, np.array([5, 2999, 0]))[:, 0].tolist() == [5, 2999, 0]
-    assert not isinstance(room((100, 1000), np.float64), np.memmap)
+    assert not isinstance(allocate((100, 1000), np.float64), np.memmap)
     monkeypatch.setenv(VARIABLE, "100MB")
-    kept = [room((3000, 1000), np.float64) for _ in range(3)]  # 24 MB each
+    kept = [allocate((3000, 1000), np.float64) for _ in range(3)]  # 24 MB each
     assert [isinstance(one, np.memmap) for one in kept] == [False, False, True]
     kept.clear()
-    assert not isinstance(room((3000, 1000), np.float64), np.memmap)
+    assert not isinstance(allocate((3000, 1000), np.float64), np.memmap)
 
 
 @pytest.mark.usefixtures("little_memory")
@@ -171,7 +171,7 @@ def test_a_full_disk_is_an_error_and_not_a_crash(monkeypatch):
 
     monkeypatch.setattr(marginrank.runtime.mapped_arrays.os, "posix_fallocate", full)
     with pytest.raises(DataError, match=r"needs 24.0 MB, more than half of max_memory, 8.0 MB.*set TMPDIR"):
-        room((3000, 1000), np.float64)
+        allocate((3000, 1000), np.float64)
 
 
 MEASURE = """

@@ -14,7 +14,7 @@ from marginrank import Queries, Ranker, load, tune
 from marginrank.cli.app import app
 from marginrank.losses.base import Loss
 from marginrank.methods import all_presets, presets
-from marginrank.runtime.option_objects import Component, members
+from marginrank.runtime.option_objects import OptionObject, registered
 
 BASELINE = '''
 """Ranks by the sum of all features."""
@@ -26,7 +26,7 @@ import numpy as np
 from marginrank.methods.baselines.base import Baseline
 from marginrank.scorers.staged_scorer import Stage
 from marginrank.methods.presets import Preset
-from marginrank.scorers.linear.form import Weights
+from marginrank.scorers.linear.form import LinearForm
 
 
 @dataclass(eq=False, repr=False)
@@ -36,7 +36,7 @@ class FeatureSum(Baseline):
     factor: float = 1.0
 
     def stages(self, queries, setting):
-        yield Stage(Weights(queries.n_features), np.full(queries.n_features, self.factor), 0.0)
+        yield Stage(LinearForm(queries.n_features), np.full(queries.n_features, self.factor), 0.0)
 
 
 PRESETS = (Preset("feature-sum", "sum of features", "nobody", FeatureSum, 2, kind="baseline"),)
@@ -82,7 +82,7 @@ class _Prepared(PreparedLoss):
 @pytest.fixture
 def drop(tmp_path, monkeypatch):
     """Put a module into the folder of a package, and forget it afterwards."""
-    before, dropped = dict(Component.registry), []
+    before, dropped = dict(OptionObject.registry), []
 
     def put(package, name, text):
         folder = importlib.import_module(package)
@@ -95,8 +95,8 @@ def drop(tmp_path, monkeypatch):
     yield put
     for module in dropped:
         sys.modules.pop(module, None)
-    Component.registry.clear()
-    Component.registry.update(before)
+    OptionObject.registry.clear()
+    OptionObject.registry.update(before)
     presets._baseline_presets.cache_clear()
 
 
@@ -135,7 +135,7 @@ def test_a_loss_is_one_file(drop, tmp_path):
         Ranker("my-loss").fit(judged())
     drop("marginrank.losses", "distance", LOSS)
     queries = judged()
-    assert "my-loss" in members(Loss)
+    assert "my-loss" in registered(Loss)
     ranker = Ranker("my-loss(factor=2)", C=3.0, solver="bundle(tol=1e-10)", scaling=None).fit(queries)
     # Ridge regression: ½‖w‖² + 3 · 2/10 · ‖Xw − y‖².
     expected = np.linalg.solve(np.eye(3) + 1.2 * queries.X.T @ queries.X, 1.2 * queries.X.T @ queries.grades)

@@ -20,7 +20,7 @@ from marginrank import Fusion, Queries, Ranker, evaluate, from_frame, read, writ
 from marginrank.cli.app import app
 from marginrank.data import Run
 from marginrank.errors import DataError
-from marginrank.fusion import BestRun, FixedFusion, rrf
+from marginrank.fusion import BestRun, UnsupervisedFusion, rrf
 from marginrank.solvers import Auto
 
 N_QUERIES, N_DOCUMENTS = 12, 7
@@ -209,7 +209,7 @@ def test_fusions_score_in_the_order_of_the_queries(queries, data):
         ranks = np.argsort(np.argsort(-data.X[own], axis=0), axis=0) + 1
         expected |= dict(zip(data.ids[own].tolist(), (1 / (60 + ranks)).sum(axis=1).tolist(), strict=True))
     assert dict(zip(queries.document_ids.tolist(), rrf(queries).tolist(), strict=True)) == pytest.approx(expected)
-    found = by_query(evaluate(queries, FixedFusion("rrf").fit(queries).predict(queries)))
+    found = by_query(evaluate(queries, UnsupervisedFusion("rrf").fit(queries).predict(queries)))
     assert found == pytest.approx(data.ndcg(expected))
     best = BestRun("ndcg@10").fit(queries)
     means = [

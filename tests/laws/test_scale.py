@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from marginrank import Additive, DataError, Queries, Ranker, tune
 from marginrank.errors import NothingRankedWarning, NumericalError
 from marginrank.losses import PairwiseHinge, SquaredError, StructuredLoss
-from marginrank.runtime.option_objects import members
+from marginrank.runtime.option_objects import registered
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
 from marginrank.solvers.bundle import Bundle
@@ -23,7 +23,7 @@ from marginrank.training import CollapseWarning, Tight
 from marginrank.training.partitioned_risk import empirical_risk
 from marginrank.training.risk import RankingRisk
 
-CONVEX = {name: kind for name, kind in members(Solver).items() if kind is not ConcaveConvex}
+CONVEX = {name: kind for name, kind in registered(Solver).items() if kind is not ConcaveConvex}
 #: Powers of 2, by which floating-point numbers are scaled exactly.
 SCALES = [2.0**-7, 2.0**-20, 2.0**20]
 

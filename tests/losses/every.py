@@ -23,7 +23,7 @@ from marginrank.losses import (
     StructuredLoss,
     SumLoss,
 )
-from marginrank.runtime.option_objects import Component, members
+from marginrank.runtime.option_objects import OptionObject, registered
 
 
 def ranks_cost(grades):
@@ -72,8 +72,8 @@ def kinds_of(losses):
 
 def registered_kinds():
     """Return the classes of all losses of the package."""
-    members(Loss)
-    kinds = [kind for kind in Component.registry.values() if issubclass(kind, Loss)]
+    registered(Loss)
+    kinds = [kind for kind in OptionObject.registry.values() if issubclass(kind, Loss)]
     return {kind for kind in kinds if not kind.__abstractmethods__ and kind.__module__.startswith("marginrank.")}
 
 

@@ -9,7 +9,7 @@ from marginrank import DataError
 from marginrank.losses import CostLoss, PairwiseHinge, Positional
 from marginrank.losses.assignment_loss import takes_groups
 from marginrank.measures import parse_measure
-from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.form import AdditiveForm
 
 
 def inversions(grades):
@@ -57,7 +57,7 @@ def test_groups_go_with_profiles_that_end_at_zero_and_not_below():
 
 
 def test_a_missing_value_without_a_bin_scores_as_below_all_thresholds():
-    (shape,) = Bins((np.array([1.0, 2.0]),), np.array([False])).shapes(np.array([0.5, 0.25]))
+    (shape,) = AdditiveForm((np.array([1.0, 2.0]),), np.array([False])).shapes(np.array([0.5, 0.25]))
     assert shape.at(np.array([np.nan, 0.0, 1.5, 9.0])).tolist() == [0.0, 0.0, 0.5, 0.75]
 
 

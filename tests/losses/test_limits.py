@@ -22,8 +22,8 @@ from marginrank.losses import (
 )
 from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.oracles.assignment import prepare_assignment
-from marginrank.losses.oracles.base import Problem, Sorter, Violations
-from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.base import ArgmaxProblem, Sorter, Violations
+from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.measures import parse_measure
 from marginrank.training.partitioned_risk import empirical_risk
 
@@ -31,7 +31,7 @@ from marginrank.training.partitioned_risk import empirical_risk
 def by_assignment(measure, feature_map, grades, scores):
     """The hinge with the argmax of the assignment oracle, whatever the choice would be."""
     kind, chart = parse_measure(measure), parse_map(feature_map)
-    problem = Problem(kind, chart, arrange(kind, grades, np.array([0, len(grades)])))
+    problem = ArgmaxProblem(kind, chart, by_level(kind, grades, np.array([0, len(grades)])))
     sorter = Sorter(problem.levels)
     ordered = sorter.sort(scores, 0, 1)
     violations = Violations.empty(problem.levels)

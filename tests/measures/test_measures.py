@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginrank import Queries, evaluate, parse_measure
-from marginrank.measures import Rankings, all_measures
+from marginrank.measures import RankedGrades, all_measures
 from marginrank.measures.ap import AP
 from tests.measures.reference import REFERENCE, SPELLINGS
 
@@ -27,9 +27,9 @@ grade_lists = st.lists(st.sampled_from([0, 0, 1, 2, 3]), min_size=1, max_size=30
 )
 def test_the_ideal_of_pools_that_descend_is_their_beginning(lists, depth):
     pool, offsets = np.array([grade for one in lists for grade in one], dtype=float), np.cumsum([0, *map(len, lists)])
-    grades, ends = Rankings(pool, offsets, pool, offsets, pool_descends=True).ideal(depth)
+    grades, ends = RankedGrades(pool, offsets, pool, offsets, pool_descends=True).ideal(depth)
     assert [grades[a:b].tolist() for a, b in pairwise(ends)] == [one[:depth] for one in lists]
-    sought, sought_ends = Rankings(pool, offsets, pool, offsets).ideal(depth)
+    sought, sought_ends = RankedGrades(pool, offsets, pool, offsets).ideal(depth)
     assert (sought.tolist(), sought_ends.tolist()) == (grades.tolist(), ends.tolist())
 
 
@@ -39,7 +39,7 @@ def reference(measure, grades):
 
 def batch(lists):
     flat, offsets = np.concatenate(lists).astype(float), np.cumsum([0, *map(len, lists)])
-    return Rankings(flat, offsets, flat, offsets)
+    return RankedGrades(flat, offsets, flat, offsets)
 
 
 @cache
@@ -80,7 +80,7 @@ def test_ideal_is_the_best_of_all_rankings(measure):
 def test_a_query_is_defined_when_some_ranking_earns_something(measure):
     for grades in small_grade_patterns():
         earns = any(reference(measure, order) > 0 for order in set(permutations(grades)))
-        assert measure.defined(Rankings.of_list(grades))[0] == earns
+        assert measure.defined(RankedGrades.of_list(grades))[0] == earns
 
 
 @given(lists=st.lists(grade_lists, min_size=1, max_size=6))
@@ -104,7 +104,7 @@ def test_ties_count_their_average_over_all_orders(grades, data):
     for measure in MEASURES:
         mean_value = found[str(measure)][0]
         expected = np.mean([reference(measure, order) for order in orders])
-        if measure.defined(Rankings.of_list(grades))[0]:
+        if measure.defined(RankedGrades.of_list(grades))[0]:
             assert mean_value == pytest.approx(expected, abs=1e-12), measure
         else:
             assert np.isnan(mean_value), measure

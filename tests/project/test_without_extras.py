@@ -16,8 +16,8 @@ for module in ('pytorch', 'jax'):
     except ImportError as error:
         print(error)
 import marginrank, marginrank.losses, marginrank.scorers as scorers
-from marginrank.runtime.option_objects import members
-print(sorted(members(scorers.Scorer)))
+from marginrank.runtime.option_objects import registered
+print(sorted(registered(scorers.Scorer)))
 """
 
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from marginrank import DataError, Queries, Ranker, evaluate
 from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods import all_presets, parse_preset
-from marginrank.runtime.option_objects import Component
+from marginrank.runtime.option_objects import OptionObject
 from marginrank.scorers import Additive, Linear
 from marginrank.solvers import Auto, Bundle, FrankWolfe, NSlack, Subgradient
 from marginrank.training import CollapseWarning, Tight
@@ -74,7 +74,7 @@ def test_default_cutoffs_and_rounds():
 
 
 def test_parts_never_change():
-    assert all(kind.__dataclass_params__.frozen for kind in Component.registry.values() if is_dataclass(kind))
+    assert all(kind.__dataclass_params__.frozen for kind in OptionObject.registry.values() if is_dataclass(kind))
 
 
 def test_a_loss_with_a_tight_bound_is_trained_as_it_is_unless_the_hinge_is_asked_for():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginrank.errors import DataError
-from marginrank.recommend import Ratings, Recommender, catalogue
+from marginrank.recommend import Ratings, Recommender, item_coverage
 from marginrank.recommend.coverage import gini
 from marginrank.recommend.implicit_feedback import among_unseen, with_negatives
 from marginrank.recommend.ratings import id_column, locate
@@ -23,7 +23,7 @@ def fitted():
 
 @pytest.mark.parametrize("k", [1, 3, 12])
 def test_figures_of_the_catalogue_are_counted(fitted, k):
-    found = catalogue(fitted, k)
+    found = item_coverage(fitted, k)
     lists = [[one.item for one in fitted.recommend(user, k)] for user in range(30)]
     shown = [item for items in lists for item in items]
     popular = fitted.model_.seen.item_counts
@@ -36,7 +36,7 @@ def test_figures_of_the_catalogue_are_counted(fitted, k):
 
 
 def test_some_users_have_a_catalogue_of_their_own(fitted):
-    found = catalogue(fitted, 2, users=[3, 4])
+    found = item_coverage(fitted, 2, users=[3, 4])
     assert found.users == 2
     seen = fitted.model_.seen
     rated = np.concatenate([seen.item[seen.offsets[user] : seen.offsets[user + 1]] for user in (3, 4)])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, compare, evaluate
-from marginrank.reporting.conclusion import verdict
-from marginrank.reporting.report_builder import gather
+from marginrank.reporting.conclusion import conclusion
+from marginrank.reporting.report_builder import gather_facts
 
 N = 60
 #: One relevant document in each list of ten, so that a reciprocal rank says where it is.
@@ -63,7 +63,7 @@ CASES = {
 
 
 def verdict_of(systems, queries=QUERIES, **options):
-    return verdict(gather(queries, systems, ["rr"], k=1, **options))
+    return conclusion(gather_facts(queries, systems, ["rr"], k=1, **options))
 
 
 @pytest.mark.parametrize(("systems", "said"), CASES.values(), ids=CASES)
@@ -75,13 +75,13 @@ def test_the_verdict_says_who_is_best_by_how_much_and_how_certain_that_is(system
 
 @pytest.mark.parametrize("systems", [systems for systems, _ in CASES.values() if len(systems) > 1])
 def test_a_best_is_named_only_where_every_difference_is_significant(systems):
-    facts = gather(QUERIES, systems, ["rr"], k=1)
+    facts = gather_facts(QUERIES, systems, ["rr"], k=1)
     means = {name: evaluate(QUERIES, scores, "rr").mean["rr"] for name, scores in systems.items()}
     top = max(means, key=means.get)
     rows = compare(systems, QUERIES, measure="rr", baseline=top).rows
     certain = all(row.holm_randomization < 0.05 for row in rows)
     assert facts.best == ({"rr": top} if certain else {})
-    assert (" best by " in verdict(facts)) == certain
+    assert (" best by " in conclusion(facts)) == certain
 
 
 def test_one_query_has_no_interval_and_no_winner():

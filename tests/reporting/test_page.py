@@ -16,7 +16,7 @@ from marginrank import Queries, Ranker, tune, write_report
 from marginrank.reporting import page as page_module
 from marginrank.reporting.charts import CONFIG, N_COLOURS, convergence
 from marginrank.reporting.page import render
-from marginrank.reporting.report_builder import gather
+from marginrank.reporting.report_builder import gather_facts
 from marginrank.scorers import Additive
 from marginrank.solvers import Auto
 from tests.reporting.pages import charts_of, tables_of, without_scripts
@@ -46,7 +46,7 @@ def systems(queries):
 @pytest.fixture(scope="module")
 def facts(queries, systems):
     texts = dict.fromkeys(range(40), ODD)
-    return gather(queries, systems, ["ndcg@5", "ap"], k=5, baseline="tuned", title=ODD, query_text=texts)
+    return gather_facts(queries, systems, ["ndcg@5", "ap"], k=5, baseline="tuned", title=ODD, query_text=texts)
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +88,10 @@ def test_a_mean_is_in_bold_only_where_it_is_significantly_the_highest():
     clear = {"good": queries.X[:, 0].copy(), "bad": -queries.X[:, 0]}
     alike = {"one": queries.X[:, 1].copy(), "two": queries.X[:, 2].copy()}
     bold = re.compile(r'<td class="number best"[^>]*>([^<]*)<')
-    facts = gather(queries, clear, ["ap"])
+    facts = gather_facts(queries, clear, ["ap"])
     assert facts.best == {"ap": "good"}
     assert bold.findall(render(facts)) == [f"{facts.means[0].mean:.4f}"]
-    facts = gather(queries, alike, ["ap"])
+    facts = gather_facts(queries, alike, ["ap"])
     assert facts.leaders["ap"].rivals
     page = render(facts)
     assert bold.findall(page) == []
@@ -139,7 +139,7 @@ def test_links_lead_to_sections_and_ids_are_unique(page):
 
 
 def test_one_system_has_no_comparison_and_scores_have_no_model(queries):
-    page = render(gather(queries, {"only": queries.X[:, 0].copy()}))
+    page = render(gather_facts(queries, {"only": queries.X[:, 0].copy()}))
     links = re.findall(r'href="#([^"]*)"', without_scripts(page))
     assert links == ["measures", "cutoffs", "queries", "data"]
     assert 'class="command"' not in page, "without files there is no command"
@@ -171,7 +171,7 @@ def test_many_features_are_in_the_table_and_the_largest_in_the_chart():
     queries = Queries.from_arrays(X, (X[:, 3] > 0.5).astype(int), qid=np.arange(100) // 10)
     linear = Ranker("svmmap", solver=Auto(max_iter=3)).fit(queries[:-1])
     additive = Ranker("svmmap", scorer=Additive(bins=3), solver=Auto(max_iter=3)).fit(queries[:-1])
-    page = render(gather(queries, {"linear": linear, "additive": additive}, ["ap"]))
+    page = render(gather_facts(queries, {"linear": linear, "additive": additive}, ["ap"]))
     assert len(page.encode()) < 5e6
     assert len(tables_of(page)["linear: weight of each feature"][1]) == 700
     bars = next(spec for spec in charts_of(page) if "largest weight" in spec["description"])
@@ -196,7 +196,7 @@ def test_the_missing_library_is_named_before_any_work(monkeypatch, tmp_path, que
 
     real = builtins.__import__
     monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.setattr("marginrank.reporting.report_builder.gather", lambda *_, **__: pytest.fail("worked"))
+    monkeypatch.setattr("marginrank.reporting.report_builder.gather_facts", lambda *_, **__: pytest.fail("worked"))
     monkeypatch.setattr("marginrank.reporting.report_builder.library", page_module.library.__wrapped__)
     with pytest.raises(ImportError, match=r"pip install 'marginrank\[report\]'"):
         write_report(tmp_path / "a.html", queries, {"a": queries.X[:, 0]})
@@ -211,5 +211,5 @@ def test_the_page_is_written_and_its_facts_are_returned(tmp_path, queries):
 
 def test_a_backslash_in_a_name_is_shown_as_it_is(queries, systems):
     names = dict(zip(["C:\\users\\new", "end\\"], list(systems.values())[:2], strict=False))
-    for chart in charts_of(render(gather(queries, names, ["ndcg@5"], k=3))):
+    for chart in charts_of(render(gather_facts(queries, names, ["ndcg@5"], k=3))):
         vl_convert.vegalite_to_svg({**chart, "config": CONFIG, "width": 300})

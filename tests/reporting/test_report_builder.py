@@ -12,7 +12,7 @@ from marginrank import DataError, Queries, Ranker, compare, evaluate
 from marginrank.data import Qrels, Run
 from marginrank.evaluation.comparison import mean_interval
 from marginrank.reporting import report_builder as gathering
-from marginrank.reporting.report_builder import gather
+from marginrank.reporting.report_builder import gather_facts
 from marginrank.runtime.text import plain
 from marginrank.solvers import Auto
 
@@ -35,7 +35,7 @@ def systems(queries):
 
 
 def test_means_intervals_and_curves_are_those_of_the_library(queries, systems):
-    facts = gather(queries, systems, ["ap", "ndcg@3"], policy="letor4", k=4)
+    facts = gather_facts(queries, systems, ["ap", "ndcg@3"], policy="letor4", k=4)
     found = {
         name: evaluate(queries, own, ["ap", "ndcg@3", *(f"ndcg@{k}" for k in range(1, 5))], policy="letor4")
         for name, own in systems.items()
@@ -52,7 +52,7 @@ def test_means_intervals_and_curves_are_those_of_the_library(queries, systems):
 
 
 def test_differences_are_sorted_and_the_documents_are_those_of_the_rankings(queries, systems):
-    facts = gather(queries, systems, ["ap"], k=3, baseline="second")
+    facts = gather_facts(queries, systems, ["ap"], k=3, baseline="second")
     assert [contest.system for contest in facts.contests] == ["first", "sum"]
     contest = facts.contests[0]
     values, others = (evaluate(queries, systems[name], "ap")["ap"] for name in ("first", "second"))
@@ -77,7 +77,9 @@ def test_differences_are_sorted_and_the_documents_are_those_of_the_rankings(quer
 def test_a_run_is_ranked_and_judged_as_the_scores_it_was_made_of(systems):
     queries = judged(document_ids=[f"d{row}" for row in range(180)])
     run = Run.from_scores(queries, systems["second"])
-    with_scores, with_run = (gather(queries, {"a": systems["first"], "b": own}) for own in (systems["second"], run))
+    with_scores, with_run = (
+        gather_facts(queries, {"a": systems["first"], "b": own}) for own in (systems["second"], run)
+    )
     assert with_scores.means == with_run.means
     assert with_scores.contests == with_run.contests
 
@@ -86,7 +88,7 @@ def test_documents_that_nobody_judged_have_no_grade_and_lists_may_lack_documents
     qrels = Qrels(np.array(["q", "p"]), np.array([0, 2, 3]), np.array(["a", "b", "a"]), np.array([1.0, 0.0, 2.0]))
     one = Run(np.array(["q", "p"]), np.array([0, 2, 3]), np.array(["a", "z", "a"]), np.array([1.0, 2.0, 0.0]))
     other = Run(np.array(["q"]), np.array([0, 1]), np.array(["a"]), np.array([5.0]))
-    facts = gather(qrels, {"one": one, "other": other}, ["ap"], missing_topics="zero")
+    facts = gather_facts(qrels, {"one": one, "other": other}, ["ap"], missing_topics="zero")
     contest = facts.contests[0]
     (won,), (lost,) = contest.won, contest.lost
     assert (won.query, [place.document for place in won.other_documents]) == ("q", ["z", "a"])
@@ -94,14 +96,14 @@ def test_documents_that_nobody_judged_have_no_grade_and_lists_may_lack_documents
     assert (lost.query, lost.documents) == ("p", ())
     assert facts.profile["grades"] == {"0": 1, "1": 1, "2": 1}
     with pytest.raises(DataError, match="'other' ranks other queries than 'one'"):
-        gather(qrels, {"one": one, "other": other}, ["ap"], missing_topics="skip")
+        gather_facts(qrels, {"one": one, "other": other}, ["ap"], missing_topics="skip")
 
 
 def test_many_queries_share_bars_and_the_table_keeps_the_queries_that_differ_most(monkeypatch, queries, systems):
-    everything = gather(queries, {"a": systems["first"], "b": systems["second"]}, ["ap"])
+    everything = gather_facts(queries, {"a": systems["first"], "b": systems["second"]}, ["ap"])
     for name, most in (("MOST_BARS", 7), ("MOST_ROWS", 5), ("MOST_DUELS", 2)):
         monkeypatch.setattr(gathering, name, most)
-    facts = gather(queries, {"a": systems["first"], "b": systems["second"]}, ["ap"])
+    facts = gather_facts(queries, {"a": systems["first"], "b": systems["second"]}, ["ap"])
     bars, all_bars = facts.contests[0].bars, everything.contests[0].bars
     assert len(bars) == 7
     for bar in bars:
@@ -118,7 +120,7 @@ def test_many_queries_share_bars_and_the_table_keeps_the_queries_that_differ_mos
 def test_the_trace_of_a_model_is_thinned_to_its_ends(monkeypatch, queries):
     monkeypatch.setattr(gathering, "MOST_STEPS", 3)
     ranker = Ranker("svmmap", C=100.0, solver=Auto(tol=1e-8)).fit(queries[:20])
-    model = gather(queries, {"m": ranker}).models[0]
+    model = gather_facts(queries, {"m": ranker}).models[0]
     assert model.iterations == len(ranker.solution_.trace) > 3
     assert len(model.trace) == 3
     assert model.trace[0]["objective"] == ranker.solution_.trace[0].primal
@@ -126,7 +128,7 @@ def test_the_trace_of_a_model_is_thinned_to_its_ends(monkeypatch, queries):
 
 
 def test_one_system_and_one_query_have_no_comparison_and_no_interval(queries, systems):
-    facts = gather(queries[:1], {"a": systems["first"][:6]})
+    facts = gather_facts(queries[:1], {"a": systems["first"][:6]})
     assert (facts.comparisons, facts.contests) == ({}, ())
     assert (facts.means[0].low, facts.means[0].high) == (-math.inf, math.inf)
     json.dumps(plain(facts.to_dict()), allow_nan=False)
@@ -144,11 +146,11 @@ def test_one_system_and_one_query_have_no_comparison_and_no_interval(queries, sy
 )
 def test_what_makes_no_sense_is_refused(queries, systems, options, said):
     with pytest.raises(ValueError, match=said):
-        gather(queries, systems, **options)
+        gather_facts(queries, systems, **options)
 
 
 def test_nothing_is_reported_where_no_query_counts():
     queries = Queries.from_arrays([[0.0], [1.0]], [0, 0], qid=[1, 1])
     with pytest.raises(DataError, match="leaves every query out of ap"):
-        gather(queries, {"a": [0.0, 1.0]}, ["ap"])
-    assert gather(queries, {"a": [0.0, 1.0]}, ["ap"], policy="letor4").means[0].mean == 0.0
+        gather_facts(queries, {"a": [0.0, 1.0]}, ["ap"])
+    assert gather_facts(queries, {"a": [0.0, 1.0]}, ["ap"], policy="letor4").means[0].mean == 0.0

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from marginrank import Queries, Ranker, compare, evaluate, tune
-from marginrank.fusion import BestRun, FixedFusion, contest
+from marginrank.fusion import BestRun, UnsupervisedFusion, compare_on_splits
 from marginrank.runtime.text import ResultTable
 from marginrank.scorers import Additive
 
@@ -44,7 +44,7 @@ def results():
         "additive": Ranker("svmmap", scorer=Additive(bins=4)).fit(QUERIES).model_,
         "trees": Ranker("mcrank").fit(QUERIES).model_,
         "process": Ranker("gp-regression").fit(QUERIES).model_,
-        "trials": contest(QUERIES, {EVIL: FixedFusion("rrf"), "best": BestRun()}, splits),
+        "trials": compare_on_splits(QUERIES, {EVIL: UnsupervisedFusion("rrf"), "best": BestRun()}, splits),
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marginrank import Queries, Ranker
-from marginrank.scorers.boosted.form import Tree, Trees
+from marginrank.scorers.boosted.form import BoostedForm, Tree
 
 METHODS = ["svmmap", "rankboost@20", "lambdarank@10", "mcrank@4"]
 
@@ -97,7 +97,7 @@ def random_tree(rng, depth, n_features):
 @pytest.mark.parametrize("seed", range(4))
 def test_trees_have_shapley_values(seed):
     rng = np.random.default_rng(seed)
-    form, theta = Trees.collect([random_tree(rng, 5, 5) for _ in range(6)], [0] * 6, 5)
+    form, theta = BoostedForm.collect([random_tree(rng, 5, 5) for _ in range(6)], [0] * 6, 5)
     X = rng.standard_normal((3, 5))
     wanted = [
         np.mean([shapley(lambda row: form.score(theta, row[None])[0], x, reference) for reference in X], axis=0)
@@ -109,7 +109,7 @@ def test_trees_have_shapley_values(seed):
 def test_a_tree_of_two_features_by_hand():
     """The score is 6 where both features exceed 0, else 0: two features that are needed share what they bring."""
     tree = Tree(*map(np.array, ([0, -1, 1, -1, -1], [0.0] * 5, [1, 0, 3, 0, 0], [2, 0, 4, 0, 0], [0, 0, 0, 0, 6.0])))
-    form, theta = Trees.collect([tree], [0], 2)
+    form, theta = BoostedForm.collect([tree], [0], 2)
     X = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
     assert form.contributions(theta, X, X[1:2]).tolist() == [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
     assert form.contributions(theta, X, X[2:3]).tolist() == [[0.0, 6.0], [0.0, 0.0], [0.0, 0.0]]
@@ -119,15 +119,15 @@ def test_a_tree_of_two_features_by_hand():
 def test_expected_grades_share_the_difference_of_one_output():
     """Of grades 0 and 1, output log 3 against 0 raises the expected grade from 1/2 to 3/4, all by one feature."""
     stump = Tree(*map(np.array, ([1, -1, -1], [0.5, 0, 0], [1, 0, 0], [2, 0, 0], [0, 0.0, np.log(3.0)])))
-    form, theta = Trees.collect([stump], [1], 2, np.array([0.0, 1.0]))
+    form, theta = BoostedForm.collect([stump], [1], 2, np.array([0.0, 1.0]))
     parts = form.contributions(theta, np.array([[0.0, 1.0]]), np.array([[5.0, 0.0]]))
     assert parts == pytest.approx(np.array([[0.0, 0.25]]), abs=1e-12)
 
 
 def test_nodes_with_two_parents_are_no_tree():
     stump = Tree(*map(np.array, ([0, -1, -1], [0.5, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1.0, 2.0])))
-    form, _ = Trees.collect([stump], [0], 1)
+    form, _ = BoostedForm.collect([stump], [0], 1)
     for name, value in (("right", [1, 0, 0]), ("roots", [1])):
         arrays = {**form.arrays(), f"trees.{name}": np.array(value)}
         with pytest.raises(ValueError, match="the nodes of the trees do not fit together"):
-            Trees.from_arrays(arrays, 1)
+            BoostedForm.from_arrays(arrays, 1)

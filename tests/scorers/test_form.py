@@ -8,9 +8,9 @@ from math import exp
 import numpy as np
 import pytest
 
-from marginrank.scorers.boosted.form import Tree, Trees
+from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers.kernel import form as expansion
-from marginrank.scorers.kernel.form import Expansion, Poly, Rbf
+from marginrank.scorers.kernel.form import KernelForm, Poly, Rbf
 
 
 def two_trees():
@@ -23,7 +23,7 @@ def two_trees():
         np.array([0, 1.0, 0, 2.0, 4.0]),
     )
     second = Tree(np.array([-1]), np.zeros(1), np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.array([0.5]))
-    return Trees.collect([first, second], [0, 0], n_features=2)
+    return BoostedForm.collect([first, second], [0, 0], n_features=2)
 
 
 def test_trees_by_hand():
@@ -60,7 +60,7 @@ def test_nodes_that_lead_nowhere_are_refused(name, at, value):
 
 
 def test_a_kernel_is_the_same_block_by_block(monkeypatch):
-    form, theta = Expansion(np.array([[0.0, 0.0], [3.0, 4.0]]), Rbf(0.02)), np.array([2.0, -1.0])
+    form, theta = KernelForm(np.array([[0.0, 0.0], [3.0, 4.0]]), Rbf(0.02)), np.array([2.0, -1.0])
     X = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
     near, far = exp(-0.5), exp(-2.0)
     expected = [2 - near, 2 * near - 1, 2 * far - near]

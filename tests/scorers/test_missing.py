@@ -15,7 +15,7 @@ from marginrank import Queries, Ranker, from_frame, load, tune
 from marginrank.cli.app import app
 from marginrank.data.queries import in_canonical_order
 from marginrank.errors import DataError
-from marginrank.scorers.linear.form import Weights
+from marginrank.scorers.linear.form import LinearForm
 from marginrank.scorers.linear.scorer import Linear
 
 NAN = np.nan
@@ -186,7 +186,7 @@ def test_unknown_choices_are_refused() -> None:
 )
 def test_damaged_forms_are_refused(parts: dict[str, np.ndarray]) -> None:
     with pytest.raises(ValueError, match="missing values"):
-        Weights.from_arrays({f"weights.{name}": part for name, part in parts.items()}, 2)
+        LinearForm.from_arrays({f"weights.{name}": part for name, part in parts.items()}, 2)
 
 
 def test_the_command_line_trains_and_ranks_with_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

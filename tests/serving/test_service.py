@@ -15,8 +15,8 @@ import pytest
 from marginrank import Ranker, load
 from marginrank.fusion import Fusion
 from marginrank.model import scoring
-from marginrank.serving import Limits, create_app
-from marginrank.serving.requests import Asked
+from marginrank.serving import RequestLimits, create_app
+from marginrank.serving.requests import RankRequest
 from tests.serving.client import InProcess
 from tests.serving.conftest import LIMITS, judged
 from tests.serving.malformed import NAMES, judge, requests
@@ -271,7 +271,7 @@ def test_an_answer_that_takes_too_long_is_given_up(models, monkeypatch):
         time.sleep(0.4)
 
     monkeypatch.setattr("marginrank.serving.routes._answer", slow)
-    client = InProcess(create_app(models["linear"], Limits(timeout=0.05), reload_every=0))
+    client = InProcess(create_app(models["linear"], RequestLimits(timeout=0.05), reload_every=0))
     answer = client.post("/rank", json={"queries": []})
     assert answer.status == 503
     assert answer.json()["error"] == "the answer took more than 0.05 seconds; send fewer documents, or try again"
@@ -284,7 +284,7 @@ def test_quick_answers_need_no_other_thread_and_slow_ones_do(models, monkeypatch
 
     def noting(*_):
         threads.add(threading.current_thread() is threading.main_thread())
-        return b"{}", Asked([], None, False)
+        return b"{}", RankRequest([], None, False)
 
     def on_main_thread(**request):
         threads.clear()
@@ -410,4 +410,4 @@ def test_a_new_model_file_is_used_and_a_damaged_one_is_not(models, tmp_path, cap
 
 def test_limits_have_to_be_positive():
     with pytest.raises(ValueError, match="timeout is 0; give a number above 0"):
-        Limits(timeout=0)
+        RequestLimits(timeout=0)

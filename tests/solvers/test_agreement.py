@@ -14,7 +14,7 @@ from marginrank.losses import StructuredLoss, parse_map
 from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.frank_wolfe import FrankWolfe
 from marginrank.solvers.n_slack import NSlack
-from marginrank.solvers.problem import Function, Problem
+from marginrank.solvers.problem import FunctionProblem, Problem
 from marginrank.solvers.subgradient import Subgradient
 from marginrank.training.partitioned_risk import empirical_risk
 from tests.losses.exhaustive import coefficients, delta, worth
@@ -22,7 +22,7 @@ from tests.losses.exhaustive import coefficients, delta, worth
 
 def whole(risk):
     """The risk as one part."""
-    return Function(risk.__call__, risk.n_parameters, signs=risk.signs)
+    return FunctionProblem(risk.__call__, risk.n_parameters, signs=risk.signs)
 
 
 def in_parts(risk):

@@ -9,7 +9,7 @@ from marginrank import Queries
 from marginrank.data import read_letor
 from marginrank.losses import PairwiseHinge, StructuredLoss
 from marginrank.solvers.bundle import Bundle
-from marginrank.solvers.problem import Function
+from marginrank.solvers.problem import FunctionProblem
 from marginrank.solvers.stopping import summed
 from marginrank.training.partitioned_risk import empirical_risk
 from marginrank.training.risk import RankingRisk
@@ -57,7 +57,7 @@ def test_an_iteration_takes_one_evaluation(C):
 
 def test_where_the_model_is_right_steps_go_all_the_way():
     # In one dimension the two planes at 0 and beyond 3 are the whole risk, so nothing remains to be learned.
-    kinked = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
+    kinked = FunctionProblem(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
     assert Bundle(tol=1e-9).minimize(kinked, 100.0).passes <= 4
 
 
@@ -107,7 +107,7 @@ def test_optima_of_the_original_programs(program, shared_data):
 
 def test_a_path_begins_where_it_is_told_to():
     """One step from the start, which is not the step from 0."""
-    problem = Function(lambda theta: (abs(theta[0] - 3.0), np.array([np.sign(theta[0] - 3.0)])), 1)
+    problem = FunctionProblem(lambda theta: (abs(theta[0] - 3.0), np.array([np.sign(theta[0] - 3.0)])), 1)
     start = np.array([2.5])
     (path,) = Bundle(max_iter=1).path(problem, [10.0], start)
     alone = Bundle(max_iter=1).minimize(problem, 10.0, start)

@@ -33,14 +33,14 @@ from marginrank.losses import (
     SumLoss,
     parse_map,
 )
-from marginrank.runtime.option_objects import members
+from marginrank.runtime.option_objects import registered
 from marginrank.solvers.base import Solver
 from marginrank.training.partitioned_risk import empirical_risk
 from tests.losses.every import kinds_of, ranks_cost, registered_kinds
 from tests.losses.exhaustive import coefficients, delta, worth
 from tests.solvers.test_contract import ROUGH
 
-SOLVERS = members(Solver)
+SOLVERS = registered(Solver)
 #: Two of four documents are relevant to these.
 AP, AUC, RR, P2 = "ap(rel=2)", "auc(rel=2)", "rr(rel=2)", "p@2(rel=2)"
 

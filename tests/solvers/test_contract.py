@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from marginrank.runtime.option_objects import members
+from marginrank.runtime.option_objects import registered
 from marginrank.solvers import stopping as progress
 from marginrank.solvers.base import Solver, parse_solver
 from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.newton import Newton
-from marginrank.solvers.problem import Function, Offer, Problem
+from marginrank.solvers.problem import FunctionProblem, Offer, Problem
 
-SOLVERS = members(Solver)
+SOLVERS = registered(Solver)
 OFFERS = get_args(Offer)
 C = 20.0
 every_solver = pytest.mark.parametrize("name", SOLVERS)
@@ -367,26 +367,26 @@ def test_one_convex_problem_of_the_concave_convex_procedure_can_be_longer_than_t
 
 def test_the_concave_convex_procedure_keeps_to_signs_that_only_the_problem_has():
     """½w² + 3·clip(1 − w, 0, 2) has its minimum at 1, and 0 among w ≤ 0."""
-    hinge = Function(lambda w: (max(0.0, 1.0 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
+    hinge = FunctionProblem(lambda w: (max(0.0, 1.0 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
 
     def ramp(w):
         return float(np.clip(1.0 - w[0], 0, 2)), np.where(abs(w) < 1, -1.0, 0.0)
 
     for signs, expected in [(None, 1.0), (np.array([1]), 1.0), (np.array([-1]), 0.0)]:
-        problem = Function(ramp, 1, signs=signs, convex=False, majorant=hinge)
+        problem = FunctionProblem(ramp, 1, signs=signs, convex=False, majorant=hinge)
         found = ConcaveConvex().minimize(problem, 3.0, start=np.array([0.5]))
         assert found.theta.tolist() == pytest.approx([expected], abs=1e-6)
 
 
 def test_functions_are_problems_of_one_or_several_parts():
-    parts = Function(lambda w: (np.array([w[0], 2.0]), np.array([[1.0, 0.0], [0.0, 3.0]])), 2)
+    parts = FunctionProblem(lambda w: (np.array([w[0], 2.0]), np.array([[1.0, 0.0], [0.0, 3.0]])), 2)
     value, slope = parts(np.array([5.0, 0.0]))
     assert (value, slope.tolist()) == (7.0, [1.0, 3.0])
-    whole = Function(lambda w: (w[0], np.array([1.0, 0.0])), 2)
+    whole = FunctionProblem(lambda w: (w[0], np.array([1.0, 0.0])), 2)
     values, slopes = whole.parts(np.array([5.0, 0.0]))
     assert (values.tolist(), slopes.tolist()) == ([5.0], [[1.0, 0.0]])
     assert whole.offers == frozenset()
-    assert Function(lambda w: (w[0], w), 1, majorant=whole).offers == {"majorant"}
+    assert FunctionProblem(lambda w: (w[0], w), 1, majorant=whole).offers == {"majorant"}
     with pytest.raises(NotImplementedError):
         whole.block(0, np.zeros(2))
     with pytest.raises(NotImplementedError):

@@ -12,7 +12,7 @@ from marginrank.data import read_letor
 from marginrank.losses import StructuredLoss
 from marginrank.preparation import Standardize
 from marginrank.scorers import Linear
-from marginrank.solvers import Auto, Bundle, ConcaveConvex, Descent, Function
+from marginrank.solvers import Auto, Bundle, ConcaveConvex, Descent, FunctionProblem
 from marginrank.training import Tight
 from marginrank.training.partitioned_risk import empirical_risk
 from marginrank.training.risk import RankingRisk
@@ -91,8 +91,8 @@ def valley(theta):
 @pytest.mark.parametrize("start", [(0.7, -0.4), (3.3, 1.4), (-2.7, 5.2), (1.0, 1.0), (6.0, -6.0)])
 @pytest.mark.parametrize("C", [0.5, 5.0, 100.0])
 def test_the_end_is_a_local_minimum(start, C):
-    majorant = Function(lambda theta: (np.abs(theta).sum() * 2, 2 * np.sign(theta)), 2)
-    problem = Function(valley, 2, convex=False, majorant=majorant)
+    majorant = FunctionProblem(lambda theta: (np.abs(theta).sum() * 2, 2 * np.sign(theta)), 2)
+    problem = FunctionProblem(valley, 2, convex=False, majorant=majorant)
     found = descend(problem, C, np.array(start), tol=1e-10)
     assert found.reason == "stationary"
     around = found.theta + 1e-3 * np.random.default_rng(0).standard_normal((500, 2))

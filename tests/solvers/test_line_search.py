@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginrank.solvers.bundle import least_along
-from marginrank.solvers.problem import Line
+from marginrank.solvers.bundle import line_search
+from marginrank.solvers.problem import Segment
 
 
-class Kinked(Line):
+class Kinked(Segment):
     """The largest of lines value + slope·t on the way from 0 to a number."""
 
     def __init__(self, *lines, end=1.0):
@@ -41,7 +41,7 @@ class Kinked(Line):
 @pytest.mark.parametrize("first", [1.0, 0.2])
 def test_the_least_is_found(lines, C, expected, first):
     line = Kinked(*lines)
-    t, risk = least_along(line, C, np.zeros(1), first)
+    t, risk = line_search(line, C, np.zeros(1), first)
     assert t == pytest.approx(expected)
     assert risk == pytest.approx(max(value + slope * expected for value, slope in lines))
     assert len(line.asked) <= 4
@@ -51,16 +51,16 @@ def test_it_ends_where_little_is_left_to_gain():
     # At .5 and 1 the objectives are 1.125 and 2.5; the tangents meet at .6, at .18 + 1.2.
     lines = [(3.0, -3.0), (0.0, 2.0)]
     far, near = Kinked(*lines), Kinked(*lines)
-    least_along(far, 1.0, np.zeros(1), 1.0, enough=0.0)
-    least_along(near, 1.0, np.zeros(1), 1.0, enough=1.0)
+    line_search(far, 1.0, np.zeros(1), 1.0, enough=0.0)
+    line_search(near, 1.0, np.zeros(1), 1.0, enough=1.0)
     assert far.asked[:2] == near.asked == [1.0, 0.5]
     assert far.asked[2] == pytest.approx(0.6)
 
 
 def test_a_way_that_only_rises_gives_the_nearest_point_tried():
-    t, risk = least_along(Kinked((0.0, 1.0)), 1.0, np.zeros(1), 1.0)
+    t, risk = line_search(Kinked((0.0, 1.0)), 1.0, np.zeros(1), 1.0)
     assert (t, risk) == (0.125, 0.125)
 
 
 def test_a_way_to_itself_is_a_point():
-    assert least_along(Kinked((2.0, 0.0), end=0.0), 1.0, np.zeros(1), 0.5) == (0.5, 2.0)
+    assert line_search(Kinked((2.0, 0.0), end=0.0), 1.0, np.zeros(1), 0.5) == (0.5, 2.0)

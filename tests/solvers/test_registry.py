@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from marginrank.runtime.option_objects import from_spec, members, to_spec
+from marginrank.runtime.option_objects import from_spec, registered, to_spec
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.solvers.base import Solver, parse_solver
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.stopping import Progress
+from marginrank.solvers.stopping import SolverProgress
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
 
@@ -38,7 +38,7 @@ class Averaged(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Step down block by block; an epoch is an iteration."""
-        progress, rng = Progress(self, problem, C), np.random.default_rng(0)
+        progress, rng = SolverProgress(self, problem, C), np.random.default_rng(0)
         theta = np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64)
         mean, steps = theta.copy(), 0
         with progress.interruptible():
@@ -237,9 +237,9 @@ def test_names_that_are_unknown_are_explained():
         parse_solver(3)
     with pytest.raises(ValueError, match=r"unknown scorer 'linaer'; did you mean 'linear'\?"):
         parse_scorer("linaer")
-    assert list(members(Scorer)) == ["additive", "boosted", "kernel", "linear", "neural"]
+    assert list(registered(Scorer)) == ["additive", "boosted", "kernel", "linear", "neural"]
     solvers = ["auto", "bundle", "cccp", "descent", "frank-wolfe", "n-slack", "newton", "stochastic", "subgradient"]
-    assert list(members(Solver)) == solvers
+    assert list(registered(Solver)) == solvers
 
 
 def test_two_classes_cannot_share_a_name_in_files():

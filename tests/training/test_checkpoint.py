@@ -18,7 +18,7 @@ from marginrank import DataError, Queries, Ranker, tune
 from marginrank.errors import CheckpointWarning
 from marginrank.losses import PairwiseHinge, SlackLoss
 from marginrank.methods.baselines.rankboost import RankBoost
-from marginrank.runtime.option_objects import members
+from marginrank.runtime.option_objects import registered
 from marginrank.scorers import Additive
 from marginrank.solvers import Bundle
 from marginrank.solvers.base import Solver
@@ -36,7 +36,7 @@ def judged(n_queries, seed):
 
 
 TRAIN, VALID = judged(12, 0), judged(8, 1)
-SOLVERS = {name: Ranker("svmmap", solver=name) for name in members(Solver)}
+SOLVERS = {name: Ranker("svmmap", solver=name) for name in registered(Solver)}
 SOLVERS["newton"] = Ranker(PairwiseHinge(power=2), solver="newton")
 RUNS = SOLVERS | {
     "tight": Ranker("svmmap", bound=Tight(start="regression")),

@@ -18,7 +18,7 @@ from marginrank.scorers.boosted import scorer as boosted
 from marginrank.scorers.staged_scorer import Stage
 from marginrank.solvers import Auto
 from marginrank.training.risk import RankingRisk
-from marginrank.training.staged import PreparedLeaves, Refit
+from marginrank.training.staged import LeafRefit, PreparedLeaves
 
 pytest.importorskip("lightgbm")
 every_center = pytest.mark.parametrize("towards", ["grown", "zero"])
@@ -112,7 +112,7 @@ def test_another_solver_finds_the_same_minimum(towards, backend, missing, power)
     center = plain.coef_ if towards == "grown" else np.zeros_like(plain.coef_)
     value, theta = by_cvxpy(Z, center, 0.0, queries, power, C)
     stage = Stage(plain.form_, plain.coef_, plain.objective_)
-    refitted, solution = Refit(stage, ScoreRisk(loss, queries), towards).minimize(C, Auto(tol=1e-9))
+    refitted, solution = LeafRefit(stage, ScoreRisk(loss, queries), towards).minimize(C, Auto(tol=1e-9))
     assert solution.primal == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(refitted.theta, theta, atol=1e-4)
     np.testing.assert_array_equal(refitted.theta, solution.theta)
@@ -212,4 +212,4 @@ def test_what_cannot_be_refitted_is_refused():
     linear = Ranker("softmax").fit(judged())
     stage = Stage(linear.form_, linear.coef_, 0.0)
     with pytest.raises(TypeError, match="a linear model has no leaves"):
-        Refit(stage, ScoreRisk(SoftmaxCrossEntropy(), judged()), "grown")
+        LeafRefit(stage, ScoreRisk(SoftmaxCrossEntropy(), judged()), "grown")

@@ -14,7 +14,7 @@ from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.newton import Newton
 from marginrank.training import preconditioner as curvature
 from marginrank.training.partitioned_risk import empirical_risk
-from marginrank.training.preconditioner import CurvatureByDocuments, CurvatureByParameters, draw, sampled_curvature
+from marginrank.training.preconditioner import HessianByDocuments, HessianByParameters, draw, sampled_hessian
 from marginrank.training.risk import RankingRisk
 
 LOSSES = [
@@ -61,8 +61,8 @@ def test_by_documents_it_is_the_inverse_with_more_than_the_identity(loss):
     theta = np.random.default_rng(1).standard_normal(scorer.n_parameters)
     vector = np.cos(np.arange(scorer.n_parameters))
     expected = np.linalg.solve(8.0 * np.eye(len(theta)) + C * hessian_of(risk, theta), vector)
-    sampled = sampled_curvature(scorer, loss, risk.weights, sample)
-    assert isinstance(sampled, CurvatureByDocuments)
+    sampled = sampled_hessian(scorer, loss, risk.weights, sample)
+    assert isinstance(sampled, HessianByDocuments)
     # Products of rows are kept in single precision.
     np.testing.assert_allclose(sampled.inverse(theta, C)(vector), expected, atol=2e-4)
 
@@ -120,8 +120,8 @@ def test_the_weights_of_a_sample_add_up_to_those_of_all():
     queries = some_queries(200, 40, 3)
     risk = empirical_risk(queries, SquaredError())
     sample = draw(risk.scorer, risk.weights, 1.0)
-    sampled = sampled_curvature(risk.scorer, SquaredError(), risk.weights, sample)
-    assert isinstance(sampled, CurvatureByParameters)
+    sampled = sampled_hessian(risk.scorer, SquaredError(), risk.weights, sample)
+    assert isinstance(sampled, HessianByParameters)
     X, shares = queries.X[sample.documents], risk.weights[sample.queries]
     expected = X.T @ (np.repeat(shares / shares.sum() / 8, 8)[:, None] * X)
     np.testing.assert_allclose(sampled.hessian(np.zeros(3)), expected, rtol=1e-12)
@@ -158,7 +158,7 @@ def test_features_whose_products_overflow_get_none():
     queries = some_queries(60, 10, 12)
     huge = queries.with_features(1e30 * queries.X)
     scorer = Additive(bins=16).prepare(huge)
-    sampled = CurvatureByDocuments(
+    sampled = HessianByDocuments(
         Linear().prepare(huge), SquaredError(), np.full(60, 1 / 60), draw(scorer, np.full(60, 1 / 60), 1.0)
     )
     vector = np.ones(12)

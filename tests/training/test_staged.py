@@ -9,10 +9,10 @@ import pytest
 
 from marginrank import DataError, Queries, Ranker, evaluate, load, tune
 from marginrank.losses import ScoreRisk, SoftmaxCrossEntropy, StructuredLoss
-from marginrank.runtime.option_objects import Component
+from marginrank.runtime.option_objects import OptionObject
 from marginrank.scorers import Linear, Stage, StagedScorer
-from marginrank.scorers.linear.form import Weights
-from marginrank.scorers.neural.form import Layers
+from marginrank.scorers.linear.form import LinearForm
+from marginrank.scorers.neural.form import NeuralForm
 from marginrank.solvers import Auto, Bundle
 from marginrank.training.partitioned_risk import empirical_risk
 from marginrank.training.tight_bound import Tight
@@ -36,10 +36,10 @@ def Steps():
                 w = w - self.length * X.T @ slopes if number < self.steps else -w
                 if number == self.stop_at:
                     raise KeyboardInterrupt
-                yield Stage(Weights(len(w)), w, risk(X @ w)[0])
+                yield Stage(LinearForm(len(w)), w, risk(X @ w)[0])
 
     yield Steps
-    del Component.registry["Steps"]
+    del OptionObject.registry["Steps"]
 
 
 def judged(seed=0, n=20):
@@ -112,9 +112,9 @@ def test_every_C_starts_at_scores_of_its_own():
 
         def stages(self, risk, setting):  # noqa: ARG002
             risks.append(risk)
-            yield Stage(Layers((3, 1), "relu"), np.zeros(4), risk(risk.start)[0])
+            yield Stage(NeuralForm((3, 1), "relu"), np.zeros(4), risk(risk.start)[0])
 
-    del Component.registry["Started"]
+    del OptionObject.registry["Started"]
     queries, Cs = judged(), [0.1, 10.0]
     Ranker("svmmap", scorer=Started(), scaling=None).fit_path(queries, Cs=Cs)
     linear = Ranker("svmmap", solver=Auto(tol=1e-3), scaling=None).fit_path(queries, Cs=Cs)

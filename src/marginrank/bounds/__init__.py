@@ -5,9 +5,9 @@ from __future__ import annotations
 from marginrank.bounds.argmax import argmax_bound, pair_reach, softmax_gap
 from marginrank.bounds.dominating_loss import ap_loss, binary_grades, dominating_loss, mean_loss, zero_one_loss
 from marginrank.bounds.lipschitz import lipschitz_constants, norm_bound
-from marginrank.bounds.population import Population, Terms
+from marginrank.bounds.population import BoundTerms, Population
 from marginrank.bounds.rademacher import (
-    Forms,
+    BoundVariants,
     RiskBound,
     corollary_1,
     corollary_2,
@@ -18,11 +18,11 @@ from marginrank.bounds.rademacher import (
 from marginrank.bounds.stability import StabilityBound, largest_at_zero, stability_bound
 
 __all__ = [
-    "Forms",
+    "BoundTerms",
+    "BoundVariants",
     "Population",
     "RiskBound",
     "StabilityBound",
-    "Terms",
     "ap_loss",
     "argmax_bound",
     "binary_grades",

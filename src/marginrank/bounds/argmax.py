@@ -8,12 +8,12 @@ from math import log, sqrt
 import numpy as np
 
 from marginrank.bounds.dominating_loss import check_queries, losses_of
-from marginrank.bounds.population import Terms, by_grade, check_delta, check_norm, pair_distances
+from marginrank.bounds.population import BoundTerms, by_grade, check_delta, check_norm, pair_distances
 from marginrank.bounds.stability import largest_at_zero
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.feature_maps import PartialOrder, parse_map
-from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.pairwise import PairwiseHinge, PositionHinge
 from marginrank.losses.smoothed_hinge import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
@@ -30,7 +30,7 @@ def argmax_bound(
     delta: float = 0.05,
     reach: float | None = None,
     at_zero: float | None = None,
-) -> Terms:
+) -> BoundTerms:
     """Bound the risk of a loss over pairs of documents, for all weights of norm at most B at once.
 
     With probability 1 − δ over n queries drawn alike and independently,
@@ -64,7 +64,7 @@ def argmax_bound(
     n, radius = int(active.sum()), check_norm(w, B)
     K = float(pair_reach(loss, queries).max()) if reach is None else reach
     zero = largest_at_zero(queries, loss) if at_zero is None else at_zero
-    return Terms(
+    return BoundTerms(
         empirical=float(xi[active].mean()),
         complexity=2.0 * sqrt(2.0) * radius * K / sqrt(n),
         confidence=(zero + radius * K) * sqrt(log(1.0 / check_delta(delta)) / (2.0 * n)),
@@ -85,7 +85,7 @@ def pair_reach(loss: Loss, queries: Queries) -> FloatArray:
 def _structured(loss: StructuredLoss | SmoothedHinge, queries: Queries) -> FloatArray:
     if not isinstance(parse_map(loss.feature_map), PartialOrder) or not loss.convex:
         raise ValueError(f"{loss} is not a convex function of pairs; use the feature map po and bound='hinge'")
-    levels = arrange(parse_measure(loss.measure), queries.grades, queries.offsets)
+    levels = by_level(parse_measure(loss.measure), queries.grades, queries.offsets)
     return 2.0 * pair_distances(queries, levels).root_mean_square
 
 
@@ -102,7 +102,7 @@ def softmax_gap(loss: SmoothedHinge, queries: Queries) -> FloatArray:
     """
     from scipy.special import gammaln  # noqa: PLC0415
 
-    levels = arrange(parse_measure(loss.measure), queries.grades, queries.offsets)
+    levels = by_level(parse_measure(loss.measure), queries.grades, queries.offsets)
     n = queries.lengths
     relevant = np.add.reduceat(levels.of_document == 0, queries.offsets[:-1]) if len(n) else n
     logs = gammaln(n + 1) - gammaln(relevant + 1) - gammaln(n - relevant + 1)

@@ -11,8 +11,8 @@ from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.losses.combination import MaxLoss, SumLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrder, Positional, parse_map
-from marginrank.losses.oracles.base import Problem
-from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.base import ArgmaxProblem
+from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.pairwise import Normalize, PairwiseHinge, PositionHinge
 from marginrank.losses.smoothed_hinge import SmoothedHinge
 from marginrank.losses.structured import StructuredLoss
@@ -71,29 +71,29 @@ def _smoothed(loss: SmoothedHinge, queries: Queries) -> FloatArray:
 def _farthest(loss: StructuredLoss | SmoothedHinge, queries: Queries) -> FloatArray:
     """Return max_y ‖Ψ(y*) − Ψ(y)‖ of each query, or a number above it."""
     measure, feature_map = parse_measure(loss.measure), parse_map(loss.feature_map)
-    problem = Problem(measure, feature_map, arrange(measure, queries.grades, queries.offsets))
+    problem = ArgmaxProblem(measure, feature_map, by_level(measure, queries.grades, queries.offsets))
     return _of_map(feature_map, problem, queries)
 
 
 @singledispatch
-def _of_map(feature_map: FeatureMap, problem: Problem, queries: Queries) -> FloatArray:  # noqa: ARG001
+def _of_map(feature_map: FeatureMap, problem: ArgmaxProblem, queries: Queries) -> FloatArray:  # noqa: ARG001
     raise TypeError(f"no Lipschitz constant is known for the feature map {feature_map}")
 
 
 @_of_map.register
-def _partial_order(feature_map: PartialOrder, problem: Problem, queries: Queries) -> FloatArray:  # noqa: ARG001
+def _partial_order(feature_map: PartialOrder, problem: ArgmaxProblem, queries: Queries) -> FloatArray:  # noqa: ARG001
     levels = problem.levels
     return 2.0 * problem.scales * levels.pairs * pair_distances(queries, levels).mean
 
 
 @_of_map.register
-def _positional(feature_map: Positional, problem: Problem, queries: Queries) -> FloatArray:  # noqa: ARG001
+def _positional(feature_map: Positional, problem: ArgmaxProblem, queries: Queries) -> FloatArray:  # noqa: ARG001
     change = np.array([_reversal(problem.profile[:n]) for n in range(len(problem.profile) + 1)])
     return np.asarray(0.5 * problem.scales * change[queries.lengths] * widths(queries, problem.levels))
 
 
 @_of_map.register
-def _first_relevant(feature_map: FirstRelevant, problem: Problem, queries: Queries) -> FloatArray:  # noqa: ARG001
+def _first_relevant(feature_map: FirstRelevant, problem: ArgmaxProblem, queries: Queries) -> FloatArray:  # noqa: ARG001
     return sums_from_relevant(queries, problem.levels)
 
 

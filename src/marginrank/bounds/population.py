@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.losses.oracles.grade_levels import Levels, arrange
+from marginrank.losses.oracles.grade_levels import Levels, by_level
 from marginrank.measures.auc import AUC
 from marginrank.measures.dcg import DCG
 from marginrank.runtime.lazy_imports import sp
@@ -31,9 +31,9 @@ def pair_distances(queries: Queries, levels: Levels) -> PairDistances:
     """Measure the differences of all pairs of different level, a query at a time.
 
     >>> from marginrank.measures.auc import AUC
-    >>> from marginrank.losses.oracles.grade_levels import arrange
+    >>> from marginrank.losses.oracles.grade_levels import by_level
     >>> queries = Queries.from_arrays([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], [1, 0, 0], group=[3])
-    >>> found = pair_distances(queries, arrange(AUC(), queries.grades, queries.offsets))    # 5 and 1
+    >>> found = pair_distances(queries, by_level(AUC(), queries.grades, queries.offsets))    # 5 and 1
     >>> found.largest.tolist(), found.mean.tolist(), (found.root_mean_square**2).round(9).tolist()
     ([5.0], [3.0], [13.0])
     """
@@ -144,12 +144,12 @@ class Population:
 
 def by_grade(queries: Queries) -> Levels:
     """Arrange documents by grade."""
-    return arrange(DCG(gain="linear"), queries.grades, queries.offsets)
+    return by_level(DCG(gain="linear"), queries.grades, queries.offsets)
 
 
 def by_relevance(queries: Queries, rel: float) -> Levels:
     """Arrange documents in relevant and irrelevant ones."""
-    return arrange(AUC(rel=rel), queries.grades, queries.offsets)
+    return by_level(AUC(rel=rel), queries.grades, queries.offsets)
 
 
 def log_factorial(n: IntArray) -> FloatArray:
@@ -177,7 +177,7 @@ def _most_rankings(binary: Levels) -> int:
 
 
 @dataclass(frozen=True)
-class Terms:
+class BoundTerms:
     """A bound on a risk, term by term.
 
     Args:

@@ -26,8 +26,8 @@ from scipy.special import logsumexp
 
 from marginrank.bounds.dominating_loss import Per, Statement, binary_grades, dominating_loss, losses_of, mean_loss
 from marginrank.bounds.population import (
+    BoundTerms,
     Population,
-    Terms,
     by_relevance,
     check_delta,
     check_norm,
@@ -44,7 +44,7 @@ from marginrank.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
-class RiskBound(Terms):
+class RiskBound(BoundTerms):
     """A bound of the paper, term by term, with logarithms for numbers that no float holds.
 
     Where the dominating loss is a sum over too many rankings to go through, ``empirical`` is their number times the
@@ -60,7 +60,7 @@ class RiskBound(Terms):
 
 
 @dataclass(frozen=True)
-class Forms:
+class BoundVariants:
     """A bound with the constants of the paper, and with those that can be proved."""
 
     printed: RiskBound
@@ -75,7 +75,7 @@ def theorem_3(
     delta: float = 0.05,
     per: Per = "query",
     population: Population | None = None,
-) -> Forms:
+) -> BoundVariants:
     """Bound the pairs in the wrong order, for full rankings: every two documents are a pair.
 
     Printed: R_01 ≤ R̂_P + C(m,2)·4BM/√n + C(m,2)·(m − 1 + 2BM)·√(8 ln(2/δ)/n), m the length of the lists.
@@ -105,7 +105,7 @@ def corollary_1(
     delta: float = 0.05,
     per: Per = "query",
     population: Population | None = None,
-) -> Forms:
+) -> BoundVariants:
     """Bound the pairs in the wrong order, for r grades: pairs of documents of different grade.
 
     Printed: as Theorem 3 with the number of pairs of different grade for C(m,2), and r − 1 for m − 1. Repaired: as
@@ -138,7 +138,7 @@ def corollary_2(
     delta: float = 0.05,
     per: Per = "query",
     population: Population | None = None,
-) -> Forms:
+) -> BoundVariants:
     """Bound the pairs in the wrong order, for relevant and irrelevant documents.
 
     Printed: as Corollary 1 with rel·nrel pairs and margin 1. The hinge does dominate here. Repaired: the norms, and
@@ -165,7 +165,7 @@ def theorem_4(
     B: float | None = None,
     delta: float = 0.05,
     population: Population | None = None,
-) -> Forms:
+) -> BoundVariants:
     """Bound the loss of a measure by the hinges of all m! rankings.
 
     Printed: R_L ≤ R̂_L + m!·4BM/√n + m!·(1 + 2BM)·√(8 ln(2/δ)/n). Repaired: 2D for M in the second term, and 2BD for
@@ -199,7 +199,7 @@ def corollary_3(
     B: float | None = None,
     delta: float = 0.05,
     population: Population | None = None,
-) -> Forms:
+) -> BoundVariants:
     """Bound the loss of average precision by the hinges of the C(m, rel) rankings that it can tell apart.
 
     Printed: as Theorem 4 with C(m, rel) for m!. Repaired: the norms, as there, and the largest C(m, rel) of a query.
@@ -233,14 +233,14 @@ def _pairwise(
     B: float | None,
     delta: float,
     per: Per,
-) -> Forms:
+) -> BoundVariants:
     radius, count = check_norm(w, B), 1 if per == "pair" else pairs
     levels = 2 if statement == "corollary_2" else facts.levels
     n = int(np.sum(dominating_loss(statement).prepare(queries).active))
     printed = mean_loss(queries, dominating_loss(statement, "printed", per), w)
     repaired = mean_loss(queries, dominating_loss(statement, "repaired", per), w)
     M, D = facts.document_norm, facts.difference_norm
-    return Forms(
+    return BoundVariants(
         _sum_up(printed, _log10(printed), count, 4 * radius * M, margin + 2 * radius * M, n, delta),
         _sum_up(repaired, _log10(repaired), count, 4 * radius * D, (levels - 1) ** 2 + radius * D, n, delta),
     )
@@ -248,10 +248,10 @@ def _pairwise(
 
 def _listwise(
     w: FloatArray, facts: Population, count: int, log10_empirical: float, n: int, B: float | None, delta: float
-) -> Forms:
+) -> BoundVariants:
     radius, empirical = check_norm(w, B), _power(log10_empirical)
     M, D = facts.document_norm, facts.difference_norm
-    return Forms(
+    return BoundVariants(
         _sum_up(empirical, log10_empirical, count, 4 * radius * M, 1 + 2 * radius * M, n, delta),
         _sum_up(empirical, log10_empirical, count, 8 * radius * D, 1 + 2 * radius * D, n, delta),
     )

@@ -9,14 +9,14 @@ import numpy as np
 
 from marginrank.bounds.dominating_loss import check_queries, losses_of
 from marginrank.bounds.lipschitz import lipschitz_constants, norm_bound
-from marginrank.bounds.population import Terms, check_delta
+from marginrank.bounds.population import BoundTerms, check_delta
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.typing import FloatArray
 
 
 @dataclass(frozen=True)
-class StabilityBound(Terms):
+class StabilityBound(BoundTerms):
     """The bound of `stability_bound`, term by term.
 
     ``complexity`` is 2β, which also bounds the mean of the gap over all samples; ``confidence`` is

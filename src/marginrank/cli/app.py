@@ -28,7 +28,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from marginrank.cli import commands
-from marginrank.cli.exit_codes import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, guarded
+from marginrank.cli.exit_codes import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, exit_code_of
 from marginrank.cli.options.shared_options import flat
 from marginrank.cli.progress import terminated_as_interrupted
 from marginrank.cli.streams import LoggedLines, note, prepare_streams
@@ -102,7 +102,7 @@ class _Commands(_PlainHelp, TyperGroup):
         show_traceback = "--traceback" in words or os.environ.get(TRACEBACK_VARIABLE, "0") not in ("", "0")
         quiet = "--quiet" in words or "-q" in words or not sys.stderr.isatty()
         with _warnings_as_lines(), _compilation_as_line(quiet), terminated_as_interrupted(), streams_kept():
-            code = guarded(
+            code = exit_code_of(
                 lambda: super(_Commands, self).main(words, standalone_mode=False, **extra),
                 show_traceback=show_traceback,
             )

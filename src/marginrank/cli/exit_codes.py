@@ -39,10 +39,10 @@ class Misuse(Exception):  # noqa: N818
     """Options that cannot be used together, or not so."""
 
 
-def guarded(work: Callable[[], Any], *, show_traceback: bool = False) -> int:
+def exit_code_of(work: Callable[[], Any], *, show_traceback: bool = False) -> int:
     """Do the work of a command and give its exit code; errors become one line on standard error.
 
-    >>> guarded(lambda: None)
+    >>> exit_code_of(lambda: None)
     0
     """
     try:

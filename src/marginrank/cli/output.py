@@ -100,7 +100,7 @@ def _check_output(path: Path, inputs: Sequence[Path], force: bool) -> None:
 
 
 @contextmanager
-def whole(path: Path, *, force: bool) -> Iterator[Path]:
+def atomic_output(path: Path, *, force: bool) -> Iterator[Path]:
     """Yield a place to write to, of the same name, that takes the place of ``path`` once everything is written."""
     from marginrank.runtime.files import atomic_path  # noqa: PLC0415
 

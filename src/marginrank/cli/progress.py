@@ -26,7 +26,7 @@ _IN_A_LOG: Final = 5.0
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class Watch:
+class TrainingProgress:
     """A callback of solvers that shows progress and, after a signal, stops them.
 
     After the first signal the current iteration is finished, so that the best point so far is kept; before the end of
@@ -36,8 +36,8 @@ class Watch:
     def __init__(self, *, quiet: bool) -> None:
         self._began = time.perf_counter()
         self._has_point = False
-        self._ears = _Ears()
-        self._course = _Course()
+        self._ears = SignalHandler()
+        self._course = TimeEstimate()
         self._pass_bytes: int | None = None
         self._display = _Silence() if quiet else _Line() if sys.stderr.isatty() else _Log()
 
@@ -66,7 +66,7 @@ class Watch:
 
     def expect(self, n_problems: int, tol: float, pass_bytes: int | None = None) -> None:
         """Set the number of problems to solve, the relative gap to solve them to, and the bytes that a pass reads."""
-        self._course = _Course(n_problems, tol)
+        self._course = TimeEstimate(n_problems, tol)
         self._pass_bytes = pass_bytes
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
@@ -84,7 +84,7 @@ class Watch:
             raise KeyboardInterrupt
 
 
-class _Course:
+class TimeEstimate:
     """How much of the work is done, told by problems solved and by the gap of those under way.
 
     The gap shrinks by about the same factor with every iteration, so its logarithm tells how far a problem is. Problems
@@ -126,7 +126,7 @@ def _relative_gap(step: Step) -> float:
     return step.gap / abs(step.primal) if step.primal else 0.0
 
 
-class _Ears:
+class SignalHandler:
     """Signals that came, for any thread to ask.
 
     Python handles signals in the main thread, which may be asleep until training ends; but their numbers are written to

@@ -45,7 +45,7 @@ def format_of(out: Path | None, *, ranked: bool) -> Format:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankingWriter:
     """Scores of documents, and how they are to be ranked.
 
     Args:
@@ -133,18 +133,18 @@ def check_fields(form: str, **columns: AnyArray) -> None:
                 )
 
 
-def _score_lines(ranked: Ranked) -> Iterator[str]:
+def _score_lines(ranked: RankingWriter) -> Iterator[str]:
     return (f"{score!r}\n" for score in ranked.scores_by_row().tolist())
 
 
-def _tsv_lines(ranked: Ranked) -> Iterator[str]:
+def _tsv_lines(ranked: RankingWriter) -> Iterator[str]:
     check_fields("TSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
     columns = ranked.columns()
     yield "\t".join(_COLUMNS) + "\n"
     yield from (f"{q}\t{r}\t{d}\t{s!r}\n" for q, r, d, s in zip(*columns.values(), strict=True))
 
 
-def _csv_lines(ranked: Ranked) -> Iterator[str]:
+def _csv_lines(ranked: RankingWriter) -> Iterator[str]:
     check_fields("CSV", query=ranked.queries.query_ids, document=ranked.queries.document_names)
     columns = ranked.columns()
     yield ",".join(_COLUMNS) + "\n"
@@ -154,11 +154,11 @@ def _csv_lines(ranked: Ranked) -> Iterator[str]:
         yield line.getvalue()
 
 
-def _json_lines(ranked: Ranked) -> Iterator[str]:
+def _json_lines(ranked: RankingWriter) -> Iterator[str]:
     return (json.dumps(record) + "\n" for record in ranked.records())
 
 
-_LINES: Final[Mapping[Format, Callable[[Ranked], Iterator[str]]]] = {
+_LINES: Final[Mapping[Format, Callable[[RankingWriter], Iterator[str]]]] = {
     "scores": _score_lines,
     "csv": _csv_lines,
     "tsv": _tsv_lines,
@@ -166,8 +166,8 @@ _LINES: Final[Mapping[Format, Callable[[Ranked], Iterator[str]]]] = {
 }
 
 
-def _line_writer(lines: Callable[[Ranked], Iterator[str]]) -> Callable[[Path, Ranked], None]:
-    def write(place: Path, ranked: Ranked) -> None:
+def _line_writer(lines: Callable[[RankingWriter], Iterator[str]]) -> Callable[[Path, RankingWriter], None]:
+    def write(place: Path, ranked: RankingWriter) -> None:
         from marginrank.data.formats.text_files import create_text  # noqa: PLC0415
 
         with create_text(place) as file:
@@ -176,7 +176,7 @@ def _line_writer(lines: Callable[[Ranked], Iterator[str]]) -> Callable[[Path, Ra
     return write
 
 
-def _write_trec(place: Path, ranked: Ranked) -> None:
+def _write_trec(place: Path, ranked: RankingWriter) -> None:
     from marginrank.data.formats.trec import write_run  # noqa: PLC0415
 
     run = ranked.run()
@@ -184,7 +184,7 @@ def _write_trec(place: Path, ranked: Ranked) -> None:
     write_run(place, run, depth=ranked.k, tag=ranked.tag)
 
 
-def _write_parquet(place: Path, ranked: Ranked) -> None:
+def _write_parquet(place: Path, ranked: RankingWriter) -> None:
     try:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import parquet  # noqa: PLC0415
@@ -194,7 +194,7 @@ def _write_parquet(place: Path, ranked: Ranked) -> None:
         parquet.write_table(pa.table(ranked.columns()), file)
 
 
-_WRITERS: Final[Mapping[Format, Callable[[Path, Ranked], None]]] = {
+_WRITERS: Final[Mapping[Format, Callable[[Path, RankingWriter], None]]] = {
     **{kind: _line_writer(lines) for kind, lines in _LINES.items()},
     "trec": _write_trec,
     "parquet": _write_parquet,

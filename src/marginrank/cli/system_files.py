@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.reading_options import Reading, dense, load_ranker
+from marginrank.cli.options.reading_options import ReadingOptions, dense, load_ranker
 from marginrank.errors import DataError
 from marginrank.runtime.text import printable
 
@@ -61,7 +61,7 @@ def check_model_first(command: str, model: Path, data: Sequence[Path]) -> None:
 
 
 def read_all(
-    judged: Path, systems: Mapping[str, Path], reading: Reading
+    judged: Path, systems: Mapping[str, Path], reading: ReadingOptions
 ) -> tuple[Queries | Qrels, dict[str, BaseRanker | FloatArray | Run]]:
     """Read judged data and the systems to judge on it.
 

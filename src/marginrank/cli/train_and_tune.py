@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.method_options import Method
-from marginrank.cli.options.reading_options import Reading, dense
+from marginrank.cli.options.method_options import MethodOptions
+from marginrank.cli.options.reading_options import ReadingOptions, dense
 from marginrank.cli.options.shared_options import measure_names, policy_option
-from marginrank.cli.options.training_options import Keeping
+from marginrank.cli.options.training_options import CheckpointOptions
 from marginrank.cli.output import check_inputs
-from marginrank.cli.progress import Watch
+from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.summary import data_line, model_facts
 from marginrank.errors import DataError
 from marginrank.runtime.text import count, facts
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from marginrank.methods.estimator import BaseRanker
     from marginrank.ranker.selection import Selection
 
-_PANEL: Final = "Choosing"
+_PANEL: Final = "TuneOptions"
 
 
 @dataclass(frozen=True)
-class Choosing:
+class TuneOptions:
     """How C and other parameters are chosen."""
 
     valid: Annotated[
@@ -96,7 +96,7 @@ class Choosing:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FitOutcome:
     """A trained ranker and how it came about."""
 
     ranker: BaseRanker
@@ -148,15 +148,15 @@ class Outcome:
 def fit(
     data: Sequence[Path],
     C: float | None,
-    choosing: Choosing,
-    method: Method,
-    reading: Reading,
+    choosing: TuneOptions,
+    method: MethodOptions,
+    reading: ReadingOptions,
     *,
-    watch: Watch,
-    keeping: Keeping,
+    watch: TrainingProgress,
+    keeping: CheckpointOptions,
     grid: Mapping[str, Sequence[Any]] | None = None,
     client: Any = None,
-) -> Outcome:
+) -> FitOutcome:
     """Train for one C or, without it, for a path of C of which the best on other queries is kept.
 
     A method without C is trained once, and validation queries say when to stop. With a client of a cluster, its workers
@@ -191,10 +191,10 @@ def fit(
         # Weights 0 rank nothing: there is no model yet.
         raise KeyboardInterrupt
     described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
-    return Outcome(ranker, selection, *described, len(queries), watch.stopping, watch.seconds)
+    return FitOutcome(ranker, selection, *described, len(queries), watch.stopping, watch.seconds)
 
 
-def _read(paths: Sequence[Path], method: Method, reading: Reading, client: Any) -> AnyQueries:
+def _read(paths: Sequence[Path], method: MethodOptions, reading: ReadingOptions, client: Any) -> AnyQueries:
     """Read judged data, here or on a cluster; of missing values, say what the method can do with them."""
     missing = "nan" if method.takes_nan else None
     try:
@@ -226,11 +226,11 @@ def _tune(
     ranker: BaseRanker,
     queries: AnyQueries,
     valid: AnyQueries | None,
-    choosing: Choosing,
+    choosing: TuneOptions,
     grid: Mapping[str, Sequence[Any]] | None,
-    watch: Watch,
+    watch: TrainingProgress,
     time_limit: float | None,
-    keeping: Keeping,
+    keeping: CheckpointOptions,
 ) -> Selection:
     from marginrank.ranker.tuning import DEFAULT_CS, tune  # noqa: PLC0415
 
@@ -252,7 +252,7 @@ def _tune(
     )
 
 
-def _n_problems(choosing: Choosing, grid: Mapping[str, Sequence[Any]] | None) -> int:
+def _n_problems(choosing: TuneOptions, grid: Mapping[str, Sequence[Any]] | None) -> int:
     """Count what `tune` solves: a path of C for each setting and fold and, with folds, the best on all queries."""
     from marginrank.ranker.tuning import DEFAULT_CS  # noqa: PLC0415
 
@@ -270,7 +270,9 @@ def _checked(C: float, given: str) -> float:
         raise Misuse(f"{given}: {error}") from None
 
 
-def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mapping[str, Sequence[Any]] | None) -> bool:
+def _is_chosen(
+    C: float | None, choosing: TuneOptions, method: MethodOptions, grid: Mapping[str, Sequence[Any]] | None
+) -> bool:
     """Whether there is anything to choose on other queries."""
     if C is not None:
         _checked(C, f"-C {C:g}")
@@ -284,7 +286,7 @@ def _is_chosen(C: float | None, choosing: Choosing, method: Method, grid: Mappin
     return bool(grid) or choosing.folds is not None
 
 
-def _check_usage(C: float | None, choosing: Choosing, method: Method, *, chosen: bool) -> None:
+def _check_usage(C: float | None, choosing: TuneOptions, method: MethodOptions, *, chosen: bool) -> None:
     """Refuse options that mean nothing beside the others."""
     given = {"--Cs": choosing.Cs, "--folds": choosing.folds, "--criterion": choosing.criterion}
     given |= {"--policy": choosing.policy != "standard" or None, "--rule": choosing.rule != "best" or None}

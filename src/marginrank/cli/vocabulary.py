@@ -9,12 +9,12 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Final, get_type_hints
 
-from marginrank.cli.commands.recommend import Columns, Training
-from marginrank.cli.options.evaluation_options import Judging
-from marginrank.cli.options.method_options import Method
-from marginrank.cli.options.reading_options import Reading
-from marginrank.cli.options.training_options import Keeping
-from marginrank.cli.train_and_tune import Choosing
+from marginrank.cli.commands.recommend import RatingOptions, RecommenderOptions
+from marginrank.cli.options.evaluation_options import EvaluationOptions
+from marginrank.cli.options.method_options import MethodOptions
+from marginrank.cli.options.reading_options import ReadingOptions
+from marginrank.cli.options.training_options import CheckpointOptions
+from marginrank.cli.train_and_tune import TuneOptions
 
 #: Parameters of the library whose options have other names.
 _OTHER_NAMES: Final = {"C": "-C", "n_bins": "--bins", "validation": "--valid", "measures": "--measure", "k": "--k"}
@@ -52,7 +52,15 @@ def options() -> dict[str, str]:
     ('--missing-topics', '--feature', '--max-iter', '--bins')
     """
     named = {}
-    for group in (Columns, Training, Method, Choosing, Keeping, Reading, Judging):
+    for group in (
+        RatingOptions,
+        RecommenderOptions,
+        MethodOptions,
+        TuneOptions,
+        CheckpointOptions,
+        ReadingOptions,
+        EvaluationOptions,
+    ):
         hints = get_type_hints(group, include_extras=True)
         for field in fields(group):
             named[field.name] = _declared(hints[field.name].__metadata__[0]) or f"--{field.name.replace('_', '-')}"

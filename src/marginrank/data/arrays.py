@@ -13,7 +13,7 @@ from marginrank.data.text_arrays import label_array
 from marginrank.data.validation import FEATURE_TYPES, check_csr
 from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import BLOCK_BYTES, settle
+from marginrank.runtime.mapped_arrays import BLOCK_BYTES, flush_rows
 from marginrank.runtime.text import count
 from marginrank.runtime.threads import chunk_bounds
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
@@ -164,7 +164,7 @@ def fill_missing(X: Features, offsets: IntArray, missing: Missing) -> Features:
     for first, end in pairwise(chunk_bounds(offsets, max(1, X.nbytes // BLOCK_BYTES)).tolist()):
         bounds = offsets[first : end + 1]
         _fill_block(X[bounds[0] : bounds[-1]], bounds - bounds[0], missing)
-        settle(X, slice(int(bounds[0]), int(bounds[-1])))
+        flush_rows(X, slice(int(bounds[0]), int(bounds[-1])))
     return X
 
 

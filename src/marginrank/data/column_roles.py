@@ -44,7 +44,7 @@ class RowError(DataError):
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnRoles:
     """The columns of a table by what they are for."""
 
     query: str
@@ -77,11 +77,11 @@ def choose_columns(
     document_id: str | None = None,
     document_group: str | None = None,
     features: str | Iterable[str] | None = None,
-) -> Columns:
+) -> ColumnRoles:
     """Choose the columns to use, by the names that are given or usual.
 
     >>> choose_columns(["qid", "label", "bm25"])
-    Columns(query='qid', grade='label', document=None, group=None, features=('bm25',))
+    ColumnRoles(query='qid', grade='label', document=None, group=None, features=('bm25',))
     """
     query = _query_column(columns, qid)
     grade = grade or next((name for name in GRADE_COLUMNS if name in columns), None)
@@ -96,7 +96,7 @@ def choose_columns(
         raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
     if not names and features is None:
         raise DataError("no feature columns are left; name them with features=")
-    return Columns(query, grade, document, document_group, names)
+    return ColumnRoles(query, grade, document, document_group, names)
 
 
 def feature_advice(numbers: Sequence[str]) -> str:
@@ -109,7 +109,7 @@ def feature_advice(numbers: Sequence[str]) -> str:
     return f"name the feature columns with features={list(numbers) if few else ''}"
 
 
-def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any]) -> Columns:
+def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any]) -> ColumnRoles:
     """Choose the columns of a text file as `choose_columns` does; a column is read as text or as numbers."""
     chosen = choose_columns(columns, **named)
     both = sorted(set(chosen.labels) & set(chosen.numbers))

@@ -14,13 +14,13 @@ from marginrank.data.arrays import MISSING_ADVICE, Missing, check_missing, featu
 from marginrank.data.column_roles import (
     DOCUMENT_COLUMNS,
     GRADE_COLUMNS,
-    Columns,
+    ColumnRoles,
     RowError,
     choose_columns,
     feature_advice,
 )
 from marginrank.data.queries import Queries
-from marginrank.data.table_builder import How, Labels, Part
+from marginrank.data.table_builder import Labels, RowBlock, RowFormat
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError
 from marginrank.typing import FloatArray
@@ -96,7 +96,7 @@ def _frame(frame: Any) -> nw.DataFrame[Any]:
     return rows
 
 
-def _check_numbers(rows: nw.DataFrame[Any], chosen: Columns) -> None:
+def _check_numbers(rows: nw.DataFrame[Any], chosen: ColumnRoles) -> None:
     """Refuse text where numbers are needed."""
     words = [name for name in chosen.features if not _is_number(rows.schema[name])]
     if words:
@@ -173,11 +173,11 @@ def _labels(column: nw.Series[Any], what: str) -> npt.NDArray[Any]:
     return column.to_numpy()
 
 
-def part_of(table: Any, chosen: Columns, how: How) -> Part:
+def part_of(table: Any, chosen: ColumnRoles, how: RowFormat) -> RowBlock:
     """Check the chosen columns of some rows, an Arrow table, and make arrays of them."""
     rows = nw.from_native(table, eager_only=True)
     documents, groups = chosen.document, chosen.group
-    return Part(
+    return RowBlock(
         chosen.features,
         _matrix(rows, chosen.features, how.dtype or _common_dtype(rows, chosen.features), how.missing),
         None if chosen.grade is None else _grades(rows[chosen.grade]),

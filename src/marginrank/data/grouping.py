@@ -11,8 +11,8 @@ import numpy.typing as npt
 from marginrank.data.text_arrays import as_text, join_text, label_array, text_array
 from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.mapped_arrays import allocate, flush_rows
 from marginrank.runtime.mapped_arrays import blocks as blocks_of
-from marginrank.runtime.mapped_arrays import room, settle
 from marginrank.typing import AnyArray, Features, IntArray
 
 if TYPE_CHECKING:
@@ -165,10 +165,10 @@ def stack(blocks: Sequence[Features]) -> Features:
     if any(sp.issparse(block) for block in blocks):
         return cast("Features", sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
     dense = cast("list[npt.NDArray[np.floating[Any]]]", blocks)
-    return put_together(dense, (dense[0].shape[1],), np.result_type(*dense))
+    return concatenate_into(dense, (dense[0].shape[1],), np.result_type(*dense))
 
 
-def put_together(parts: Sequence[AnyArray], row: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+def concatenate_into(parts: Sequence[AnyArray], row: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
     """Copy arrays into one, on disk where memory has no room for it.
 
     Args:
@@ -177,12 +177,12 @@ def put_together(parts: Sequence[AnyArray], row: tuple[int, ...], dtype: npt.DTy
         dtype: Type of the result.
     """
     offsets = offsets_from_sizes([len(part) for part in parts])
-    whole = room((int(offsets[-1]), *row), dtype)
+    whole = allocate((int(offsets[-1]), *row), dtype)
     for start, part in zip(offsets.tolist(), parts, strict=False):
         for rows, block in blocks_of(part):
             target = slice(start + rows.start, start + rows.stop)
             whole[target] = block
-            settle(whole, target)
+            flush_rows(whole, target)
     return whole
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import NOT_JUDGED, Queries
-from marginrank.data.statistics import Columns, columns_of
+from marginrank.data.statistics import FeatureStatistics, columns_of
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError
 from marginrank.runtime.files import atomic_path
@@ -156,7 +156,7 @@ _MOST_GRADES: Final = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class PartitionSummary:
     """What is known of a partition without its documents."""
 
     queries: int
@@ -176,11 +176,11 @@ class Facts:
     ids: AnyArray
 
     @classmethod
-    def of(cls, queries: Queries, n_jobs: int | None = None) -> Facts:
+    def of(cls, queries: Queries, n_jobs: int | None = None) -> PartitionSummary:
         """Look at all documents of a partition once."""
         grades = queries.grades if queries.has_grades else np.zeros(0)
         values, counts = np.unique(grades + 0.0, return_counts=True)
-        columns: Columns = columns_of(queries.X, n_jobs)
+        columns: FeatureStatistics = columns_of(queries.X, n_jobs)
         return cls(
             len(queries),
             queries.n_documents,
@@ -229,9 +229,9 @@ class PartitionedQueries:
         return derived
 
     @cached_property
-    def facts(self) -> list[Facts]:
+    def facts(self) -> list[PartitionSummary]:
         """What is known of each partition."""
-        facts = self.partitions.map(Facts.of, self.partitions.threads(None))
+        facts = self.partitions.map(PartitionSummary.of, self.partitions.threads(None))
         _check_alike(facts, self._names)
         _check_whole(facts, self)
         return facts
@@ -363,7 +363,7 @@ def _select(queries: Queries, chosen: BoolArray) -> Queries:
     return queries[np.flatnonzero(chosen)]
 
 
-def _check_alike(facts: Sequence[Facts], names: Sequence[str]) -> None:
+def _check_alike(facts: Sequence[PartitionSummary], names: Sequence[str]) -> None:
     """Refuse partitions with other features, or judged and not judged ones."""
     first = facts[0]
     for part, name in zip(facts, names, strict=True):
@@ -380,7 +380,7 @@ def _check_alike(facts: Sequence[Facts], names: Sequence[str]) -> None:
             raise DataError(f"{name} has features of another type than {names[0]}; read all with the same dtype")
 
 
-def _check_whole(facts: Sequence[Facts], queries: PartitionedQueries) -> None:
+def _check_whole(facts: Sequence[PartitionSummary], queries: PartitionedQueries) -> None:
     """Refuse a query that is in two partitions."""
     ids = np.concatenate([part.ids for part in facts])
     distinct, first = np.unique(ids, return_index=True)

@@ -24,7 +24,7 @@ _MOST_GRADES: Final = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class FeatureStatistics:
     """What the features of all documents have in common.
 
     Args:
@@ -106,7 +106,7 @@ def _of_one_grade(queries: Queries) -> int:
     return len(queries) - int(np.count_nonzero(varied))
 
 
-class _Part:
+class _ThreadStatistics:
     """What one thread has seen of the columns."""
 
     def __init__(self, width: int, bits: np.dtype[Any]) -> None:
@@ -132,12 +132,12 @@ class _Part:
             self.zero_documents += int(np.count_nonzero(~values[maybe].any(axis=1)))
 
 
-def columns_of(X: Features, n_jobs: int | None = None) -> Columns:
+def columns_of(X: Features, n_jobs: int | None = None) -> FeatureStatistics:
     """Look at all values of each feature once."""
     return _sparse_columns(X) if sp.issparse(X) else _dense_columns(X, n_jobs)
 
 
-def _dense_columns(X: AnyArray, n_jobs: int | None) -> Columns:
+def _dense_columns(X: AnyArray, n_jobs: int | None) -> FeatureStatistics:
     """One pass over the rows, a block at a time, blocks dealt out to threads.
 
     Columns are told apart by Σ_i m_i·u_i mod 2^b, with u_i the b bits of the value in row i and m_i odd and random.
@@ -148,15 +148,15 @@ def _dense_columns(X: AnyArray, n_jobs: int | None) -> Columns:
     multipliers = np.random.default_rng(0).integers(0, np.iinfo(bits).max, n, dtype=bits) | bits.type(1)
     weights = np.asarray(np.random.default_rng(1).uniform(1.0, 2.0, width), dtype=X.dtype)
     n_parts = thread_count(n_jobs)
-    parts = [_Part(width, bits) for _ in range(n_parts)]
+    parts = [_ThreadStatistics(width, bits) for _ in range(n_parts)]
 
-    def look(number: int, part: _Part) -> None:
+    def look(number: int, part: _ThreadStatistics) -> None:
         for start in range(number * step, n, n_parts * step):
             rows = slice(start, start + step)
             part.add(X[rows], multipliers[rows], weights)
 
     for_each(look, list(enumerate(parts)), n_jobs)
-    return Columns(
+    return FeatureStatistics(
         np.fmin.reduce([part.least for part in parts]),
         np.fmax.reduce([part.greatest for part in parts]),
         np.add.reduce([part.missing for part in parts]),
@@ -165,7 +165,7 @@ def _dense_columns(X: AnyArray, n_jobs: int | None) -> Columns:
     )
 
 
-def _sparse_columns(X: Any) -> Columns:
+def _sparse_columns(X: Any) -> FeatureStatistics:
     """One pass over the stored values; what is not stored is 0."""
     n, width = X.shape
     least, greatest, alike = np.full(width, np.nan), np.full(width, np.nan), np.zeros(width)
@@ -184,10 +184,10 @@ def _sparse_columns(X: Any) -> Columns:
         zero_documents += int(np.count_nonzero(np.bincount(rows, values != 0, minlength=block.shape[0]) == 0))
     partly = stored < n
     least[partly], greatest[partly] = np.fmin(least[partly], 0.0), np.fmax(greatest[partly], 0.0)
-    return Columns(least, greatest, missing, alike, zero_documents)
+    return FeatureStatistics(least, greatest, missing, alike, zero_documents)
 
 
-def duplicates(X: Features, columns: Columns) -> list[list[int]]:
+def duplicates(X: Features, columns: FeatureStatistics) -> list[list[int]]:
     """Groups of features with the same values, constant ones left out."""
     constant = set(columns.constant.tolist())
     keys: dict[tuple[Any, ...], list[int]] = {}

@@ -14,12 +14,12 @@ import numpy as np
 from marginrank.data.arrays import MISSING_ADVICE, Missing, check_missing, feature_dtype, fill_missing
 from marginrank.data.column_roles import RowError
 from marginrank.data.formats.text_files import Paths, list_paths
-from marginrank.data.grouping import check_ids, group_by_id, put_together, text_of_objects
+from marginrank.data.grouping import check_ids, concatenate_into, group_by_id, text_of_objects
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, even_lengths, text_array, text_bytes
 from marginrank.data.validation import check_queries
 from marginrank.errors import DataError
-from marginrank.runtime.mapped_arrays import Appended, bytes_between, room, settle, take_rows
+from marginrank.runtime.mapped_arrays import Appended, allocate, bytes_between, flush_rows, take_rows
 from marginrank.runtime.memory import check_memory
 from marginrank.runtime.memory import max_memory as memory_budget
 from marginrank.runtime.threads import thread_count
@@ -38,7 +38,7 @@ class _Place(NamedTuple):
     shape: tuple[int, ...]
 
 
-class Pieces:
+class TextSpill:
     """Arrays in order, all in memory or all but Python objects in one file."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def gather(parts: Iterable[AnyArray], on_disk: bool) -> AnyArray:
     return file.array().view(*dtypes)
 
 
-class Store:
+class Spill:
     """What is kept of tables while they are read.
 
     Args:
@@ -112,7 +112,7 @@ class Store:
     """
 
     def __init__(self, budget: int, on_disk: bool) -> None:
-        self.features, self.names = Pieces(), Pieces()
+        self.features, self.names = TextSpill(), TextSpill()
         self._budget, self._on_disk = budget, on_disk
         self._n_rows = self._in_memory = 0
 
@@ -175,7 +175,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Part:
+class RowBlock:
     """Some rows of a table.
 
     Args:
@@ -222,7 +222,7 @@ class Coded:
         return labels, codes
 
 
-class Assembly:
+class TableBuilder:
     """The rows of one table.
 
     Args:
@@ -231,7 +231,7 @@ class Assembly:
         join: Makes one array of ids of several.
     """
 
-    def __init__(self, store: Store, path: Path, join: Join) -> None:
+    def __init__(self, store: Spill, path: Path, join: Join) -> None:
         self._store, self._path, self._join = store, path, join
         self.clear()
 
@@ -244,9 +244,9 @@ class Assembly:
         self._lines: list[int | None] = []
         self._grades = array("d")
         self._queries, self._groups = Coded(), Coded()
-        self._part: Part | None = None
+        self._part: RowBlock | None = None
 
-    def add(self, part: Part) -> None:
+    def add(self, part: RowBlock) -> None:
         """Add rows."""
         self._store.keep(part.X, part.documents, self._path)
         self._sizes.append(len(part.X))
@@ -299,7 +299,7 @@ class Assembly:
             if whole is not None:
                 return whole
             X = list(self._store.features.read(self._first_X, end))
-            return X[0] if len(X) == 1 else put_together(X, X[0].shape[1:], X[0].dtype)
+            return X[0] if len(X) == 1 else concatenate_into(X, X[0].shape[1:], X[0].dtype)
         if missing == "error":
             absent = next(name for name in names if name not in self._features[short])
             error = RowError(sum(self._sizes[:short]), absent, f"has no value; {MISSING_ADVICE}")
@@ -308,13 +308,13 @@ class Assembly:
         return self._widened(names, end)
 
     def _widened(self, names: tuple[str, ...], end: int) -> AnyArray:
-        X = room((self.n_rows, len(names)), self._part.X.dtype if self._part else np.float64)
+        X = allocate((self.n_rows, len(names)), self._part.X.dtype if self._part else np.float64)
         row = 0
         for features, piece in zip(self._features, self._store.features.read(self._first_X, end), strict=True):
             rows = slice(row, row + len(piece))
             X[rows] = np.nan
             X[rows, [names.index(name) for name in features]] = piece
-            settle(X, rows)
+            flush_rows(X, rows)
             row = rows.stop
         return X
 
@@ -359,7 +359,7 @@ def _taken(column: AnyArray, rows: AnyArray) -> AnyArray:
     return np.asarray(column[rows]) if column.dtype == object else take_rows(column, rows)
 
 
-class Reading(NamedTuple):
+class TableOptions(NamedTuple):
     """What readers of tables are given beside the options of `from_frame`."""
 
     n_jobs: int | None
@@ -368,7 +368,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class How:
+class RowFormat:
     """How a table is to be read.
 
     Args:
@@ -388,7 +388,7 @@ class How:
     on_disk: bool
 
     @classmethod
-    def of(cls, reading: Reading, options: Mapping[str, Any]) -> How:
+    def of(cls, reading: TableOptions, options: Mapping[str, Any]) -> RowFormat:
         """Check the options of a reader."""
         named = dict(options)
         dtype, missing = named.pop("dtype", None), named.pop("missing", "error")
@@ -405,9 +405,9 @@ class How:
 
 def read_files(
     paths: Paths,
-    read_one: Callable[[Path, How, Assembly], None],
+    read_one: Callable[[Path, RowFormat, TableBuilder], None],
     join: Join,
-    reading: Reading,
+    reading: TableOptions,
     options: Mapping[str, Any],
 ) -> Queries:
     """Read tables and put them one after the other; errors name the file.
@@ -419,9 +419,9 @@ def read_files(
         reading: How to read.
         options: Those of `from_frame`.
     """
-    files, how = list_paths(paths), How.of(reading, options)
-    store = Store(how.budget, how.on_disk)
-    assemblies = [Assembly(store, path, join) for path in files]
+    files, how = list_paths(paths), RowFormat.of(reading, options)
+    store = Spill(how.budget, how.on_disk)
+    assemblies = [TableBuilder(store, path, join) for path in files]
     for path, assembly in zip(files, assemblies, strict=True):
         assembly.clear()
         with _named(path):

@@ -17,13 +17,13 @@ from distributed.comm import CommClosedError
 
 from marginrank.data.partitions import Partitions, group_bounds
 from marginrank.distributed.worker import (
+    Derivation,
     Job,
     Lease,
     Nodes,
     NotKeptError,
-    Order,
     Source,
-    Stage,
+    WorkerOrder,
     make,
     merge_nodes,
     run,
@@ -50,7 +50,7 @@ _MOST_FETCHED: Final = 4
 _alive: weakref.WeakSet[ClusterPartitions[Any]] = weakref.WeakSet()
 
 
-class Placement:
+class PartitionPlacement:
     """Which worker has which partition.
 
     A partition stays with its worker as long as that lives, and Dask does not move it, as tasks name the worker. When a
@@ -212,7 +212,10 @@ class ClusterPartitions(Partitions[T]):
     """
 
     def __init__(
-        self, placement: Placement, stages: Sequence[Sequence[Stage]], parent: ClusterPartitions[Any] | None = None
+        self,
+        placement: PartitionPlacement,
+        stages: Sequence[Sequence[Derivation]],
+        parent: ClusterPartitions[Any] | None = None,
     ) -> None:
         # Workers keep what it is derived from as long as it is needed.
         self._placement, self._stages, self._parent = placement, stages, parent
@@ -227,7 +230,7 @@ class ClusterPartitions(Partitions[T]):
     ) -> ClusterPartitions[T]:
         """Return the partitions that a function makes of sources."""
         token = uuid.uuid4().hex
-        return cls(Placement(client, sources, homes), [[Stage(token, opens, ())]] * len(sources))
+        return cls(PartitionPlacement(client, sources, homes), [[Derivation(token, opens, ())]] * len(sources))
 
     def __len__(self) -> int:
         return len(self._stages)
@@ -245,7 +248,8 @@ class ClusterPartitions(Partitions[T]):
         """Return what a function makes of each partition, on its worker."""
         token = uuid.uuid4().hex
         stages = [
-            [*before, Stage(token, work, (*shared, *_own(each, number)))] for number, before in enumerate(self._stages)
+            [*before, Derivation(token, work, (*shared, *_own(each, number)))]
+            for number, before in enumerate(self._stages)
         ]
         return ClusterPartitions(self._placement, stages, self)
 
@@ -291,7 +295,7 @@ class ClusterPartitions(Partitions[T]):
         opened, clients = place.opened == place.version, place.clients()
         tasks = []
         for home, numbers in place.batches():
-            order = Order(lease, versions(), place.numbers(home), clients)
+            order = WorkerOrder(lease, versions(), place.numbers(home), clients)
             sources = [None if opened else place.sources[number].on(self.client, home) for number in numbers]
             stages = [self._stages[number] for number in numbers]
             tasks.append(place.submit(home, make, order, numbers, sources, stages))

@@ -34,7 +34,7 @@ class NotKeptError(Exception):
     """A partition is not, or no longer, on the worker that is asked for it."""
 
 
-class Stage(NamedTuple):
+class Derivation(NamedTuple):
     """How a partition is made of another one, which was made before it."""
 
     token: str
@@ -52,7 +52,7 @@ class Lease(NamedTuple):
         """Free what the owner no longer has."""
         _drop(lambda owner, token, _: owner == self.owner and token not in self.tokens)
 
-    def drop_strangers(self, stages: Sequence[Stage], numbers: frozenset[int]) -> None:
+    def drop_strangers(self, stages: Sequence[Derivation], numbers: frozenset[int]) -> None:
         """Free partitions that belong to another worker by now."""
         tokens = {stage.token for stage in stages}
         _drop(lambda owner, token, number: owner == self.owner and token in tokens and number not in numbers)
@@ -94,7 +94,7 @@ def check_versions(of_client: Mapping[str, str]) -> None:
             )
 
 
-class Order(NamedTuple):
+class WorkerOrder(NamedTuple):
     """What a client wants of a worker: which partitions belong to it, and the versions it has to have.
 
     With it come the clients that there are, as one that was killed cannot say that it needs nothing any more.
@@ -106,7 +106,9 @@ class Order(NamedTuple):
     clients: frozenset[str]
 
 
-def make(order: Order, numbers: Sequence[int], sources: Sequence[Any], stages: Sequence[Sequence[Stage]]) -> Nodes:
+def make(
+    order: WorkerOrder, numbers: Sequence[int], sources: Sequence[Any], stages: Sequence[Sequence[Derivation]]
+) -> Nodes:
     """Make partitions and what is derived from them, as far as they are not there; the first stage opens a source."""
     check_versions(order.versions)
     order.lease.drop_others()
@@ -117,7 +119,7 @@ def make(order: Order, numbers: Sequence[int], sources: Sequence[Any], stages: S
     return {}
 
 
-def _make_one(lease: Lease, number: int, source: Any, stages: Sequence[Stage]) -> None:
+def _make_one(lease: Lease, number: int, source: Any, stages: Sequence[Derivation]) -> None:
     keys = [(lease.owner, stage.token, number) for stage in stages]
     have = next((at for at in reversed(range(len(stages))) if keys[at] in _kept), -1)
     made = None if have < 0 else _kept[keys[have]]

@@ -32,14 +32,14 @@ from marginrank.evaluation.systems import (
 from marginrank.measures import Measure, parse_measure
 from marginrank.measures.base import respell
 from marginrank.measures.gains import check_grades
-from marginrank.measures.ranked_grades import Rankings, rank_by
+from marginrank.measures.ranked_grades import RankedGrades, rank_by
 from marginrank.runtime.text import ResultTable, count, data_frame, plain, query_named
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 def judge_scores(
     queries: Queries, scores: FloatArray, ties: Ties, needed: int | None, depth: int | None, n_jobs: int | None
-) -> Rankings:
+) -> RankedGrades:
     """Rank judged documents by score, no deeper than needed."""
     grades, offsets = queries.grades, queries.offsets
     prefer = _preference(ties, grades, queries.document_ids)
@@ -52,11 +52,13 @@ def judge_scores(
     elif tied is not None and look is not None:
         order, ranked_offsets = rank_by(scores, offsets, n_jobs=n_jobs)
         tied = _tied(scores[order], ranked_offsets)
-    rankings = Rankings(grades[order], ranked_offsets, grades, offsets, tied)
+    rankings = RankedGrades(grades[order], ranked_offsets, grades, offsets, tied)
     return rankings if depth is None else _cut(rankings, depth)
 
 
-def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: int | None) -> tuple[IntArray, Rankings]:
+def judge_run(
+    qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: int | None
+) -> tuple[IntArray, RankedGrades]:
     """Look up the judgements of retrieved documents, topic by topic; what was not judged has grade 0.
 
     Returns:
@@ -85,7 +87,9 @@ def judge_run(qrels: Qrels, run: Run, ties: Ties, missing_topics: str, depth: in
     tied = _tied(flat_scores[order], offsets) if ties == "average" else None
     pool_offsets = offsets_from_sizes([len(part) for part in pools])
     judged_documents = np.concatenate(judgements)[order]
-    rankings = Rankings(flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied, judged=judged_documents)
+    rankings = RankedGrades(
+        flat_grades[order], offsets, np.concatenate(pools), pool_offsets, tied, judged=judged_documents
+    )
     return topics, rankings if depth is None else _cut(rankings, depth)
 
 
@@ -137,7 +141,7 @@ def _tied(scores: FloatArray, offsets: IntArray) -> BoolArray:
     return tied
 
 
-def _cut(rankings: Rankings, depth: int) -> Rankings:
+def _cut(rankings: RankedGrades, depth: int) -> RankedGrades:
     """Keep the first documents of each list; what comes after is judged but not retrieved."""
     if rankings.tied is not None:
         return replace(rankings, depth=depth)
@@ -330,7 +334,7 @@ def _joined(parts: Sequence[Evaluation]) -> Evaluation:
 
 def _judge_run(
     judged: Queries | Qrels, run: Run, rules: Policy, missing_topics: MissingTopics, depth: int | None
-) -> tuple[AnyArray, FloatArray | None, Rankings]:
+) -> tuple[AnyArray, FloatArray | None, RankedGrades]:
     """Ids and weights of the queries that count, and what the run ranks for them."""
     if isinstance(judged, Qrels):
         topics, rankings = judge_run(judged, run, rules.ties, missing_topics, depth)
@@ -381,7 +385,7 @@ def _check_scores(judged: Queries, scores: FloatArray, rows: IntArray | None) ->
     return np.ascontiguousarray(scores)
 
 
-def _values(measure: Measure, rankings: Rankings, rules: Policy) -> FloatArray:
+def _values(measure: Measure, rankings: RankedGrades, rules: Policy) -> FloatArray:
     values = measure.values(rankings)
     if measure.name in rules.zero_if_short:
         values[np.diff(rankings.pool_offsets) < (measure.depth or 0)] = 0.0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from marginrank.errors import DataError
-from marginrank.runtime.option_objects import Component, members, parse_component
-from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.runtime.option_objects import OptionObject, parse_spelling, registered
+from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.scorers.terms import CurvesTerm, LinearTerm, Term, TreesTerm
 from marginrank.typing import FloatArray
 
@@ -33,7 +33,7 @@ class Export(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Target(Component, ABC):
+class Target(OptionObject, ABC):
     """Where a model goes."""
 
     family = "target"
@@ -49,11 +49,11 @@ class Target(Component, ABC):
     takes_rankers: ClassVar[bool] = True
 
     @abstractmethod
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
 
     @abstractmethod
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the files to write, by what is added to the path without its suffix."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Target(Component, ABC):
 
 def all_targets() -> dict[str, type[Target]]:
     """Return every target by name."""
-    return cast("dict[str, type[Target]]", members(Target))
+    return cast("dict[str, type[Target]]", registered(Target))
 
 
 def parse_target(spec: str | Target) -> Target:
@@ -80,10 +80,10 @@ def parse_target(spec: str | Target) -> Target:
     >>> parse_target("sql(dialect=duckdb, table=Hits)")
     Sql(dialect='duckdb', table='Hits', query='query_id', document='document_id')
     """
-    return cast("Target", parse_component(Target, spec))
+    return cast("Target", parse_spelling(Target, spec))
 
 
-def check_taken(target: Target, function: Function) -> None:
+def check_taken(target: Target, function: ScoringFunction) -> None:
     """Refuse a function that a target does not take, and name the targets that do."""
     reason = _refusal(target, function)
     if reason is not None:
@@ -92,7 +92,7 @@ def check_taken(target: Target, function: Function) -> None:
         raise DataError(f"{target.name} takes {target.takes}; {reason}; {advice}")
 
 
-def _refusal(target: Target, function: Function) -> str | None:
+def _refusal(target: Target, function: ScoringFunction) -> str | None:
     if isinstance(function, FusedFunction) and not target.takes_fusions:
         return "this model combines runs"
     if not isinstance(function, FusedFunction) and not target.takes_rankers:
@@ -100,7 +100,7 @@ def _refusal(target: Target, function: Function) -> str | None:
     return target.refusal(function)
 
 
-def not_tree_shaped(function: Function) -> str | None:
+def not_tree_shaped(function: ScoringFunction) -> str | None:
     """Say why a function is not a sum of trees, or return None."""
     if function.needs_queries:
         return f"its scaling is {function.scaling}"
@@ -115,7 +115,7 @@ def _no_tree(term: Term) -> str | None:
     return f"it is a {term.kind} model"
 
 
-def other_terms(function: Function, *known: type[Term]) -> str | None:
+def other_terms(function: ScoringFunction, *known: type[Term]) -> str | None:
     """Say which term of a function is none of those known, or return None."""
     return next((f"it is a {term.kind} model" for term in function.terms if not isinstance(term, known)), None)
 
@@ -156,7 +156,7 @@ class Plugin(Target, ABC):
     suffix: ClassVar[str] = ".json"
     knows_missing: ClassVar[bool] = False
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return None if is_linear(function) else not_tree_shaped(function)
 
@@ -170,12 +170,12 @@ class Weight(NamedTuple):
     scale: float
 
 
-def is_linear(function: Function) -> bool:
+def is_linear(function: ScoringFunction) -> bool:
     """Return whether a function is a sum of weights of standardised or raw features."""
     return not function.needs_queries and len(function.terms) == 1 and isinstance(function.terms[0], LinearTerm)
 
 
-def weights_of(function: Function, features: list[str]) -> list[Weight]:
+def weights_of(function: ScoringFunction, features: list[str]) -> list[Weight]:
     """Return the weights of a linear function, without features that were constant in training."""
     term = function.terms[0]
     assert isinstance(term, LinearTerm)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from marginrank.export.base import Target, identifiers, not_tree_shaped
 from marginrank.export.export_files import Check
 from marginrank.export.xgboost_json import XGBoost, booster
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.typing import FloatArray
 
 _UPLOAD = '''\
@@ -49,11 +49,11 @@ class Eland(Target):
     takes: ClassVar[str] = "trees and additive models with steps"
     suffix: ClassVar[str] = ".json"
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return not_tree_shaped(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the model and the script."""
         names = identifiers(function.names)
         document = booster(function, "rank:ndcg")

@@ -10,7 +10,7 @@ from typing import Any
 
 from marginrank.export.base import Plugin, identifiers, is_linear, json_text, weights_of
 from marginrank.export.xgboost_json import tree_dump
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ElasticsearchLTR(Plugin):
     model: str = "marginrank"
     features: str = "marginrank_features"
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the bodies of the requests that create the model and the feature set."""
         names = identifiers(function.names)
         model = _linear(function, names) if is_linear(function) else _trees(function, names)
@@ -58,7 +58,7 @@ class ElasticsearchLTR(Plugin):
         )
 
 
-def _linear(function: Function, names: list[str]) -> dict[str, Any]:
+def _linear(function: ScoringFunction, names: list[str]) -> dict[str, Any]:
     weights = weights_of(function, names)
     model: dict[str, Any] = {"type": "model/linear"}
     if function.mean is not None:
@@ -68,5 +68,5 @@ def _linear(function: Function, names: list[str]) -> dict[str, Any]:
     return {**model, "definition": json.dumps({one.feature: one.weight for one in weights})}
 
 
-def _trees(function: Function, names: list[str]) -> dict[str, Any]:
+def _trees(function: ScoringFunction, names: list[str]) -> dict[str, Any]:
     return {"type": "model/xgboost+json", "definition": json.dumps(tree_dump(function, names))}

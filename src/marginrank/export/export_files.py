@@ -14,7 +14,7 @@ import numpy as np
 from marginrank.errors import DataError
 from marginrank.export.base import Export, Target, check_taken, parse_target
 from marginrank.runtime.files import atomic_path
-from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.scorers.terms import CurvesTerm, KernelTerm, Term, TreesTerm
 from marginrank.typing import FloatArray
 
@@ -103,7 +103,7 @@ def _plain(values: list[float]) -> list[Any]:
     return [None if np.isnan(value) else value for value in values]
 
 
-def make_check(function: Function, *, missing: bool) -> Check:
+def make_check(function: ScoringFunction, *, missing: bool) -> Check:
     """Draw documents on which a wrong export is likely to show, and score them.
 
     Values are numbers of float32, as most engines keep them, many of them exactly on thresholds of the model.
@@ -118,7 +118,7 @@ def make_check(function: Function, *, missing: bool) -> Check:
     return Check(function.names, X, group, function.score(X, group))
 
 
-def _column(function: Function, feature: int, n: int, rng: np.random.Generator) -> FloatArray:
+def _column(function: ScoringFunction, feature: int, n: int, rng: np.random.Generator) -> FloatArray:
     """Draw values of one feature: about its mean, or on and between the thresholds of the model."""
     known = np.concatenate([np.zeros(0), *(_landmarks(term, feature) for term in function.terms)])
     if not len(known):
@@ -145,7 +145,12 @@ def _landmarks(term: Term, feature: int) -> FloatArray:
 
 
 def export(
-    function: Function, target: str | Target, path: str | Path, check: Check | None = None, *, overwrite: bool = True
+    function: ScoringFunction,
+    target: str | Target,
+    path: str | Path,
+    check: Check | None = None,
+    *,
+    overwrite: bool = True,
 ) -> Export:
     """Write a scoring function for a target, and a check file beside it.
 

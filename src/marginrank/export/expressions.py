@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from marginrank.export.base import other_terms
-from marginrank.export.tree_ensemble import Leaf, Line, Node, Split, trees_of, weights_of
-from marginrank.scorers.scoring_function import Function
+from marginrank.export.tree_ensemble import Leaf, LinearLeaf, Node, Split, trees_of, weights_of
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.scorers.terms import CurvesTerm, LinearTerm, TreesTerm
 
 
@@ -39,14 +39,14 @@ class Syntax(ABC):
         return f"({x} {'-' if value > 0 else '+'} {self.number(abs(value))})"
 
 
-def refuse_expression(function: Function) -> str | None:
+def refuse_expression(function: ScoringFunction) -> str | None:
     """Say why a function is no expression, or return None."""
     if any(isinstance(term, TreesTerm) and len(term.grades) for term in function.terms):
         return "its scores are expected grades"
     return other_terms(function, LinearTerm, CurvesTerm, TreesTerm)
 
 
-def parts_of(function: Function, columns: Sequence[str], syntax: Syntax) -> list[str]:
+def parts_of(function: ScoringFunction, columns: Sequence[str], syntax: Syntax) -> list[str]:
     """Write the parts that add up to the score, given what stands for each feature; scalings by query are applied."""
     parts = []
     for feature, weight, origin, missing in weights_of(function):
@@ -62,7 +62,7 @@ def _written(tree: Node, columns: Sequence[str], syntax: Syntax) -> str:
     if isinstance(tree, Leaf):
         return syntax.number(tree.value)
     x = columns[tree.feature]
-    if isinstance(tree, Line):
+    if isinstance(tree, LinearLeaf):
         return f"{syntax.number(tree.value)} + {syntax.number(tree.slope)} * {syntax.minus(x, tree.origin)}"
     left, right = (_written(child, columns, syntax) for child in (tree.left, tree.right))
     return syntax.choose(_condition(tree, x, syntax), left, right)

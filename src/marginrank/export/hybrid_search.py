@@ -11,12 +11,12 @@ import numpy as np
 
 from marginrank.export.base import Target, json_text
 from marginrank.preparation.run_features import RRF_K
-from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.scorers.terms import LinearTerm
 from marginrank.typing import FloatArray
 
 
-def refuse_hybrid(function: Function) -> str | None:
+def refuse_hybrid(function: ScoringFunction) -> str | None:
     """Say why a fusion is not a weighted sum of min-max scores or reciprocal ranks, or return None."""
     if not isinstance(function, FusedFunction) or not isinstance(function.terms[0], LinearTerm):
         return "it is not a weighted sum"
@@ -27,7 +27,7 @@ def refuse_hybrid(function: Function) -> str | None:
     return None
 
 
-def run_weights(function: Function) -> tuple[str, dict[str, float]]:
+def run_weights(function: ScoringFunction) -> tuple[str, dict[str, float]]:
     """Return the kind of features, and the weight of each run as a share of their sum."""
     assert isinstance(function, FusedFunction)
     term = function.terms[0]
@@ -50,11 +50,11 @@ class OpenSearchHybrid(Target):
     takes_fusions: ClassVar[bool] = True
     takes_rankers: ClassVar[bool] = False
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return refuse_hybrid(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the pipeline and the query."""
         kind, weights = run_weights(function)
         shares = {"parameters": {"weights": list(weights.values())}}
@@ -98,11 +98,11 @@ class ElasticsearchRetriever(Target):
     takes_rankers: ClassVar[bool] = False
     window: int = 100
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return refuse_hybrid(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the body of a search."""
         kind, weights = run_weights(function)
         retrievers = [

@@ -15,7 +15,7 @@ import numpy as np
 from marginrank.export.base import CannotRunError, Target
 from marginrank.export.export_files import Check
 from marginrank.export.json_terms import plan_of, refuse_plan
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.typing import FloatArray
 
 RUNTIME: Final = Path(__file__).with_name("javascript_runtime.js")
@@ -37,11 +37,11 @@ class JavaScript(Target):
     takes: ClassVar[str] = "all models but those with a kernel given as a function"
     suffix: ClassVar[str] = ".js"
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return refuse_plan(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the module."""
         code = RUNTIME.read_text("utf-8")
         return {"": code.replace("const MODEL = {};\n", f"const MODEL = {plan_of(function)};\n")}

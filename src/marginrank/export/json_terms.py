@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from marginrank.export.tree_ensemble import Leaf, Node, Split, depth_first, forest
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.scorers.terms import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
 
 
-def refuse_plan(function: Function) -> str | None:
+def refuse_plan(function: ScoringFunction) -> str | None:
     """Say why a function has no plan, or return None."""
     for term in function.terms:
         if isinstance(term, KernelTerm) and not term.kernel:
@@ -22,7 +22,7 @@ def refuse_plan(function: Function) -> str | None:
     return None
 
 
-def plan_of(function: Function) -> str:
+def plan_of(function: ScoringFunction) -> str:
     """Return everything that scores are made of, as JSON."""
     scaling: dict[str, Any] = {"kind": function.scaling or "none"}
     if function.mean is not None and function.scale is not None:
@@ -36,7 +36,7 @@ def plan_of(function: Function) -> str:
     return json.dumps(plan, ensure_ascii=False, allow_nan=False)
 
 
-def _term(function: Function, term: Term) -> dict[str, Any]:
+def _term(function: ScoringFunction, term: Term) -> dict[str, Any]:
     parts: dict[str, Any] = {"kind": term.kind}
     if isinstance(term, LinearTerm):
         flags = [list(pair) for pair in zip(term.flagged.tolist(), term.flag_weights.tolist(), strict=True)]
@@ -54,7 +54,7 @@ def _term(function: Function, term: Term) -> dict[str, Any]:
         ]
     elif isinstance(term, TreesTerm):
         # The plan scales features itself, so only rounding to float32 moves thresholds.
-        unscaled = Function(function.names, (term,))
+        unscaled = ScoringFunction(function.names, (term,))
         parts["trees"] = [_tree(tree) for tree in forest(unscaled, term)]
         parts |= {"outputs": term.outputs.tolist(), "grades": term.grades.tolist()}
     elif isinstance(term, NetworkTerm):

@@ -13,7 +13,7 @@ import numpy as np
 from marginrank.export.base import CannotRunError, Target, identifier, not_tree_shaped
 from marginrank.export.export_files import Check
 from marginrank.export.tree_ensemble import Leaf, Node, Split, depth_first, forest_of
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.typing import FloatArray
 
 _LARGEST: Final = float(np.finfo(np.float64).max)
@@ -29,11 +29,11 @@ class LightGBM(Target):
     takes: ClassVar[str] = "trees and additive models with steps"
     suffix: ClassVar[str] = ".txt"
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return not_tree_shaped(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the file."""
         head = [
             "tree",
@@ -64,7 +64,7 @@ class LightGBM(Target):
         return np.asarray(lightgbm.Booster(model_file=str(path)).predict(check.X), dtype=np.float64)
 
 
-def _names(function: Function) -> list[str]:
+def _names(function: ScoringFunction) -> list[str]:
     """Return names without spaces, each of them once."""
     names: list[str] = []
     for number, name in enumerate(map(identifier, function.names)):

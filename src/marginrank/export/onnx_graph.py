@@ -12,8 +12,8 @@ import numpy as np
 
 from marginrank.export.base import CannotRunError, Target, other_terms
 from marginrank.export.export_files import Check
-from marginrank.export.tree_ensemble import Leaf, Line, Node, Split, forest, forest_of, trees_of
-from marginrank.scorers.scoring_function import Function
+from marginrank.export.tree_ensemble import Leaf, LinearLeaf, Node, Split, forest, forest_of, trees_of
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.scorers.terms import CurvesTerm, KernelTerm, LinearTerm, NetworkTerm, Term, TreesTerm
 from marginrank.typing import AnyArray, FloatArray
 
@@ -44,13 +44,13 @@ class Onnx(Target):
         if self.precision not in get_args(Precision):
             raise ValueError(f"precision is {self.precision!r}; choose 'float32' or 'float64'")
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         if any(isinstance(term, KernelTerm) and not term.kernel for term in function.terms):
             return "its kernel is a Python function"
         return other_terms(function, LinearTerm, CurvesTerm, TreesTerm, NetworkTerm, KernelTerm)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the file."""
         try:
             onnx = importlib.import_module("onnx")
@@ -109,7 +109,7 @@ class _Graph:
         """Replace NaN by one value per column."""
         return self.add("Where", self.add("IsNaN", values), self.constant(fill), values)
 
-    def model(self, kind: int, function: Function) -> bytes:
+    def model(self, kind: int, function: ScoringFunction) -> bytes:
         """Return the file."""
         helper = self.onnx.helper
         inputs = [helper.make_tensor_value_info("features", kind, ["documents", function.n_features])]
@@ -123,7 +123,7 @@ class _Graph:
         return content
 
 
-def _scaled(graph: _Graph, function: Function, values: str) -> str:
+def _scaled(graph: _Graph, function: ScoringFunction, values: str) -> str:
     """Fill and scale features; what is missing after that stays NaN."""
     if function.raw_fill is not None:
         values = graph.fill(values, function.raw_fill)
@@ -185,7 +185,7 @@ def _vector(graph: _Graph, column: str) -> str:
     return graph.add("Squeeze", column, graph.constant([1], np.int64))
 
 
-def _linear(graph: _Graph, term: Term, values: str, function: Function) -> str:  # noqa: ARG001
+def _linear(graph: _Graph, term: Term, values: str, function: ScoringFunction) -> str:  # noqa: ARG001
     assert isinstance(term, LinearTerm)
     filled = values if term.fill is None else graph.fill(values, term.fill)
     score = graph.add("MatMul", filled, graph.constant(term.weights[:, None]))
@@ -197,10 +197,10 @@ def _linear(graph: _Graph, term: Term, values: str, function: Function) -> str: 
     return _vector(graph, score)
 
 
-def _curves(graph: _Graph, term: Term, values: str, function: Function) -> str:
+def _curves(graph: _Graph, term: Term, values: str, function: ScoringFunction) -> str:
     """Look intercepts and slopes up in trees: the score is their sum, with the values of features times slopes."""
     assert isinstance(term, CurvesTerm)
-    scaled = Function(function.names, (term,))
+    scaled = ScoringFunction(function.names, (term,))
     intercepts = [(_lines(tree, slopes=False), 0) for tree in forest_of(scaled)]
     if term.steps:
         return _vector(graph, _ensemble(graph, intercepts, 1, values))
@@ -221,14 +221,14 @@ def _lines(tree: Node, *, slopes: bool) -> Node:
     if isinstance(tree, Split):
         left, right = _lines(tree.left, slopes=slopes), _lines(tree.right, slopes=slopes)
         return tree._replace(left=left, right=right)
-    if isinstance(tree, Line):
+    if isinstance(tree, LinearLeaf):
         return Leaf(tree.slope if slopes else tree.value - tree.slope * tree.origin)
     return Leaf(0.0) if slopes else tree
 
 
-def _trees(graph: _Graph, term: Term, values: str, function: Function) -> str:
+def _trees(graph: _Graph, term: Term, values: str, function: ScoringFunction) -> str:
     assert isinstance(term, TreesTerm)
-    scaled = Function(function.names, (term,))
+    scaled = ScoringFunction(function.names, (term,))
     trees = list(zip(forest(scaled, term), term.outputs.tolist(), strict=True))
     outputs = _ensemble(graph, trees, max(1, len(term.grades)), values)
     if len(term.grades):
@@ -308,7 +308,7 @@ class _Nodes:
         return len(self.weights) - 1
 
 
-def _network(graph: _Graph, term: Term, values: str, function: Function) -> str:  # noqa: ARG001
+def _network(graph: _Graph, term: Term, values: str, function: ScoringFunction) -> str:  # noqa: ARG001
     assert isinstance(term, NetworkTerm)
     for number, (weights, biases) in enumerate(term.layers):
         inputs = _activated(graph, term.activation, values) if number else values
@@ -326,7 +326,7 @@ def _activated(graph: _Graph, activation: str, values: str) -> str:
     return graph.add({"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid"}[activation], values)
 
 
-def _kernel(graph: _Graph, term: Term, values: str, function: Function) -> str:  # noqa: ARG001
+def _kernel(graph: _Graph, term: Term, values: str, function: ScoringFunction) -> str:  # noqa: ARG001
     assert isinstance(term, KernelTerm)
     gamma, *others = term.parameters
     if term.kernel == "poly":

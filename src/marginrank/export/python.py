@@ -13,7 +13,7 @@ import numpy as np
 from marginrank.export.base import Target, identifier
 from marginrank.export.export_files import Check
 from marginrank.export.json_terms import plan_of, refuse_plan
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.typing import FloatArray
 
 RUNTIME: Final = Path(__file__).with_name("python_runtime.txt")
@@ -27,11 +27,11 @@ class PythonCode(Target):
     takes: ClassVar[str] = "all models but those with a kernel given as a function"
     suffix: ClassVar[str] = ".py"
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return refuse_plan(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the module."""
         code = RUNTIME.read_text("utf-8")
         plan = plan_of(function)

@@ -12,7 +12,7 @@ import numpy as np
 
 from marginrank.export.base import Plugin, identifiers, is_linear, json_text, weights_of
 from marginrank.export.tree_ensemble import Node, Split, forest_of
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 
 #: What Solr adds to every threshold, in float32.
 _SLACK: Final = np.float32(1e-6)
@@ -34,7 +34,7 @@ class Solr(Plugin):
     model: str = "marginrank"
     store: str = "marginrank"
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the model and the feature store."""
         names = identifiers(function.names)
         content = _linear(function, names) if is_linear(function) else _trees(function, names)
@@ -62,7 +62,7 @@ class Solr(Plugin):
         )
 
 
-def _linear(function: Function, names: list[str]) -> dict[str, Any]:
+def _linear(function: ScoringFunction, names: list[str]) -> dict[str, Any]:
     weights = weights_of(function, names)
     features: list[dict[str, Any]] = [{"name": one.feature} for one in weights]
     if function.mean is not None:
@@ -76,7 +76,7 @@ def _linear(function: Function, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _trees(function: Function, names: list[str]) -> dict[str, Any]:
+def _trees(function: ScoringFunction, names: list[str]) -> dict[str, Any]:
     trees = [{"weight": "1", "root": _node(tree, names)} for tree in forest_of(function)]
     return {
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",

@@ -17,14 +17,14 @@ from marginrank.export.base import CannotRunError, Target
 from marginrank.export.export_files import Check
 from marginrank.export.expressions import Syntax, balanced_sum, parts_of, refuse_expression
 from marginrank.preparation.run_features import RRF_K
-from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.typing import FloatArray
 
 #: Columns of one SELECT: what they are called, and their expressions.
 Stage: TypeAlias = list[tuple[str, str]]
 
 
-def scaling_stages(function: Function, syntax: SqlSyntax, query: str) -> list[Stage]:
+def scaling_stages(function: ScoringFunction, syntax: SqlSyntax, query: str) -> list[Stage]:
     """Return the stages of a scaling by query; none for other scalings, which the expression of the score has."""
     if not function.needs_queries:
         return []
@@ -239,11 +239,11 @@ class Sql(Target):
         if self.dialect not in get_args(Dialect):
             raise ValueError(f"dialect is {self.dialect!r}; choose one of {', '.join(get_args(Dialect))}")
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return refuse_expression(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the statement; where no other row matters, the expression alone too; for pgvector, a whole search."""
         self._check_columns(function.runs if isinstance(function, FusedFunction) else function.names)
         files = {"": self._statement(function)}
@@ -264,7 +264,7 @@ class Sql(Target):
             if plain.count(one) > 1:
                 raise DataError(f"two columns are called {name!r}; rename a feature, or give another query or document")
 
-    def _scored(self, function: Function) -> tuple[str, list[Stage]]:
+    def _scored(self, function: ScoringFunction) -> tuple[str, list[Stage]]:
         """Return the expression of the score, and the stages that make the columns it is made of."""
         syntax = SqlSyntax(self.dialect)
         if isinstance(function, FusedFunction):
@@ -274,7 +274,7 @@ class Sql(Target):
         columns = [column for column, _ in stages[-1]] if stages else list(map(syntax.name, function.names))
         return _expression(function, columns, syntax), stages
 
-    def _statement(self, function: Function) -> str:
+    def _statement(self, function: ScoringFunction) -> str:
         syntax = SqlSyntax(self.dialect)
         score, stages = self._scored(function)
         keys = [syntax.name(self.query), syntax.name(self.document)]
@@ -327,7 +327,7 @@ class Sql(Target):
         return np.array([scores[document] for document in check.documents], dtype=np.float64)
 
 
-def _expression(function: Function, columns: Sequence[str], syntax: SqlSyntax) -> str:
+def _expression(function: ScoringFunction, columns: Sequence[str], syntax: SqlSyntax) -> str:
     if function.raw_fill is not None:
         columns = [
             f"COALESCE({column}, {syntax.number(fill)})"

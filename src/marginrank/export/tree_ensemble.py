@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from marginrank.preparation.scaling_formulas import standardized
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.scorers.terms import Curve, CurvesTerm, LinearTerm, TreesTerm
 from marginrank.typing import FloatArray
 
@@ -31,7 +31,7 @@ class Leaf(NamedTuple):
     value: float
 
 
-class Line(NamedTuple):
+class LinearLeaf(NamedTuple):
     """A value on a line: ``value + slope · (x − origin)`` of a feature."""
 
     feature: int
@@ -53,10 +53,10 @@ class Split(NamedTuple):
     right: Node
 
 
-Node: TypeAlias = Split | Leaf | Line
+Node: TypeAlias = Split | Leaf | LinearLeaf
 
 
-def weights_of(function: Function) -> list[Weighted]:
+def weights_of(function: ScoringFunction) -> list[Weighted]:
     """Return the weights of raw features, where a term is linear; features without effect are left out."""
     weighted = []
     for term in function.terms:
@@ -76,19 +76,19 @@ def weights_of(function: Function) -> list[Weighted]:
     return weighted
 
 
-def _affine(function: Function, feature: int) -> tuple[float, float]:
+def _affine(function: ScoringFunction, feature: int) -> tuple[float, float]:
     """Return what is taken from a feature and what it is then divided by; 0 if it becomes 0."""
     if function.mean is None or function.scale is None:
         return 0.0, 1.0
     return float(function.mean[feature]), float(function.scale[feature])
 
 
-def forest_of(function: Function) -> list[Node]:
+def forest_of(function: ScoringFunction) -> list[Node]:
     """Return the trees of a function for formats that want at least one."""
     return trees_of(function) or [Leaf(0.0)]
 
 
-def trees_of(function: Function) -> list[Node]:
+def trees_of(function: ScoringFunction) -> list[Node]:
     """Return trees over raw features that add up to the terms that are curves or trees."""
     trees: list[Node] = []
     for term in function.terms:
@@ -103,7 +103,7 @@ def trees_of(function: Function) -> list[Node]:
     return trees
 
 
-def _curve(function: Function, feature: int, curve: Curve) -> Node:
+def _curve(function: ScoringFunction, feature: int, curve: Curve) -> Node:
     """Return a curve as one tree, its thresholds halved again and again."""
     knots = curve.thresholds if curve.start is None else np.r_[curve.start, curve.thresholds]
     cuts = _thresholds(function, feature, knots, single=False).tolist()
@@ -119,7 +119,7 @@ def _curve(function: Function, feature: int, curve: Curve) -> Node:
         slope = (values[cell] - values[cell - 1]) / (float(knots[cell]) - low)
         if not scale:
             return Leaf(values[cell - 1] - slope * low)
-        return Line(feature, values[cell - 1], slope / scale, low * scale + origin)
+        return LinearLeaf(feature, values[cell - 1], slope / scale, low * scale + origin)
 
     def between(first: int, last: int) -> Node:
         if first == last:
@@ -132,7 +132,7 @@ def _curve(function: Function, feature: int, curve: Curve) -> Node:
     return tree if curve.missing == values[0] else Split(feature, -np.inf, True, Leaf(curve.missing), tree)
 
 
-def forest(function: Function, term: TreesTerm) -> list[Node]:
+def forest(function: ScoringFunction, term: TreesTerm) -> list[Node]:
     """Return the trees of a term, with thresholds for raw features."""
     raw = term.threshold.copy()
     for feature in range(function.n_features):
@@ -151,7 +151,7 @@ def forest(function: Function, term: TreesTerm) -> list[Node]:
     return [build(root) for root in term.roots.tolist()]
 
 
-def _thresholds(function: Function, feature: int, thresholds: FloatArray, *, single: bool) -> FloatArray:
+def _thresholds(function: ScoringFunction, feature: int, thresholds: FloatArray, *, single: bool) -> FloatArray:
     """Return thresholds of a raw feature that divide it as the given ones divide what is made of it."""
     mean, scale = function.mean, function.scale
     if mean is None or scale is None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from marginrank.export.base import Target, identifier, identifiers
 from marginrank.export.expressions import Syntax, parts_of, refuse_expression
 from marginrank.export.hybrid_search import refuse_hybrid
-from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.scorers.terms import LinearTerm
 
 
@@ -53,7 +53,7 @@ class Vespa(Target):
     profile: str = "marginrank"
     rerank: int = 100
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         if isinstance(function, FusedFunction):
             return refuse_hybrid(function)
@@ -62,7 +62,7 @@ class Vespa(Target):
             return None if linear and function.scaling == "query-minmax" else f"its scaling is {function.scaling}"
         return refuse_expression(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the profile."""
         titles = function.runs if isinstance(function, FusedFunction) else function.names
         names = identifiers(titles)
@@ -80,7 +80,7 @@ class Vespa(Target):
         body = "\n".join([*inputs, *functions, f"    first-phase {{\n        expression: {total}\n    }}"])
         return {"": f"rank-profile {self.profile} {{\n{body}\n}}\n"}
 
-    def _global_phase(self, function: Function, names: list[str], inputs: list[str]) -> str:
+    def _global_phase(self, function: ScoringFunction, names: list[str], inputs: list[str]) -> str:
         term = function.terms[0]
         assert isinstance(term, LinearTerm)
         ranks = isinstance(function, FusedFunction) and function.kinds == ("rrf",)

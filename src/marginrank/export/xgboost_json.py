@@ -14,7 +14,7 @@ import numpy as np
 from marginrank.export.base import CannotRunError, Target, not_tree_shaped
 from marginrank.export.export_files import Check
 from marginrank.export.tree_ensemble import Leaf, Node, Split, forest_of, level_by_level, single_bound
-from marginrank.scorers.scoring_function import Function
+from marginrank.scorers.scoring_function import ScoringFunction
 from marginrank.typing import FloatArray
 
 #: What XGBoost takes for the parent of a root.
@@ -36,11 +36,11 @@ class XGBoost(Target):
     suffix: ClassVar[str] = ".json"
     objective: str = "rank:pairwise"
 
-    def refusal(self, function: Function) -> str | None:
+    def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""
         return not_tree_shaped(function)
 
-    def write(self, function: Function) -> Mapping[str, str | bytes]:
+    def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
         """Return the file."""
         return {"": json.dumps(booster(function, self.objective), ensure_ascii=False)}
 
@@ -68,7 +68,7 @@ def feature_names(names: Sequence[str]) -> list[str]:
     return [name.translate(str.maketrans("[]<", "()_")) for name in names]
 
 
-def booster(function: Function, objective: str) -> dict[str, Any]:
+def booster(function: ScoringFunction, objective: str) -> dict[str, Any]:
     """Return the document of a model file."""
     trees = [_columns(number, tree, function.n_features) for number, tree in enumerate(forest_of(function))]
     n = len(trees)
@@ -143,7 +143,7 @@ def _columns(number: int, tree: Node, n_features: int) -> dict[str, Any]:
     }
 
 
-def tree_dump(function: Function, names: Sequence[str]) -> list[dict[str, Any]]:
+def tree_dump(function: ScoringFunction, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return trees as ``Booster.get_dump(dump_format="json")`` does: yes where the feature is below the condition."""
     return [_nested(tree, names) for tree in forest_of(function)]
 

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from marginrank.fusion.fusion import DEFAULT_FEATURES, Fusion
-from marginrank.fusion.random_splits import Trials, balanced_splits, contest, trials
-from marginrank.fusion.run_pool import Columns, fusion_features, gather, read_runs
-from marginrank.fusion.unsupervised import FIXED, BestRun, FixedFusion, borda, comb_mnz, comb_sum, rrf
+from marginrank.fusion.random_splits import (
+    SplitComparison,
+    balanced_splits,
+    compare_on_random_splits,
+    compare_on_splits,
+)
+from marginrank.fusion.run_pool import RunScores, fusion_features, pool_runs, read_runs
+from marginrank.fusion.unsupervised import UNSUPERVISED, BestRun, UnsupervisedFusion, borda, comb_mnz, comb_sum, rrf
 from marginrank.preparation.run_features import KINDS
 
 __all__ = [
     "DEFAULT_FEATURES",
-    "FIXED",
     "KINDS",
+    "UNSUPERVISED",
     "BestRun",
-    "Columns",
-    "FixedFusion",
     "Fusion",
-    "Trials",
+    "RunScores",
+    "SplitComparison",
+    "UnsupervisedFusion",
     "balanced_splits",
     "borda",
     "comb_mnz",
     "comb_sum",
-    "contest",
+    "compare_on_random_splits",
+    "compare_on_splits",
     "fusion_features",
-    "gather",
+    "pool_runs",
     "read_runs",
     "rrf",
-    "trials",
 ]

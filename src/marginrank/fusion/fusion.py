@@ -17,10 +17,10 @@ from marginrank.data.sklearn_api import Estimator, check_is_fitted
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.export.export_files import Check
-from marginrank.fusion.run_pool import Columns, features_of
+from marginrank.fusion.run_pool import RunScores, features_of
 from marginrank.measures.base import parse_mix
 from marginrank.methods.estimator import BaseRanker
-from marginrank.model.file_format import check_values, read_model, reading, write_model
+from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.model.model import Model
 from marginrank.preparation.run_features import column_names, parse_features, run_names
 from marginrank.ranker.loader import ranker_of
@@ -138,8 +138,8 @@ class Fusion(Estimator):
             parse_features(kind)
         scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]
         Cs = check_Cs(self.Cs)
-        columns = Columns(train, self.ranks)
-        held_out = None if valid is None else Columns(valid, self.ranks)
+        columns = RunScores(train, self.ranks)
+        held_out = None if valid is None else RunScores(valid, self.ranks)
         tried = [(scorer, kind) for scorer in scorers for kind in kinds]
 
         def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
@@ -178,7 +178,7 @@ class Fusion(Estimator):
         """
         check_is_fitted(self)
         return self.ranker_.predict(
-            _prepare(Columns(self._in_order(queries), self.ranks), self.features_, self.ranker_)
+            _prepare(RunScores(self._in_order(queries), self.ranks), self.features_, self.ranker_)
         )
 
     def run(self, queries: Queries, tag: str = "marginrank") -> Run:
@@ -239,7 +239,7 @@ class Fusion(Estimator):
             absent[:] = False
         X[absent] = np.nan
         queries = Queries.from_arrays(X, group=list(group), allow_nan=True)
-        features = _prepare(Columns(queries, self.ranks), self.features_, self.ranker_)
+        features = _prepare(RunScores(queries, self.ranks), self.features_, self.ranker_)
         return Check(tuple(runs), X, group, self.ranker_.predict(features))
 
     @property
@@ -254,7 +254,7 @@ class Fusion(Estimator):
             DataError: The file is not a model, damaged, or the model of something else.
         """
         kind, header, arrays = read_model(path)
-        with reading(path):
+        with reading_model(path):
             if kind != "fusion":
                 raise DataError("this model is not a fusion; read it with marginrank.load")
             check_values(header)
@@ -301,14 +301,14 @@ def _keeps_missing(ranker: BaseRanker) -> bool:
     return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
 
 
-def _prepare(columns: Columns, features: str, ranker: BaseRanker) -> Queries:
+def _prepare(columns: RunScores, features: str, ranker: BaseRanker) -> Queries:
     return features_of(columns, features, keep_missing=_keeps_missing(ranker))
 
 
 def load_any(path: str | Path) -> tuple[str, Model]:
     """Read the model in a file, whether of a ranker or of a fusion, and what it is of."""
     kind, header, arrays = read_model(path)
-    with reading(path):
+    with reading_model(path):
         return kind, Model.from_parts(header["model"] if kind == "fusion" else header, arrays)
 
 

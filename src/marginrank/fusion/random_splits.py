@@ -26,7 +26,7 @@ Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trials:
+class SplitComparison:
     """Values of methods over several splits of the same queries.
 
     Args:
@@ -87,7 +87,7 @@ class Trials:
         return self._table().html()
 
 
-def trials(
+def compare_on_random_splits(
     queries: Queries,
     methods: Mapping[str, Any],
     *,
@@ -97,12 +97,12 @@ def trials(
     policy: str | Policy = "standard",
     random_state: int | None = 0,
     n_jobs: int | None = None,
-) -> Trials:
+) -> SplitComparison:
     """Compare methods over random splits, as Yue et al. (SIGIR 2007), section 5, do.
 
     In each of 50 trials 10 random queries are trained on, 5 choose C and the 35 others test, so that every query is in
     each role the same number of times. The paper reports means over the trials, and per query wins and losses with
-    Wilcoxon's test: `Trials.compare`. Queries that the policy leaves out take no part.
+    Wilcoxon's test: `SplitComparison.compare`. Queries that the policy leaves out take no part.
 
     Args:
         queries: Judged queries with a column per run.
@@ -118,10 +118,10 @@ def trials(
     at_random = evaluate(queries, np.zeros(queries.n_documents), measure, policy=policy)[measure]
     counted = queries[~np.isnan(at_random)]
     splits = balanced_splits(len(counted), n_trials, sizes, random_state)
-    return contest(counted, methods, splits, measure=measure, policy=policy, n_jobs=n_jobs)
+    return compare_on_splits(counted, methods, splits, measure=measure, policy=policy, n_jobs=n_jobs)
 
 
-def contest(
+def compare_on_splits(
     queries: Queries,
     methods: Mapping[str, Any],
     splits: Sequence[Split],
@@ -129,7 +129,7 @@ def contest(
     measure: str = "ap",
     policy: str | Policy = "standard",
     n_jobs: int | None = None,
-) -> Trials:
+) -> SplitComparison:
     """Train and test methods on given splits of the queries, such as published folds.
 
     Args:
@@ -161,7 +161,7 @@ def contest(
         results = list(pool.map(work, splits))
     tested = np.concatenate([test for _, _, test in splits])
     values = {name: [result[name] for result in results] for name in methods}
-    return Trials(
+    return SplitComparison(
         measure,
         queries.query_ids,
         {name: np.array([_mean(one) for one in of_trials]) for name, of_trials in values.items()},

@@ -17,7 +17,7 @@ from marginrank.preparation.run_features import RunTable, column_names, parse_fe
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
-def gather(
+def pool_runs(
     runs: Mapping[str, Run | ByQuery], qrels: Qrels | ByQuery | None = None, *, judged_only: bool = False
 ) -> Queries:
     """Put the documents of all runs together, topic by topic, with the score that each run gave them.
@@ -30,7 +30,7 @@ def gather(
     >>> bm25 = Run(np.array(["1"]), np.array([0, 2]), np.array(["a", "b"]), np.array([7.0, 5.0]))
     >>> dense = Run(np.array(["1"]), np.array([0, 2]), np.array(["c", "b"]), np.array([0.9, 0.8]))
     >>> qrels = Qrels(np.array(["1"]), np.array([0, 2]), np.array(["b", "z"]), np.array([2.0, 1.0]))
-    >>> table = gather({"bm25": bm25, "dense": dense}, qrels)
+    >>> table = pool_runs({"bm25": bm25, "dense": dense}, qrels)
     >>> table.document_ids.tolist(), table.grades.tolist(), table.feature_names
     (['a', 'b', 'c'], [0.0, 2.0, 0.0], ('bm25', 'dense'))
     >>> table.X.tolist()
@@ -152,7 +152,7 @@ def _grades(
     return grades, judged
 
 
-class Columns(RunTable):
+class RunScores(RunTable):
     """The columns of gathered runs, NaN where a run did not return the document.
 
     Args:
@@ -189,15 +189,15 @@ def fusion_features(queries: Queries, features: str, *, ranks: bool = False, kee
     ([[0.75, 1.0], [0.25, 1.0], [0.0, 0.0]], ('percentile(bm25)', 'retrieved(bm25)'))
 
     Args:
-        queries: One column per run, as `gather` gives them, NaN where a run did not return the document.
+        queries: One column per run, as `pool_runs` gives them, NaN where a run did not return the document.
         features: Kinds, such as ``rrf`` or ``minmax+retrieved``.
         ranks: The columns hold ranks, 1 is best, instead of scores.
         keep_missing: Leave NaN for documents that a run did not return, for scorers that can tell.
     """
-    return features_of(Columns(queries, ranks), features, keep_missing=keep_missing)
+    return features_of(RunScores(queries, ranks), features, keep_missing=keep_missing)
 
 
-def features_of(columns: Columns, features: str, *, keep_missing: bool = False) -> Queries:
+def features_of(columns: RunScores, features: str, *, keep_missing: bool = False) -> Queries:
     """Turn columns into features; several kinds can share what the columns have computed."""
     kinds, queries = parse_features(features), columns.queries
     names = None if queries.feature_names is None else column_names(kinds, queries.feature_names)

@@ -11,7 +11,7 @@ from marginrank.data.queries import Queries
 from marginrank.data.sklearn_api import Estimator, check_is_fitted
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
-from marginrank.fusion.run_pool import Columns
+from marginrank.fusion.run_pool import RunScores
 from marginrank.preparation.run_features import RRF_K
 from marginrank.typing import FloatArray
 
@@ -25,12 +25,12 @@ def rrf(queries: Queries, *, ranks: bool = False, k: float = RRF_K) -> FloatArra
     >>> rrf(queries).round(6).tolist()                      # 1/61, and 1/62 + 1/61
     [0.016393, 0.032522]
     """
-    return np.asarray(np.nansum(1 / (k + Columns(queries, ranks).ranks), axis=1))
+    return np.asarray(np.nansum(1 / (k + RunScores(queries, ranks).ranks), axis=1))
 
 
 def comb_sum(queries: Queries, *, ranks: bool = False) -> FloatArray:
     """Compute CombSUM: the sum of scores, scaled to [0, 1] by run and query. Fox and Shaw (TREC-2, 1993)."""
-    return np.asarray(np.nansum(Columns(queries, ranks).unit, axis=1))
+    return np.asarray(np.nansum(RunScores(queries, ranks).unit, axis=1))
 
 
 def comb_mnz(queries: Queries, *, ranks: bool = False) -> FloatArray:
@@ -42,7 +42,7 @@ def comb_mnz(queries: Queries, *, ranks: bool = False) -> FloatArray:
     >>> comb_mnz(queries).tolist()
     [2.0, 0.75, 2.0]
     """
-    columns = Columns(queries, ranks)
+    columns = RunScores(queries, ranks)
     return np.asarray(np.nansum(columns.unit, axis=1) * columns.retrieved.sum(axis=1))
 
 
@@ -55,14 +55,14 @@ def borda(queries: Queries, *, ranks: bool = False) -> FloatArray:
     >>> borda(queries).tolist()                             # 4 and 3; (2 + 1) / 2 for the others
     [4.0, 1.5, 3.0, 1.5]
     """
-    columns = Columns(queries, ranks)
+    columns = RunScores(queries, ranks)
     points = columns.sizes - columns.places + 1
     left_over = (columns.sizes - columns.counts + 1) / 2
     return np.asarray(np.where(columns.retrieved > 0, points, left_over).sum(axis=1))
 
 
 #: Fusions by name.
-FIXED: Final[Mapping[str, Callable[..., FloatArray]]] = {
+UNSUPERVISED: Final[Mapping[str, Callable[..., FloatArray]]] = {
     "rrf": rrf,
     "combsum": comb_sum,
     "combmnz": comb_mnz,
@@ -70,11 +70,11 @@ FIXED: Final[Mapping[str, Callable[..., FloatArray]]] = {
 }
 
 
-class FixedFusion(Estimator):
+class UnsupervisedFusion(Estimator):
     """An unsupervised fusion.
 
     >>> queries = Queries.from_arrays([[9.0, np.nan], [8.0, 0.3]], [0, 1], group=[2], allow_nan=True)
-    >>> FixedFusion("combmnz").fit(queries).predict(queries).tolist()
+    >>> UnsupervisedFusion("combmnz").fit(queries).predict(queries).tolist()
     [1.0, 0.0]
 
     Args:
@@ -92,9 +92,9 @@ class FixedFusion(Estimator):
 
     def predict(self, queries: Queries) -> FloatArray:
         """Score documents, in the order of the queries; higher is better."""
-        if self.method not in FIXED:
-            raise ValueError(f"unknown fusion {self.method!r}; known: {', '.join(FIXED)}")
-        return FIXED[self.method](queries, ranks=self.ranks)
+        if self.method not in UNSUPERVISED:
+            raise ValueError(f"unknown fusion {self.method!r}; known: {', '.join(UNSUPERVISED)}")
+        return UNSUPERVISED[self.method](queries, ranks=self.ranks)
 
 
 class BestRun(Estimator):
@@ -136,4 +136,4 @@ class BestRun(Estimator):
 
 def _by_run(queries: Queries, ranks: bool) -> FloatArray:
     """Scores in the order of each run, 0 and so last for what it did not return."""
-    return np.nan_to_num(Columns(queries, ranks).percentile, nan=0.0)
+    return np.nan_to_num(RunScores(queries, ranks).percentile, nan=0.0)

@@ -24,10 +24,10 @@ except ImportError:
 Values: TypeAlias = "jax.Array | npt.ArrayLike"
 
 
-class RankingLoss:
+class JaxRankingLoss:
     """Mean of a ranking loss over the queries of a batch, as a differentiable function of JAX.
 
-    >>> loss = RankingLoss("softmax")
+    >>> loss = JaxRankingLoss("softmax")
     >>> slopes = jax.grad(loss)(jnp.zeros(3), jnp.array([1, 0, 0]))
     >>> (3 * slopes).round(4).tolist()
     [-2.0, 1.0, 1.0]
@@ -47,7 +47,7 @@ class RankingLoss:
         self.loss, self.n_jobs = parse_loss(loss), n_jobs
 
     def __repr__(self) -> str:
-        return f"RankingLoss({self.loss})"
+        return f"JaxRankingLoss({self.loss})"
 
     def __call__(
         self,

@@ -22,10 +22,10 @@ except ImportError:
 Values: TypeAlias = "torch.Tensor | npt.ArrayLike"
 
 
-class RankingLoss(torch.nn.Module):
+class TorchRankingLoss(torch.nn.Module):
     """Mean of a ranking loss over the queries of a batch, as a PyTorch module.
 
-    >>> loss = RankingLoss("softmax")
+    >>> loss = TorchRankingLoss("softmax")
     >>> scores = torch.zeros(3, requires_grad=True)
     >>> loss(scores, torch.tensor([1, 0, 0])).backward()
     >>> (3 * scores.grad).round(decimals=4).tolist()

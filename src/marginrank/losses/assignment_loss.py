@@ -15,7 +15,7 @@ from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.losses.ideal_ranking import Ideal, TwoBoundLoss
 from marginrank.losses.oracles.assignment import best_matching
-from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures import Measure, RankedGrades, parse_measure
 from marginrank.measures.gains import check_grades
 from marginrank.typing import AnyArray, FloatArray, IntArray, KeyArray
 
@@ -189,7 +189,7 @@ class PreparedGroups(_PreparedAssigned):
         self.offsets = offsets
         self._tight, self._by_score = bound == "tight", ideal == "scores"
         depth = measure.depth or 0
-        rankings = Rankings(grades, offsets, grades, offsets)
+        rankings = RankedGrades(grades, offsets, grades, offsets)
         self._gains = measure.worth(rankings)
         self._profile, self._discounts = feature_map.profile(depth, measure), np.asarray(measure.discounts(depth))
         self._members = [np.unique(groups[a:b], return_inverse=True)[1] for a, b in pairwise(offsets.tolist())]

@@ -14,7 +14,7 @@ from marginrank.data.arrays import as_grades
 from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.runtime.option_objects import Component
+from marginrank.runtime.option_objects import OptionObject
 from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray, Step
 
@@ -63,7 +63,7 @@ class Judgements(NamedTuple):
         return documents, Judgements(self.grades[documents], offsets, groups, lambda: self.keys()[documents])
 
 
-class Loss(Component, ABC):
+class Loss(OptionObject, ABC):
     """A loss: computes the slack ξ of each query and its derivative ∂ξ/∂s by the scores.
 
     A loss is prepared for judged queries once, and then evaluated at any number of scores.

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.measures import Measure
-from marginrank.runtime.option_objects import Component
+from marginrank.runtime.option_objects import OptionObject
 from marginrank.typing import FloatArray, IntArray
 
 Scale: TypeAlias = Literal["pairs", "all"]
 
 
 @dataclass(frozen=True)
-class FeatureMap(Component, ABC):
+class FeatureMap(OptionObject, ABC):
     """Coefficients a(y) of documents, given as a profile over ranks times a scale per query.
 
     φpo and φdorm are positional: a(y)_i = scale · A(rank of i), up to terms that no ranking of the documents changes.

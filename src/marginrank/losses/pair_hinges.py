@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from marginrank.losses.base import KernelLoss
-from marginrank.losses.oracles.base import numbers
+from marginrank.losses.oracles.base import index_dtype
 from marginrank.losses.oracles.grade_levels import Levels
 from marginrank.losses.torch.base import DeviceLoss
 from marginrank.losses.torch.pair_hinges import DevicePairs
@@ -40,14 +40,14 @@ class Hinges(NamedTuple):
     squared: bool
 
 
-class Runs(NamedTuple):
+class PairChunks(NamedTuple):
     """Scores less heights, and documents, by place: room for the kernel to merge levels in."""
 
     scores: FloatArray
     documents: AnyArray
 
 
-class Work(NamedTuple):
+class PairBuffers(NamedTuple):
     """What the kernel works with: the documents by place, and room.
 
     Args:
@@ -55,7 +55,7 @@ class Work(NamedTuple):
         documents: By place; those of the other queries as they were last sorted.
         levels: By document.
         sorted_scores: By place, for the other queries.
-        run_scores: Likewise, for `Runs`.
+        run_scores: Likewise, for `PairChunks`.
         run_documents: Likewise.
         scores: Room for the longest list, as all that follow.
         moves: A direction.
@@ -93,7 +93,7 @@ class PreparedPairs(KernelLoss):
         self._layout, self._hinges = tuple(levels.layout), tuple(hinges)
         self._xi = np.empty(len(levels.ordered))
         n, longest = len(levels.documents), levels.longest
-        short, kind = levels.pairs <= PAIRS_PER_DOCUMENT * levels.lengths, numbers(n)
+        short, kind = levels.pairs <= PAIRS_PER_DOCUMENT * levels.lengths, index_dtype(n)
         by_place = 0 if short.all() else n
         if by_place:
             from marginrank.losses.pair_hinges_kernel import long_lists  # noqa: PLC0415

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from marginrank.losses.oracles.base import Slacks, Sorted
+from marginrank.losses.oracles.base import SlackTable, SortedDocuments
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.losses.oracles.sorting_kernel import _sort_level
-from marginrank.losses.pair_hinges import Hinges, Runs, Work
+from marginrank.losses.pair_hinges import Hinges, PairBuffers, PairChunks
 from marginrank.runtime.kernels import njit
 from marginrank.typing import FloatArray
 
@@ -86,7 +86,7 @@ def _sweep(runs, better_run, worse_run, margin, squared, weight, gradient):  # t
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def _curve(runs, better_run, worse_run, margin, weight, direction, product):  # type: ignore[no-untyped-def]
+def _hessian_row(runs, better_run, worse_run, margin, weight, direction, product):  # type: ignore[no-untyped-def]
     """Add the second derivatives of the squared hinges of two runs, times a direction v.
 
     A document i gets 2·Σ (v_i − v_j) over the documents j that it violates a margin with, which are found as in
@@ -125,7 +125,7 @@ def _add_pairs(runs, better, worse, kind, weight, direction, out):  # type: igno
     margin, squared = kind
     if direction is None:
         return _sweep(runs, better, worse, margin, squared, weight, out)
-    _curve(runs, better, worse, margin, weight, direction, out)
+    _hessian_row(runs, better, worse, margin, weight, direction, out)
     return 0.0
 
 
@@ -164,10 +164,10 @@ def _weighted_pairs(runs, offsets, kinds, weights, kind, direction, out):  # typ
 def _long_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
     """Sort the levels of a list and sweep them."""
     low, high = layout.of_query[query], layout.of_query[query + 1]
-    ordered = Sorted(work.sorted_scores, work.documents, work.documents, work.documents)
+    ordered = SortedDocuments(work.sorted_scores, work.documents, work.documents, work.documents)
     room = work.scores, work.spare_scores, work.spare_documents, work.spare_documents
-    runs, offsets = Runs(work.run_scores, work.run_documents), work.level_offsets
-    spare = Runs(work.spare_scores, work.spare_documents)
+    runs, offsets = PairChunks(work.run_scores, work.run_documents), work.level_offsets
+    spare = PairChunks(work.spare_scores, work.spare_documents)
     for level in range(low, high):
         start, stop = layout.offsets[level], layout.offsets[level + 1]
         _sort_level(scores, start, stop, work.levels, room, ordered)
@@ -190,7 +190,7 @@ def _long_list(query, scores, layout, hinge, work, direction, out):  # type: ign
 @njit(nogil=True, cache=True, allocates=False)
 def long_lists(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and derivatives of the long lists among queries ``first`` to ``end``, as `short_lists` does."""
-    layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), Work(*work), Slacks(*slacks)
+    layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), PairBuffers(*work), SlackTable(*slacks)
     for query in range(first, end):
         if layout.active[query] and not work.short[query]:
             slacks.xi[query] = _long_list(query, scores, layout, hinge, work, direction, slacks.gradient)
@@ -200,7 +200,7 @@ def long_lists(scores, layout, hinge, work, direction, slacks, first, end):  # t
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-class Part(NamedTuple):
+class ListSlice(NamedTuple):
     """Some documents of a query: their scores, a direction, and the derivatives by their scores."""
 
     scores: FloatArray
@@ -286,8 +286,8 @@ def _pairs_of(work, better, worse, margin, squared, weight, direction):  # type:
     Returns the loss of squared hinges; of others, the weight of those that are violated.
     """
     own, others = slice(better[0], better[1]), slice(worse[0], worse[1])
-    first = Part(work.scores[own], work.moves[own], work.slopes[own])
-    second = Part(work.scores[others], work.moves[others], work.slopes[others])
+    first = ListSlice(work.scores[own], work.moves[own], work.slopes[own])
+    second = ListSlice(work.scores[others], work.moves[others], work.slopes[others])
     side = 1.0
     if len(first.scores) > len(second.scores):
         first, second, side = second, first, -1.0
@@ -341,7 +341,7 @@ def short_lists(scores, layout, hinge, work, direction, slacks, first, end):  # 
     With a ``direction``, the generalised Hessian of the squared hinges times the direction, which is by document, is
     written instead of the derivatives, and the slacks are 0.
     """
-    layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), Work(*work), Slacks(*slacks)
+    layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), PairBuffers(*work), SlackTable(*slacks)
     for query in range(first, end):
         if not layout.active[query]:
             slacks.xi[query] = 0.0

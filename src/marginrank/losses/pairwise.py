@@ -13,9 +13,9 @@ import numpy as np
 from marginrank.errors import DataError
 from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.feature_maps import PartialOrder, Scale
-from marginrank.losses.oracles.grade_levels import Levels, arrange
+from marginrank.losses.oracles.grade_levels import Levels, by_level
 from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
-from marginrank.measures import Measure, Rankings, parse_measure
+from marginrank.measures import Measure, RankedGrades, parse_measure
 from marginrank.measures.base import parse_trainable
 from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import exp2, log2
@@ -29,7 +29,7 @@ LONGEST_LIST: Final = 7
 
 
 def _by_grade(grades: FloatArray, offsets: IntArray) -> Levels:
-    return arrange(DCG(gain="linear"), grades, offsets)
+    return by_level(DCG(gain="linear"), grades, offsets)
 
 
 def _scales(normalize: Normalize, pairs: IntArray) -> FloatArray:
@@ -270,7 +270,7 @@ class ListHinge(Loss):
                 f"query {query} has {lengths[query]} documents; a sum over all rankings is for lists of at most "
                 f"{LONGEST_LIST}; use StructuredLoss, which takes the largest term, or shorter lists"
             )
-        return _PreparedList(measure, arrange(measure, grades, offsets), grades, PartialOrder(self.scale))
+        return _PreparedList(measure, by_level(measure, grades, offsets), grades, PartialOrder(self.scale))
 
 
 class _PreparedList(PreparedLoss):
@@ -317,7 +317,7 @@ def _deltas(measure: Measure, grades: FloatArray) -> FloatArray:
     rankings = _rankings(len(grades))
     offsets = np.arange(len(rankings) + 1, dtype=np.int64) * len(grades)
     ranked = grades[rankings].ravel()
-    values = measure.values(Rankings(ranked, offsets, ranked, offsets))
+    values = measure.values(RankedGrades(ranked, offsets, ranked, offsets))
     return np.asarray(values[0] - values)
 
 

@@ -11,11 +11,11 @@ from marginrank.losses.base import Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal_ranking import IdealLoss
 from marginrank.losses.modified_wta import PreparedPerQuery
-from marginrank.losses.oracles.base import Clusters, Coefficients, Problem, Sorter, Violations
-from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, FirstRelevantTable, Sorter, Violations
+from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import oracle_for
 from marginrank.losses.oracles.rank_sums import Credits, tabulate_credits
-from marginrank.losses.oracles.slack_frontier_kernel import Task
+from marginrank.losses.oracles.slack_frontier_kernel import FrontierTask
 from marginrank.measures import Measure, parse_measure
 from marginrank.typing import FloatArray, IntArray
 
@@ -90,9 +90,9 @@ class SlackLoss(IdealLoss):
             return kind(problem, self._ideal_ranks(problem.levels, judged))
         return PreparedPerQuery(kinds, judged)
 
-    def _problem(self, judged: Judgements) -> Problem:
+    def _problem(self, judged: Judgements) -> ArgmaxProblem:
         measure = parse_measure(self.measure)
-        return Problem(measure, self._map(), arrange(measure, judged.grades, judged.offsets))
+        return ArgmaxProblem(measure, self._map(), by_level(measure, judged.grades, judged.offsets))
 
     def _prepare_frontier(self, judged: Judgements) -> PreparedLoss:
         problem = self._problem(judged)
@@ -103,7 +103,7 @@ class SlackLoss(IdealLoss):
         return _PreparedSearch(problem, self._ideal_ranks(problem.levels, judged))
 
 
-def _count_states(problem: Problem) -> FloatArray:
+def _count_states(problem: ArgmaxProblem) -> FloatArray:
     """Ways to place some documents of each level, for each query."""
     levels = problem.levels
     sizes = np.diff(levels.offsets).astype(np.float64)
@@ -114,7 +114,7 @@ def _count_states(problem: Problem) -> FloatArray:
     return states
 
 
-def _has_few_values(problem: Problem) -> bool:
+def _has_few_values(problem: ArgmaxProblem) -> bool:
     measure = problem.measure
     if measure.first_only:
         return measure.discounts(1) is not None
@@ -125,7 +125,7 @@ def _has_few_values(problem: Problem) -> bool:
 
 
 class _PreparedRescaled(PreparedLoss):
-    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+    def __init__(self, problem: ArgmaxProblem, ideal: IntArray) -> None:
         self.problem = problem
         self.offsets = problem.levels.queries
         self.active = problem.active
@@ -135,7 +135,7 @@ class _PreparedRescaled(PreparedLoss):
 
 
 class _PreparedClusters(_PreparedRescaled):
-    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+    def __init__(self, problem: ArgmaxProblem, ideal: IntArray) -> None:
         super().__init__(problem, ideal)
         levels = problem.levels
         first = levels.of_query[:-1][self.active]
@@ -143,7 +143,7 @@ class _PreparedClusters(_PreparedRescaled):
         worth[self.active] = levels.gains[first] - levels.gains[first + 1]
         cutoff = problem.measure.depth or levels.longest + 1
         self._layout, self._ordered = tuple(levels.layout), tuple(self._sorter.sorted)
-        self._clusters = tuple(Clusters(worth, problem.discounts, cutoff, problem.measure.first_only))
+        self._clusters = tuple(FirstRelevantTable(worth, problem.discounts, cutoff, problem.measure.first_only))
         self._coefficients = tuple(Coefficients(problem.profile, problem.scales, self._ideal))
 
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
@@ -157,7 +157,7 @@ class _PreparedClusters(_PreparedRescaled):
 
 
 class _PreparedFrontier(_PreparedRescaled):
-    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+    def __init__(self, problem: ArgmaxProblem, ideal: IntArray) -> None:
         super().__init__(problem, ideal)
         measure, levels = problem.measure, problem.levels
         oracle_for(measure, problem.feature_map, n_levels=int(levels.counts.max(initial=1)))
@@ -167,7 +167,7 @@ class _PreparedFrontier(_PreparedRescaled):
             discounts = problem.discounts[: longest if measure.depth is None else min(measure.depth, longest)]
         else:
             credit = tabulate_credits(problem)
-        self._task = Task(problem.profile, problem.scales, ideal, levels.gains, discounts, *credit)
+        self._task = FrontierTask(problem.profile, problem.scales, ideal, levels.gains, discounts, *credit)
         self._complete = np.ones(len(self.active), dtype=np.bool_)
 
     @property
@@ -184,7 +184,7 @@ class _PreparedFrontier(_PreparedRescaled):
 
 
 class _PreparedSearch(_PreparedRescaled):
-    def __init__(self, problem: Problem, ideal: IntArray) -> None:
+    def __init__(self, problem: ArgmaxProblem, ideal: IntArray) -> None:
         super().__init__(problem, ideal)
         levels = problem.levels
         most_levels, longest = int(levels.counts.max(initial=1)), int(levels.lengths.max(initial=1))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from marginrank.losses.base import Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal_ranking import IdealLoss
-from marginrank.losses.oracles.base import Coefficients, Problem, Sorter
-from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, Sorter
+from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import oracle_for
 from marginrank.losses.oracles.rank_sums import tabulate_credits
 from marginrank.measures import Measure, parse_measure
@@ -52,14 +52,14 @@ class SmoothedHinge(IdealLoss):
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Arrange the documents by level and tabulate the credits."""
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
-        problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
+        problem = ArgmaxProblem(measure, feature_map, by_level(measure, judged.grades, judged.offsets))
         if problem.levels.counts.max(initial=0) > 2:
             raise ValueError(f"{measure} tells more than two levels apart in some query; the smoothed hinge takes two")
         return _PreparedSmoothed(problem, self.temperature, self._ideal_ranks(problem.levels, judged))
 
 
 class _PreparedSmoothed(PreparedLoss):
-    def __init__(self, problem: Problem, temperature: float, ideal: IntArray) -> None:
+    def __init__(self, problem: ArgmaxProblem, temperature: float, ideal: IntArray) -> None:
         self.problem = problem
         self.temperature = temperature
         self.offsets = problem.levels.queries

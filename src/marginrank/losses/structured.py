@@ -12,8 +12,8 @@ from marginrank.losses.base import Bound, Judgements, KernelLoss, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal_ranking import TwoBoundLoss
 from marginrank.losses.oracles.average_precision import pair_costs
-from marginrank.losses.oracles.base import Coefficients, KernelRanker, Problem, Sorter, Violations
-from marginrank.losses.oracles.grade_levels import arrange
+from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, KernelRanker, Sorter, Violations
+from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import PAIRS, Oracle, oracle_for
 from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
 from marginrank.losses.torch.base import DeviceLoss
@@ -76,7 +76,7 @@ class StructuredLoss(TwoBoundLoss):
         measure, feature_map = parse_measure(self.measure), parse_map(self.feature_map)
         if self.uses_groups(judged.groups):
             return PreparedGroups(measure, feature_map, self.bound, judged, self._ties(judged), self.ideal)
-        problem = Problem(measure, feature_map, arrange(measure, judged.grades, judged.offsets))
+        problem = ArgmaxProblem(measure, feature_map, by_level(measure, judged.grades, judged.offsets))
         if isinstance(feature_map, FirstRelevant):
             return _PreparedFirstRelevant(problem, self.bound)
         oracle = oracle_for(measure, feature_map, n_levels=problem.levels.most, longest=problem.levels.longest)
@@ -88,11 +88,11 @@ class StructuredLoss(TwoBoundLoss):
 class PreparedStructured(PreparedLoss):
     """The structured loss of given queries, under φpo or φdorm."""
 
-    def __init__(self, problem: Problem, oracle: Oracle, bound: Bound, ideal: IntArray) -> None:
-        from marginrank.losses.oracles.sorting_kernel import finish  # noqa: PLC0415
+    def __init__(self, problem: ArgmaxProblem, oracle: Oracle, bound: Bound, ideal: IntArray) -> None:
+        from marginrank.losses.oracles.sorting_kernel import losses_and_gradients  # noqa: PLC0415
 
         levels = problem.levels
-        self._finish = finish
+        self._finish = losses_and_gradients
         self.problem = problem
         self.bound = bound
         self.offsets = levels.queries
@@ -159,7 +159,7 @@ class _PreparedPairSums(PreparedPairs):
 
     oracle = PAIRS
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: ArgmaxProblem) -> None:
         n, twice = len(problem.levels.gains), 2.0 * problem.scales
         margins = pair_costs(problem) / twice
         super().__init__(problem.levels, Hinges(np.zeros(n), np.zeros(n, np.int64), NO_WEIGHTS, twice, margins, False))
@@ -168,7 +168,7 @@ class _PreparedPairSums(PreparedPairs):
 class _PreparedFirstRelevant(KernelLoss):
     """Reciprocal rank under φmrr: Chakrabarti et al. (KDD 2008) Fig. 3, by prefix sums."""
 
-    def __init__(self, problem: Problem, bound: Bound) -> None:
+    def __init__(self, problem: ArgmaxProblem, bound: Bound) -> None:
         self.problem = problem
         self.bound = bound
         self.offsets = problem.levels.queries

@@ -10,9 +10,9 @@ import pkgutil
 from importlib.metadata import entry_points
 
 from marginrank.measures.base import BinaryMeasure, Measure, PositionMeasure, TwoLevels, parse_measure
-from marginrank.measures.ranked_grades import Rankings
+from marginrank.measures.ranked_grades import RankedGrades
 
-__all__ = ["BinaryMeasure", "Measure", "PositionMeasure", "Rankings", "TwoLevels", "all_measures", "parse_measure"]
+__all__ = ["BinaryMeasure", "Measure", "PositionMeasure", "RankedGrades", "TwoLevels", "all_measures", "parse_measure"]
 
 ENTRY_POINTS = "marginrank.measures"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.measures.base import BinaryMeasure
-from marginrank.measures.ranked_grades import Rankings
+from marginrank.measures.ranked_grades import RankedGrades
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
@@ -35,7 +35,7 @@ class AUC(BinaryMeasure):
         """Return the number of pairs."""
         return n_rel * n_irr
 
-    def defined(self, rankings: Rankings) -> BoolArray:
+    def defined(self, rankings: RankedGrades) -> BoolArray:
         """Tell which queries have both a relevant and an irrelevant document."""
         n_rel = rankings.count_relevant(self.rel)
         return (n_rel > 0) & (n_rel < np.diff(rankings.pool_offsets))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.measures.ranked_grades import Rankings, discounted_sums
+from marginrank.measures.ranked_grades import RankedGrades, discounted_sums
 from marginrank.runtime.text import nearest
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -83,11 +83,11 @@ class Measure(ABC):
         cls.registry[name] = cls
 
     @abstractmethod
-    def values(self, rankings: Rankings) -> FloatArray:
+    def values(self, rankings: RankedGrades) -> FloatArray:
         """Compute the value of each query's ranking."""
 
     @abstractmethod
-    def defined(self, rankings: Rankings) -> BoolArray:
+    def defined(self, rankings: RankedGrades) -> BoolArray:
         """Tell which queries have a ranking with a value above 0."""
 
     @property
@@ -102,11 +102,11 @@ class Measure(ABC):
         rel: float | None = getattr(self, "rel", None)
         return rel
 
-    def worth(self, rankings: Rankings) -> FloatArray:
+    def worth(self, rankings: RankedGrades) -> FloatArray:
         """Return what each ranked document is worth; documents of equal worth form a level."""
         return rankings.grades
 
-    def scales(self, rankings: Rankings) -> FloatArray:
+    def scales(self, rankings: RankedGrades) -> FloatArray:
         """Return what the worth of each query's documents is divided by; 0 where no ranking has a value above 0."""
         return np.ones(len(rankings))
 
@@ -132,7 +132,7 @@ class Measure(ABC):
 
     def value(self, grades: npt.ArrayLike) -> float:
         """Compute the value of one ranking from the grades of its documents, first rank first."""
-        return float(self.values(Rankings.of_list(grades))[0])
+        return float(self.values(RankedGrades.of_list(grades))[0])
 
     def ideal(self, grades: npt.ArrayLike) -> float:
         """Compute the value of the best ranking of documents with these grades."""
@@ -304,18 +304,18 @@ class PositionMeasure(Measure):
         """What the sum is divided by."""
         return 1.0
 
-    def values(self, rankings: Rankings) -> FloatArray:
+    def values(self, rankings: RankedGrades) -> FloatArray:
         """Compute the discounted sum of each query; 0 where the normaliser is 0."""
         gains = rankings.mean_over_ties(self.worth(rankings))
         sums = discounted_sums(gains, rankings.offsets, cut(self.discounts(rankings.longest), rankings.depth))
         scale = self.scales(rankings)
         return np.divide(sums, scale, out=np.zeros_like(sums), where=scale > 0)
 
-    def defined(self, rankings: Rankings) -> BoolArray:
+    def defined(self, rankings: RankedGrades) -> BoolArray:
         """Tell which queries have a document with a gain."""
         return self.gains(rankings.best, rankings.best) > 0
 
-    def worth(self, rankings: Rankings) -> FloatArray:
+    def worth(self, rankings: RankedGrades) -> FloatArray:
         """Return the gains."""
         return self.gains(rankings.grades, rankings.best_per_document)
 
@@ -323,7 +323,7 @@ class PositionMeasure(Measure):
         """Return the difference of the two gains, the same for every i."""
         return np.asarray((levels.better - levels.worse) * np.ones_like(i, dtype=np.float64))
 
-    def scales(self, rankings: Rankings) -> FloatArray:
+    def scales(self, rankings: RankedGrades) -> FloatArray:
         """Return the normaliser of each query."""
         if isinstance(self.normalizer, int | float):
             return np.full(len(rankings), float(self.normalizer))
@@ -335,12 +335,12 @@ class PositionMeasure(Measure):
             return float(self.normalizer)
         return total if self.normalizer == "total" else ideal
 
-    def _ideal(self, rankings: Rankings) -> FloatArray:
+    def _ideal(self, rankings: RankedGrades) -> FloatArray:
         grades, offsets = rankings.ideal(self.depth)
         gains = self.gains(grades, np.repeat(rankings.best, np.diff(offsets)))
         return discounted_sums(gains, offsets, self.discounts(int(np.diff(offsets).max(initial=0))))
 
-    def _total(self, rankings: Rankings) -> FloatArray:
+    def _total(self, rankings: RankedGrades) -> FloatArray:
         best = np.repeat(rankings.best, np.diff(rankings.pool_offsets))
         ones = np.ones(int(np.diff(rankings.pool_offsets).max(initial=0)))
         return discounted_sums(self.gains(rankings.pool, best), rankings.pool_offsets, ones)
@@ -376,7 +376,7 @@ class BinaryMeasure(Measure):
         rel: float = getattr(self, "rel", 1)
         return rel
 
-    def values(self, rankings: Rankings) -> FloatArray:
+    def values(self, rankings: RankedGrades) -> FloatArray:
         """Sum the credits of each query, averaged over the orders of documents with equal scores."""
         n_rel = rankings.count_relevant(self.threshold)
         n_irr = np.diff(rankings.pool_offsets) - n_rel
@@ -388,11 +388,11 @@ class BinaryMeasure(Measure):
             out += np.bincount(query, credit * weight, minlength=len(out))
         return out / np.maximum(self.normalizer(n_rel, n_irr), 1)
 
-    def defined(self, rankings: Rankings) -> BoolArray:
+    def defined(self, rankings: RankedGrades) -> BoolArray:
         """Tell which queries have a relevant document."""
         return rankings.best >= self.threshold
 
-    def worth(self, rankings: Rankings) -> FloatArray:
+    def worth(self, rankings: RankedGrades) -> FloatArray:
         """Return 1 for relevant and 0 for irrelevant documents."""
         return (rankings.grades >= self.threshold).astype(np.float64)
 

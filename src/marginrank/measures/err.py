@@ -8,7 +8,7 @@ import numpy as np
 
 from marginrank.measures.base import Measure, TwoLevels, cut
 from marginrank.measures.gains import reciprocal
-from marginrank.measures.ranked_grades import Rankings
+from marginrank.measures.ranked_grades import RankedGrades
 from marginrank.typing import AnyArray, BoolArray, FloatArray
 
 
@@ -38,7 +38,7 @@ class ERR(Measure):
             raise ValueError(f"{self!r}: grade {grades.max():g} is above max_grade={self.max_grade:g}; raise it")
         return np.asarray((np.exp2(grades) - 1.0) / 2.0**self.max_grade)
 
-    def values(self, rankings: Rankings) -> FloatArray:
+    def values(self, rankings: RankedGrades) -> FloatArray:
         """Compute the expected reciprocal rank of each query."""
         from marginrank.measures.ranking_kernel import sum_cascade  # noqa: PLC0415
 
@@ -48,11 +48,11 @@ class ERR(Measure):
         sum_cascade(self.stops(rankings.grades), tied, rankings.offsets, depth, out)
         return out
 
-    def defined(self, rankings: Rankings) -> BoolArray:
+    def defined(self, rankings: RankedGrades) -> BoolArray:
         """Tell which queries have a document above grade 0."""
         return rankings.best > 0
 
-    def worth(self, rankings: Rankings) -> FloatArray:
+    def worth(self, rankings: RankedGrades) -> FloatArray:
         """Return the probabilities of stopping."""
         return self.stops(rankings.grades)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginrank.measures.base import Measure, cut
-from marginrank.measures.ranked_grades import Rankings, discounted_sums
+from marginrank.measures.ranked_grades import RankedGrades, discounted_sums
 from marginrank.typing import BoolArray, FloatArray
 
 
@@ -29,13 +29,13 @@ class Judged(Measure):
     trainable = False
     k: int | None = None
 
-    def values(self, rankings: Rankings) -> FloatArray:
+    def values(self, rankings: RankedGrades) -> FloatArray:
         """Count the judged documents among the first k of each list, and divide by the number there are."""
         judged = np.ones(len(rankings.grades)) if rankings.judged is None else rankings.judged.astype(np.float64)
         first = cut(cut(np.ones(rankings.longest), self.k), rankings.depth)
         counts = discounted_sums(rankings.mean_over_ties(judged), rankings.offsets, first)
         return counts / np.maximum(discounted_sums(np.ones(len(judged)), rankings.offsets, first), 1)
 
-    def defined(self, rankings: Rankings) -> BoolArray:
+    def defined(self, rankings: RankedGrades) -> BoolArray:
         """Count every query."""
         return np.ones(len(rankings), dtype=np.bool_)

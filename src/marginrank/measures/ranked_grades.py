@@ -19,7 +19,7 @@ _PAIRS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Rankings:
+class RankedGrades:
     """Grades of ranked documents, first rank first, and of everything that was judged.
 
     Args:
@@ -45,7 +45,7 @@ class Rankings:
     pool_descends: bool = False
 
     @classmethod
-    def of_list(cls, grades: npt.ArrayLike) -> Rankings:
+    def of_list(cls, grades: npt.ArrayLike) -> RankedGrades:
         """Take the grades of one ranking, from first to last."""
         values = np.asarray(grades, dtype=np.float64).ravel()
         offsets = np.array([0, len(values)])

@@ -185,7 +185,7 @@ def _refuse_grades(y: Any, n: int) -> None:
         raise DataError(f"y has {len(grades)} entries for {count(n, 'row')} of X; it needs one per row")
 
 
-def contents(queries: Queries) -> Contents:
+def query_contents(queries: Queries) -> Contents:
     """Count documents and sum up grades by query, in any order of rows."""
     ends = np.append(0.0, np.cumsum(queries.grades))[queries.offsets]
     return dict(
@@ -201,7 +201,7 @@ def warn_of_split(trained: Contents | None, queries: Queries) -> None:
     """Warn where a split of rows cut through queries, as `KFold` does: the scores would be too good."""
     if trained is None:
         return
-    cut = sum(query in trained and trained[query] != own for query, own in contents(queries).items())
+    cut = sum(query in trained and trained[query] != own for query, own in query_contents(queries).items())
     if cut:
         warnings.warn(
             f"{cut:,} of {len(queries):,} queries were trained on with other documents, so the score is too good; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from marginrank.model.model import Health, Model
-from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.scorers.form import Form
 from marginrank.solvers.solution import Solution
 from marginrank.typing import FloatArray
@@ -62,9 +62,9 @@ class FittedAttributes:
         return self._fitted.form
 
     @property
-    def bins_(self) -> Bins | None:
+    def bins_(self) -> AdditiveForm | None:
         """Thresholds of the curves; None if there are none."""
-        return self.form_ if isinstance(self.form_, Bins) else None
+        return self.form_ if isinstance(self.form_, AdditiveForm) else None
 
     @property
     def _fitted(self) -> Model:

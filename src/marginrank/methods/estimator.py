@@ -25,7 +25,7 @@ from marginrank.evaluation.sklearn_scoring import ROUTING
 from marginrank.evaluation.systems import orderings
 from marginrank.measures.base import parse_mix
 from marginrank.methods.argument_checks import (
-    contents,
+    query_contents,
     refuse_parameters,
     refuse_rows,
     refuse_unknown,
@@ -194,7 +194,7 @@ class BaseRanker(FittedAttributes, Estimator):
             run_log(checkpoint, resume, lambda: self._about(queries, Cs, held_out, begin)) as log,
         ):
             self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0].with_quantiles(queries)
-        self._trained_queries = contents(queries) if qid is not None and isinstance(queries, Queries) else None
+        self._trained_queries = query_contents(queries) if qid is not None and isinstance(queries, Queries) else None
         warn_of_ties([self.model_], queries)
         return self
 

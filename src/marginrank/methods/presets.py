@@ -21,7 +21,7 @@ from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import Measure
 from marginrank.measures.base import parse_mix
 from marginrank.methods.estimator import BaseRanker
-from marginrank.runtime.option_objects import members, parse_component
+from marginrank.runtime.option_objects import parse_spelling, registered
 from marginrank.runtime.text import suggest
 from marginrank.training.tight_bound import BoundChoice, Tight
 
@@ -150,7 +150,7 @@ def all_presets() -> dict[str, Preset]:
 
 
 @dataclass(frozen=True)
-class Method:
+class ResolvedMethod:
     """What to train: a loss or a baseline, and the preset it came from."""
 
     trained: Loss | BaseRanker
@@ -173,7 +173,7 @@ class Method:
         return self.trained.criterion
 
 
-def parse_preset(name: str) -> Method:
+def parse_preset(name: str) -> ResolvedMethod:
     """Look up a method by name.
 
     >>> parse_preset("svmndcg@5").criterion
@@ -194,10 +194,10 @@ def parse_preset(name: str) -> Method:
     k = int(cut["k"]) if cut else preset.cut or 0
     if cut and k < 1:
         raise ValueError(f"{name!r} has {k} after the @; give at least 1")
-    return Method(preset.make(k), spelled, preset.bound)
+    return ResolvedMethod(preset.make(k), spelled, preset.bound)
 
 
-def parse_method(spec: str | Measure | Loss) -> Method:
+def parse_method(spec: str | Measure | Loss) -> ResolvedMethod:
     """Parse what to train: the name of a preset, a measure or mix of measures, the name of a loss, or a `Loss`.
 
     >>> parse_method("ndcg@10 + 0.5*ap").criterion
@@ -207,18 +207,18 @@ def parse_method(spec: str | Measure | Loss) -> Method:
     ValueError: 'ncdg@10' is neither a preset nor a measure; did you mean 'ndcg@10'?
     """
     if isinstance(spec, Loss):
-        return Method(spec)
+        return ResolvedMethod(spec)
     if isinstance(spec, Measure):
-        return Method(loss_for(spec))
+        return ResolvedMethod(loss_for(spec))
     if not isinstance(spec, str):
         raise TypeError(f"method is {spec!r}; give the name of a preset, a measure, or a Loss")
     spelled = spec.strip().lower()
     if _CUT.sub("", spelled) in all_presets():
         return parse_preset(spelled)
-    if spelled.partition("(")[0] in members(Loss):
-        return Method(parse_component(Loss, spelled))
+    if spelled.partition("(")[0] in registered(Loss):
+        return ResolvedMethod(parse_spelling(Loss, spelled))
     try:
-        return Method(loss_for(spec))
+        return ResolvedMethod(loss_for(spec))
     except ValueError as error:
         if re.search(r"[+*(]", spec) or not str(error).startswith("unknown measure"):
             raise

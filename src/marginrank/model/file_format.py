@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.runtime.array_file import Family, read_container, write_container
+from marginrank.runtime.array_file import Family, read_array_file, write_array_file
 from marginrank.runtime.files import open_input
 from marginrank.typing import AnyArray, FloatArray
 
@@ -43,7 +43,7 @@ def write_model(
     >>> kind, header["C"], arrays["theta"].tolist()
     ('ranker', 2.0, [0.5, -1.0])
     """
-    write_container(path, _MODELS, kind, header, arrays, overwrite=overwrite)
+    write_array_file(path, _MODELS, kind, header, arrays, overwrite=overwrite)
 
 
 def is_model(path: Path) -> bool:
@@ -56,7 +56,7 @@ def is_model(path: Path) -> bool:
 
 def holds(path: str | Path) -> str:
     """Return what kind of model a file holds, such as ``ranker``, by its header alone."""
-    return read_container(path, _MODELS).kind
+    return read_array_file(path, _MODELS).kind
 
 
 def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArray]]:
@@ -66,13 +66,13 @@ def read_model(path: str | Path) -> tuple[str, dict[str, Any], dict[str, AnyArra
         FileNotFoundError: There is no such file.
         DataError: It is not a model file, it is damaged, or a newer marginrank wrote it.
     """
-    content = read_container(path, _MODELS, mapped=False)
+    content = read_array_file(path, _MODELS, mapped=False)
     if content.damaged():
         raise DataError("damaged model file (an array does not match its digest); copy it again", path=path)
     return content.kind, content.header, {name: np.array(array) for name, array in content.arrays.items()}
 
 
-class reading:  # noqa: N801
+class reading_model:  # noqa: N801
     """Turn whatever goes wrong with the content of a file into a `DataError` with its path."""
 
     def __init__(self, path: str | Path) -> None:

@@ -24,7 +24,7 @@ from marginrank.model.file_format import (
     check_selection,
     check_theta,
     read_model,
-    reading,
+    reading_model,
     write_model,
 )
 from marginrank.model.scoring import SCALER, read_parts
@@ -34,12 +34,12 @@ from marginrank.preparation.scaling_formulas import LEARNED
 from marginrank.preparation.standardization import Standardize
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.text import ResultTable, count, data_frame, feature_labels, plain
-from marginrank.scorers.additive.form import Bins, Shape
+from marginrank.scorers.additive.form import AdditiveForm, Shape
 from marginrank.scorers.form import Form
-from marginrank.scorers.linear.form import Weights, standardized_scores
-from marginrank.scorers.scoring_function import Function, Parts
+from marginrank.scorers.linear.form import LinearForm, standardized_scores
+from marginrank.scorers.scoring_function import ModelArrays, ScoringFunction
 from marginrank.solvers.solution import Solution, Step
-from marginrank.solvers.stream_state import Stream
+from marginrank.solvers.stream_state import StreamState
 from marginrank.typing import AnyArray, Features, FloatArray
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Health:
 
 
 @dataclass(frozen=True)
-class Method:
+class TrainingRecord:
     """How a model was trained.
 
     Args:
@@ -126,7 +126,7 @@ class Model:
     form: Form
     solution: Solution
     n_features: int
-    method: Method
+    method: TrainingRecord
     provenance: Provenance
     feature_names: tuple[str, ...] | None = None
     first_feature: int = 0
@@ -134,7 +134,7 @@ class Model:
     scaler: FeatureTransformer | None = None
     health: Health | None = None
     selection: Mapping[str, Any] | None = None
-    stream: Stream | None = None
+    stream: StreamState | None = None
     quantiles: FeatureQuantiles | None = None
 
     def __post_init__(self) -> None:
@@ -180,7 +180,11 @@ class Model:
         """
         features = X.X if isinstance(X, Queries) else X
         with np.errstate(over="ignore"):
-            if not isinstance(self.scaler, Standardize) or not isinstance(self.form, Weights) or sp.issparse(features):
+            if (
+                not isinstance(self.scaler, Standardize)
+                or not isinstance(self.form, LinearForm)
+                or sp.issparse(features)
+            ):
                 scores = self.form.score(self.theta, self._scaled(X, qid, group), n_jobs)
             else:
                 self.check(X)
@@ -207,7 +211,7 @@ class Model:
         difference of two scores, and explains why one document is ranked above the other.
 
         For linear and additive models, the contribution of a feature is its part of the score, less the part in the
-        reference. For trees, it is the Shapley value; see `marginrank.scorers.boosted.form.Trees.contributions`.
+        reference. For trees, it is the Shapley value; see `marginrank.scorers.boosted.form.BoostedForm.contributions`.
 
         Args:
             X: Queries, or features with one row per document.
@@ -231,7 +235,7 @@ class Model:
 
     def shapes(self) -> list[Shape]:
         """Return the learned curve of each feature of an additive model."""
-        if not isinstance(self.form, Bins):
+        if not isinstance(self.form, AdditiveForm):
             raise ValueError(f"a {self.form.kind} model has no curves; train with scorer='additive'")
         return self.form.shapes(self.theta, self.names)
 
@@ -338,7 +342,7 @@ class Model:
             form=parts.form,
             solution=_solution(described, arrays),
             n_features=parts.n_features,
-            method=Method(**{name: described[name] for name in Method.__dataclass_fields__}),
+            method=TrainingRecord(**{name: described[name] for name in TrainingRecord.__dataclass_fields__}),
             provenance=Provenance(**described["trained_on"]),
             feature_names=parts.feature_names,
             first_feature=parts.first_feature,
@@ -346,7 +350,7 @@ class Model:
             scaler=None if parts.scaling is None else _scaler(parts.scaling, parts),
             health=None if health is None else Health(**{name: _or(value, np.nan) for name, value in health.items()}),
             selection=described["selection"],
-            stream=Stream.from_parts(described["stream"], arrays, parts.form.n_parameters),
+            stream=StreamState.from_parts(described["stream"], arrays, parts.form.n_parameters),
             quantiles=FeatureQuantiles.from_arrays(arrays, parts.n_features),
         )
         model._check_parts()
@@ -367,10 +371,10 @@ class Model:
         write_model(path, "ranker", self.describe(), self.arrays(), overwrite=overwrite)
 
     @property
-    def function(self) -> Function:
+    def function(self) -> ScoringFunction:
         """The model in plain numbers, for light scoring and exports."""
         learned = () if self.scaling is None else LEARNED[self.scaling]
-        parts = Parts(
+        parts = ModelArrays(
             form=self.form,
             theta=self.theta,
             n_features=self.n_features,
@@ -379,7 +383,7 @@ class Model:
             scaling=self.scaling,
             learned={name: getattr(self.scaler, name) for name in learned},
         )
-        return Function.of(parts, self.describe())
+        return ScoringFunction.of(parts, self.describe())
 
     def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
         """Write the model for another program, and a check file with documents and the scores to expect.
@@ -398,7 +402,7 @@ class Model:
     def load(cls, path: str | Path) -> Self:
         """Read a model written by `save`; its scores are the same, bit for bit."""
         kind, header, arrays = read_model(path)
-        with reading(path):
+        with reading_model(path):
             if kind == "fusion":
                 raise DataError("this model combines runs; use `marginrank fuse RUN... --apply MODEL`, or Fusion.load")
             if kind != "ranker":
@@ -457,7 +461,7 @@ def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> S
     return Solution(theta, C, primal, dual, risk, described["stopped"], steps)
 
 
-def _scaler(scaling: str, parts: Parts) -> FeatureTransformer:
+def _scaler(scaling: str, parts: ModelArrays) -> FeatureTransformer:
     scaler = SCALINGS[scaling]()
     scaler.n_features_in_ = parts.n_features
     for name, array in parts.learned.items():

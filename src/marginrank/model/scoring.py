@@ -23,11 +23,11 @@ from marginrank.model.file_format import (
     check_theta,
     check_values,
     read_model,
-    reading,
+    reading_model,
 )
 from marginrank.preparation.scaling_formulas import LEARNED
 from marginrank.scorers.form import find_form
-from marginrank.scorers.scoring_function import Function, FusedFunction, Parts
+from marginrank.scorers.scoring_function import FusedFunction, ModelArrays, ScoringFunction
 from marginrank.typing import AnyArray, FloatArray
 
 #: Arrays that only training on streams reads.
@@ -38,27 +38,27 @@ _OF_DRIFT: Final = tuple(f"quantiles.{name}" for name in ("values", "at_most", "
 SCALER: Final = "scaler."
 
 
-def load(path: str | Path) -> Function:
+def load(path: str | Path) -> ScoringFunction:
     """Read a model written by `marginrank.Ranker.save` or `marginrank.fusion.Fusion.save`; its scores are the same.
 
     Raises:
         DataError: The file is damaged or contradicts itself, or it holds a recommender.
     """
     kind, header, arrays = read_model(path)
-    with reading(path):
+    with reading_model(path):
         if kind == "ranker":
-            return Function.of(read_parts(header, arrays), header)
+            return ScoringFunction.of(read_parts(header, arrays), header)
         if kind == "fusion":
             check_values(header)
             model, fusion = header["model"], header["fusion"]
-            function = Function.of(read_parts(model, arrays), model)
+            function = ScoringFunction.of(read_parts(model, arrays), model)
             return FusedFunction.of_columns(
                 function, fusion["features"], are_ranks=fusion["parameters"]["ranks"] is True
             )
         raise DataError(f"this file holds a {kind}, not a ranker; only rankers and fusions score documents")
 
 
-def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Parts:
+def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> ModelArrays:
     """Read what a model file says about scores, and refuse what contradicts itself."""
     check_values(described)
     n_features, names, scaling = described["n_features"], described["feature_names"], described["scaling"]
@@ -82,7 +82,7 @@ def read_parts(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> 
     if "scale_" in learned:
         check_scale(learned["scale_"], theta[:n_features] if form.kind == "linear" else None)
     labels = None if names is None else tuple(names)
-    return Parts(form, theta, n_features, labels, described["first_feature"], scaling, learned)
+    return ModelArrays(form, theta, n_features, labels, described["first_feature"], scaling, learned)
 
 
 def _learned(scaling: Any, n_features: int, arrays: Mapping[str, AnyArray]) -> dict[str, FloatArray]:

@@ -111,7 +111,7 @@ def quantile_ranks(n: int, n_quantiles: int) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ColumnQuantiles:
     """What the thresholds of a feature depend on.
 
     Args:
@@ -127,7 +127,7 @@ class Column:
     at: AnyArray | Mapping[int, Any]
 
     @classmethod
-    def of(cls, values: AnyArray) -> Column:
+    def of(cls, values: AnyArray) -> ColumnQuantiles:
         """Look at sorted values, NaN last."""
         present = values[: np.searchsorted(values, np.nan)]
         if not len(present):
@@ -149,10 +149,10 @@ def place_thresholds(values: AnyArray, n_thresholds: int, spacing: Spacing) -> A
     >>> place_thresholds(np.array([0.0, 1.0, 4.0, np.nan]), 3, "mixed").tolist()
     [0.0, 1.0]
     """
-    return place_in(Column.of(values), n_thresholds, spacing)
+    return place_in(ColumnQuantiles.of(values), n_thresholds, spacing)
 
 
-def place_in(column: Column, n_thresholds: int, spacing: Spacing) -> AnyArray:
+def place_in(column: ColumnQuantiles, n_thresholds: int, spacing: Spacing) -> AnyArray:
     """Choose the thresholds of a column."""
     distinct = column.distinct
     if column.constant:
@@ -208,7 +208,7 @@ SPLITS: Final = 16
 _COLUMN_BYTES: Final = 1 << 27
 
 
-class _Sorted(NamedTuple):
+class _SortedColumns(NamedTuple):
     """Sorted values of some features, without NaN."""
 
     columns: list[AnyArray]
@@ -248,18 +248,20 @@ class ColumnFacts:
         return ColumnFacts(self.n, self.missing, kept, self.most)
 
 
-def columns_of(queries: PartitionedQueries, n_thresholds: int, spacing: Spacing) -> list[tuple[Column, bool]]:
+def columns_of(queries: PartitionedQueries, n_thresholds: int, spacing: Spacing) -> list[tuple[ColumnQuantiles, bool]]:
     """Return what the thresholds of each feature depend on, and whether it is missing somewhere."""
     size = np.dtype(queries.facts[0].dtype).itemsize
     longest = max(1, *(part.documents for part in queries.facts))
     width = max(1, _COLUMN_BYTES // (longest * size))
-    found: list[tuple[Column, bool]] = []
+    found: list[tuple[ColumnQuantiles, bool]] = []
     for first in range(0, queries.n_features, width):
         found += _block(queries.partitions.derive(_sort, first, first + width), n_thresholds, spacing)
     return found
 
 
-def _block(parts: Partitions[_Sorted], n_thresholds: int, spacing: Spacing) -> list[tuple[Column, bool]]:
+def _block(
+    parts: Partitions[_SortedColumns], n_thresholds: int, spacing: Spacing
+) -> list[tuple[ColumnQuantiles, bool]]:
     (facts,) = parts.reduce(_facts, max(2, n_thresholds + 1), merge=_merge)
     of_quantiles = {"quantile": n_thresholds, "mixed": n_thresholds - n_thresholds // 2, "even": 0}[spacing]
     ranks = [
@@ -268,7 +270,7 @@ def _block(parts: Partitions[_Sorted], n_thresholds: int, spacing: Spacing) -> l
     values = values_at(parts, ranks, [one.distinct for one in facts])
     return [
         (
-            Column(
+            ColumnQuantiles(
                 one.n,
                 one.distinct,
                 one.complete,
@@ -328,13 +330,13 @@ def _values(keys: KeyArray, dtype: np.dtype[Any]) -> AnyArray:
     return np.where(narrow & sign, narrow ^ sign, ~narrow).view(dtype)
 
 
-def _sort(queries: Queries, first: int, end: int) -> _Sorted:
+def _sort(queries: Queries, first: int, end: int) -> _SortedColumns:
     columns = np.sort(np.ascontiguousarray(queries.dense()[:, first:end].T), axis=1)
     present = [column[: np.searchsorted(column, np.nan)] + 0.0 for column in columns]
-    return _Sorted(present, queries.n_documents)
+    return _SortedColumns(present, queries.n_documents)
 
 
-def _facts(part: _Sorted, most: int) -> list[ColumnFacts]:
+def _facts(part: _SortedColumns, most: int) -> list[ColumnFacts]:
     return [ColumnFacts.of(column, len(column) < part.n_rows, most).cut() for column in part.columns]
 
 
@@ -342,7 +344,7 @@ def _merge(one: list[ColumnFacts], other: list[ColumnFacts]) -> list[ColumnFacts
     return [a.merge(b).cut() for a, b in zip(one, other, strict=True)]
 
 
-def _count_below(part: _Sorted, feature: IntArray, edges: KeyArray) -> Arrays:
+def _count_below(part: _SortedColumns, feature: IntArray, edges: KeyArray) -> Arrays:
     """How many values of its feature are below each edge."""
     counts = np.empty(edges.shape, dtype=np.int64)
     bounds = np.searchsorted(feature, np.arange(len(part.columns) + 1))

@@ -11,7 +11,7 @@ from marginrank.data.partitions import Partitions
 from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.preparation.scaling_formulas import to_percentiles, to_unit_range, to_unit_variance
-from marginrank.runtime.mapped_arrays import BLOCK_BYTES, is_large, room, settle
+from marginrank.runtime.mapped_arrays import BLOCK_BYTES, allocate, flush_rows, is_large
 from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
@@ -35,7 +35,7 @@ class _PerQuery(FeatureTransformer):
             )
         offsets, rows = grouping
         bounds = np.unique(offsets)  # reduceat knows no empty queries
-        out = room(X.shape, X.dtype)
+        out = allocate(X.shape, X.dtype)
 
         def work(first: int, end: int) -> None:
             inside = slice(bounds[first], bounds[end])
@@ -60,7 +60,7 @@ def _in_order(work: Callable[[int, int], object], bounds: IntArray, X: AnyArray,
     while first < len(bounds) - 1:
         end = max(first + 1, int(np.searchsorted(bounds, bounds[first] + step, side="right")) - 1)
         work(first, end)
-        settle(out, slice(int(bounds[first]), int(bounds[end])))
+        flush_rows(out, slice(int(bounds[first]), int(bounds[end])))
         first = end
 
 

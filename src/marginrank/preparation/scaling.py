@@ -78,7 +78,7 @@ def _with(queries: SomeQueries, before: Before) -> SomeQueries:
 
 
 @dataclass(frozen=True)
-class Scaled(Generic[SomeQueries]):
+class FittedScaling(Generic[SomeQueries]):
     """Queries on the scale of a model, and how they got there."""
 
     queries: SomeQueries
@@ -97,7 +97,7 @@ class Scaled(Generic[SomeQueries]):
 
 def scale(
     queries: SomeQueries, scaling: str | None, *, matters: bool = True, before: Before = _unchanged
-) -> Scaled[SomeQueries]:
+) -> FittedScaling[SomeQueries]:
     """Learn a scaling by name and apply it.
 
     Args:
@@ -113,11 +113,11 @@ def scale(
     if name is None:
         if matters:
             _check_size(queries)
-        return Scaled(queries, None, None, before)
+        return FittedScaling(queries, None, None, before)
     if name not in SCALINGS:
         raise ValueError(f"unknown scaling {scaling!r}; {suggest(str(scaling), ('auto', *SCALINGS, 'None'))}")
     scaler = SCALINGS[name]().fit(queries) if learned is None else learned
-    scaled = Scaled(scaler.transform(queries), name, scaler, before)
+    scaled = FittedScaling(scaler.transform(queries), name, scaler, before)
     # A model knows the names of its features, and gives its scaling plain arrays.
     if hasattr(scaler, "feature_names_in_"):
         del scaler.feature_names_in_
@@ -126,9 +126,9 @@ def scale(
 
 def scale_as(
     queries: SomeQueries, scaling: str | None, scaler: FeatureTransformer | None, before: Before
-) -> Scaled[SomeQueries]:
+) -> FittedScaling[SomeQueries]:
     """Apply a scaling that was learned before."""
-    learned = Scaled(queries, scaling, scaler, before)
+    learned = FittedScaling(queries, scaling, scaler, before)
     return replace(learned, queries=learned.apply(queries))
 
 

@@ -13,7 +13,7 @@ from marginrank.errors import DataError
 from marginrank.preparation.base import FeatureTransformer, Grouping
 from marginrank.preparation.scaling_formulas import standardized
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import for_each_block, room
+from marginrank.runtime.mapped_arrays import allocate, for_each_block
 from marginrank.typing import AnyArray, Features, FloatArray
 
 #: Numbers worked on at a time: features are never held in float64 at once, and a block stays in the cache of a core.
@@ -83,7 +83,7 @@ class Standardize(FeatureTransformer):
                 )
             data = np.where(varies[X.indices] | np.isnan(X.data), X.data / divisor[X.indices], 0.0)
             return sp.csr_array((data.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
-        out = room(X.shape, X.dtype)
+        out = allocate(X.shape, X.dtype)
 
         def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
             out[rows] = self.scaled_rows(block)

@@ -8,7 +8,7 @@ from typing import Any
 from marginrank.errors import DataError
 from marginrank.methods.estimator import BaseRanker
 from marginrank.methods.presets import all_presets
-from marginrank.model.file_format import reading
+from marginrank.model.file_format import reading_model
 from marginrank.model.model import Model
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.resolution import NotInFile
@@ -23,7 +23,7 @@ def load(path: str | Path) -> BaseRanker:
         DataError: The file is not a model, damaged, cut short, or of a newer version.
     """
     model = Model.load(path)
-    with reading(path):
+    with reading_model(path):
         return ranker_of(model)
 
 

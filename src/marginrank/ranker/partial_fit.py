@@ -15,10 +15,10 @@ from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.partitions import AnyQueries, SomeQueries, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.methods.estimator import BaseRanker
-from marginrank.methods.presets import Method
+from marginrank.methods.presets import ResolvedMethod
 from marginrank.model.model import Model
 from marginrank.preparation.base import check_columns
-from marginrank.preparation.scaling import Scaled, scale_as
+from marginrank.preparation.scaling import FittedScaling, scale_as
 from marginrank.ranker.resolution import loss_of
 from marginrank.runtime.option_objects import check_C, check_seed, seconds
 from marginrank.runtime.threads import default_threads
@@ -26,8 +26,8 @@ from marginrank.scorers.base import Prepared, Scorer, parse_scorer, prepare
 from marginrank.scorers.form import Form
 from marginrank.scorers.staged_scorer import StagedScorer
 from marginrank.solvers.base import Callback, Solver
-from marginrank.training.convex import Fit, Training
-from marginrank.training.online import bounded_as, take_batch, together
+from marginrank.training.convex import ConvexTrainer, Fit
+from marginrank.training.online import add_provenance, fit_batch, with_bound_of
 from marginrank.training.query_weighting import Weighting, weighted
 from marginrank.training.tight_bound import BoundChoice
 
@@ -43,11 +43,11 @@ class Online(BaseRanker):
     time_limit: float | None
 
     @abstractmethod
-    def _method(self) -> Method:
+    def _method(self) -> ResolvedMethod:
         """Return what is trained."""
 
     @abstractmethod
-    def _bound(self, method: Method) -> BoundChoice:
+    def _bound(self, method: ResolvedMethod) -> BoundChoice:
         """Return the bound that is asked for."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Online(BaseRanker):
 
     @abstractmethod
     def _models(
-        self, queries: AnyQueries, method: Method, scaled: Scaled[Any], fits: Sequence[tuple[Form, Fit]]
+        self, queries: AnyQueries, method: ResolvedMethod, scaled: FittedScaling[Any], fits: Sequence[tuple[Form, Fit]]
     ) -> list[Model]:
         """Return what training leaves."""
 
@@ -106,16 +106,16 @@ class Online(BaseRanker):
             raise ValueError(f"this model cannot be trained further, as it is one of {before.method.trained}; use fit")
         deadline = time.perf_counter() + seconds(self.time_limit)
         scaled, prepared = self._as_before(before, batch)
-        training = Training(loss_of(method), self._bound(method), self._solver(callback, deadline), self.n_jobs)
-        training = bounded_as(before, training)
-        fit = take_batch(training, prepared, check_C(self.C), before.theta, before.stream)
+        training = ConvexTrainer(loss_of(method), self._bound(method), self._solver(callback, deadline), self.n_jobs)
+        training = with_bound_of(before, training)
+        fit = fit_batch(training, prepared, check_C(self.C), before.theta, before.stream)
         if fit is None:
             return before
         model = self._models(batch, method, scaled, [(prepared.form, fit)])[0]
-        provenance = together(before.provenance, model.provenance)
+        provenance = add_provenance(before.provenance, model.provenance)
         return replace(model, provenance=provenance, first_feature=before.first_feature, quantiles=before.quantiles)
 
-    def _as_before(self, model: Model, queries: SomeQueries) -> tuple[Scaled[SomeQueries], Prepared]:
+    def _as_before(self, model: Model, queries: SomeQueries) -> tuple[FittedScaling[SomeQueries], Prepared]:
         """Prepare queries as a model was trained."""
         if isinstance(queries, Queries):
             model.check(queries)
@@ -129,7 +129,7 @@ class Online(BaseRanker):
         scorer = parse_scorer(self.scorer)
         return scaled, prepare(scorer, weighted(scaled.queries, self.weighting), self.n_jobs, model.form)
 
-    def _check_goes_on(self, method: Method) -> None:
+    def _check_goes_on(self, method: ResolvedMethod) -> None:
         """Refuse methods that no solver trains."""
         scorer = parse_scorer(self.scorer)
         if method.baseline is not None or isinstance(scorer, StagedScorer):

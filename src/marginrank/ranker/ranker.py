@@ -18,24 +18,24 @@ from marginrank.losses.base import Loss
 from marginrank.measures import Measure
 from marginrank.methods.argument_checks import warn_of_C
 from marginrank.methods.estimator import BaseRanker
-from marginrank.methods.presets import DEFAULT, Method, loss_for, parse_method
-from marginrank.model.model import Method as MethodRecord
+from marginrank.methods.presets import DEFAULT, ResolvedMethod, loss_for, parse_method
 from marginrank.model.model import Model
-from marginrank.preparation.scaling import Scaled, scale
+from marginrank.model.model import TrainingRecord as MethodRecord
+from marginrank.preparation.scaling import FittedScaling, scale
 from marginrank.ranker.partial_fit import Online
 from marginrank.ranker.resolution import NotInFile, loss_of
-from marginrank.runtime.option_objects import Component, seconds
+from marginrank.runtime.option_objects import OptionObject, seconds
 from marginrank.scorers.base import Prepared, Scorer, parse_scorer, prepare
 from marginrank.scorers.form import NAN_ADVICE, Form
-from marginrank.scorers.staged_scorer import Setting, StagedScorer
+from marginrank.scorers.staged_scorer import StagedScorer, StageLimits
 from marginrank.solvers.base import Callback, Solver, parse_solver
 from marginrank.training.checkpoint import Log
-from marginrank.training.convex import Fit, Training
+from marginrank.training.convex import ConvexTrainer, Fit
 from marginrank.training.early_stopping import EarlyStopping, Scores, check_patience
-from marginrank.training.online import bounded_as
+from marginrank.training.online import with_bound_of
 from marginrank.training.plan import Start
 from marginrank.training.query_weighting import Weighting, weighted
-from marginrank.training.staged import Judge, StagedTraining
+from marginrank.training.staged import StagedTrainer, StageSelection
 from marginrank.training.tight_bound import BoundChoice, Tight, parse_bound
 from marginrank.typing import FloatArray
 
@@ -148,7 +148,7 @@ class Ranker(Online):
             setattr(self, name, component)
         return self
 
-    def _component(self, name: str) -> Component:
+    def _component(self, name: str) -> OptionObject:
         """Return the object behind a parameter, whatever it was given as."""
         if name == "scorer":
             return parse_scorer(self.scorer)
@@ -164,7 +164,7 @@ class Ranker(Online):
             return loss
         raise ValueError(f"{name!r} has no parameters of its own; loss, bound, scorer and solver have")
 
-    def _method(self) -> Method:
+    def _method(self) -> ResolvedMethod:
         for name, value in self.get_params(deep=False).items():
             if isinstance(value, NotInFile):
                 raise DataError(f"{value.reason}; set it with set_params({name}=...) before fitting again")
@@ -175,9 +175,9 @@ class Ranker(Online):
         if self.loss is not None:
             if not isinstance(self.loss, Loss):
                 raise TypeError(f"loss is {self.loss!r}; give a Loss such as StructuredLoss('ap'), or use measure")
-            return Method(self.loss)
+            return ResolvedMethod(self.loss)
         if self.measure is not None:
-            return Method(loss_for(self.measure))
+            return ResolvedMethod(loss_for(self.measure))
         return parse_method(DEFAULT if self.method is None else self.method)
 
     def _bounded_as(self, model: Model) -> Self:
@@ -186,7 +186,7 @@ class Ranker(Online):
             return clone(self).set_params(bound="tight")
         return self
 
-    def _bound(self, method: Method) -> BoundChoice:
+    def _bound(self, method: ResolvedMethod) -> BoundChoice:
         return method.bound if self.bound is None else parse_bound(self.bound)
 
     def _train(
@@ -226,9 +226,9 @@ class Ranker(Online):
             scaled, prepared = self._as_before(before, queries)
         stopper = self._stopper(prepared, scaled, validation, patience, callback)
         solver = self._solver(callback if stopper is None else stopper, deadline)
-        training = Training(loss_of(method), self._bound(method), solver, self.n_jobs, log)
+        training = ConvexTrainer(loss_of(method), self._bound(method), solver, self.n_jobs, log)
         if before is not None and start is not None and start.centered:
-            fits = [bounded_as(before, training).near(prepared, Cs[0], start.theta)]
+            fits = [with_bound_of(before, training).near(prepared, Cs[0], start.theta)]
         else:
             fitting = start is not None and start.theta.shape == (prepared.n_parameters,)
             fits = training.path(prepared, Cs, start.theta if start is not None and fitting else None)
@@ -247,7 +247,7 @@ class Ranker(Online):
 
     def _train_stages(
         self,
-        method: Method,
+        method: ResolvedMethod,
         scorer: StagedScorer,
         queries: AnyQueries,
         Cs: Sequence[float],
@@ -262,18 +262,18 @@ class Ranker(Online):
         # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
         ordered = in_canonical_order(in_memory(queries, f"the {scorer.name} scorer"))
         scaled = scale(ordered, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
-        judge = Judge(callback, lowest=True, n_jobs=self.n_jobs)
+        judge = StageSelection(callback, lowest=True, n_jobs=self.n_jobs)
         if validation is not None:
             patience = scorer.patience if self.patience is None else self.patience
             held_out = in_memory(validation, f"the {scorer.name} scorer")
             judge.watch(held_out, scaled.apply(held_out), self.criterion, patience)
-        setting = Setting(1.0, deadline, self.random_state, self.n_jobs)
-        training = StagedTraining(scorer, loss_of(method), self._bound(method), setting)
+        setting = StageLimits(1.0, deadline, self.random_state, self.n_jobs)
+        training = StagedTrainer(scorer, loss_of(method), self._bound(method), setting)
         fits = training.path(weighted(scaled.queries, self.weighting), Cs, judge)
         return self._models(queries, method, scaled, fits)
 
     def _models(
-        self, queries: AnyQueries, method: Method, scaled: Scaled[Any], fits: Sequence[tuple[Form, Fit]]
+        self, queries: AnyQueries, method: ResolvedMethod, scaled: FittedScaling[Any], fits: Sequence[tuple[Form, Fit]]
     ) -> list[Model]:
         provenance, specs = self._provenance(queries), self._specs()
         return [
@@ -305,7 +305,7 @@ class Ranker(Online):
     def _stopper(
         self,
         prepared: Prepared,
-        scaled: Scaled[Any],
+        scaled: FittedScaling[Any],
         validation: AnyQueries | None,
         patience: int,
         callback: Callback | None,
@@ -333,7 +333,7 @@ class Ranker(Online):
 
     def _train_baseline(
         self,
-        method: Method,
+        method: ResolvedMethod,
         queries: AnyQueries,
         Cs: Sequence[float],
         validation: AnyQueries | None,
@@ -355,7 +355,7 @@ class Ranker(Online):
             for model in models
         ]
 
-    def _baseline(self, method: Method) -> BaseRanker:
+    def _baseline(self, method: ResolvedMethod) -> BaseRanker:
         """Return the estimator behind a preset, with the parameters of this one that mean something to it."""
         baseline = clone(cast("BaseRanker", method.baseline))
         known = baseline.get_params(deep=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from marginrank.losses.base import Loss
-from marginrank.methods.presets import Method
+from marginrank.methods.presets import ResolvedMethod
 
 
-def loss_of(method: Method) -> Loss:
+def loss_of(method: ResolvedMethod) -> Loss:
     """Return the loss of a method, unless it is a baseline."""
     if method.loss is None:
         raise TypeError(f"{method.preset} is a baseline")

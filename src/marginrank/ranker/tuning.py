@@ -120,7 +120,7 @@ def tune(
     grid = _with_scorers(grid or {}, queries) if is_chosen else grid or {}
     settings = _settings(grid)
     _check_names(grid, ranker.get_params(deep=False))
-    judge = _Judge(criterion or ranker.criterion, parse_policy(policy))
+    judge = Criterion(criterion or ranker.criterion, parse_policy(policy))
     held_out = None
     if valid is not None:
         held_out = as_queries(*validation_parts(valid), None, None, **nan_rule)
@@ -251,7 +251,7 @@ class _Stop:
 
 
 @dataclass(frozen=True)
-class _Judge:
+class Criterion:
     """What decides."""
 
     criterion: str
@@ -278,7 +278,7 @@ class _Search:
     splits: Sequence[tuple[AnyQueries, AnyQueries]]
     settings: Sequence[Mapping[str, Any]]
     Cs: Sequence[float]
-    judge: _Judge
+    judge: Criterion
     stop: _Stop
 
     def run(self, n_jobs: int | None, log: Log | None = None) -> list[tuple[Candidate, BaseRanker]]:
@@ -296,13 +296,13 @@ class _Search:
             own = clone(ranker).set_params(**({"n_jobs": 1} if threads > 1 else {}))
             name = f"setting and split {number}"
             part = None if log is None else log.part_of(name)
-            kept = None if log is None else kept_judged(log.log(name), len(Cs), len(held_out))
+            kept = None if log is None else load_finished(log.log(name), len(Cs), len(held_out))
             if kept is not None:
                 return [(own._with_model(C, model), values) for C, (model, values) in zip(Cs, kept, strict=True)]
             path = own._fit_path(train, Cs, self.stop, self.stop.seconds_left, part)
             results = [(one, self.judge.values(one, held_out)) for one in path]
             if log is not None and part is not None and not any(self.stop.cut_short(one) for one in path):
-                keep_judged(log.log(name), [(one.model_, values) for one, values in results])
+                save_finished(log.log(name), [(one.model_, values) for one, values in results])
                 part.finish()
             return results
 
@@ -399,7 +399,7 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> int:
     return best
 
 
-def keep_judged(log: Log, results: Judged) -> None:
+def save_finished(log: Log, results: Judged) -> None:
     """Keep models that are finished, as model files, and what they reached."""
     parts = [len(results).to_bytes(8, "little")]
     with tempfile.TemporaryDirectory() as folder:
@@ -410,7 +410,7 @@ def keep_judged(log: Log, results: Judged) -> None:
     log.put(b"".join(parts), b"judged")
 
 
-def kept_judged(log: Log, n_models: int, n_queries: int) -> Judged | None:
+def load_finished(log: Log, n_models: int, n_queries: int) -> Judged | None:
     """Return models that were kept, and what they reached; None if they were not finished."""
     kept = log.get(b"judged")
     if kept is None:

@@ -1,5 +1,5 @@
-from .coverage import Catalogue as Catalogue
-from .coverage import catalogue as catalogue
+from .coverage import Coverage as Coverage
+from .coverage import item_coverage as item_coverage
 from .factor_model import FactorModel as FactorModel
 from .factorization import Factorization as Factorization
 from .factorization import Factors as Factors

@@ -15,7 +15,7 @@ from marginrank.typing import FloatArray
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Coverage:
     """Figures about the first k recommendations of many users.
 
     Args:
@@ -54,7 +54,7 @@ class Catalogue:
         )
 
 
-def catalogue(recommender: Recommender, k: int = 10, users: Iterable[Any] | None = None) -> Catalogue:
+def item_coverage(recommender: Recommender, k: int = 10, users: Iterable[Any] | None = None) -> Coverage:
     """Count what is recommended to users, without what they have rated; to all known users by default."""
     seen = recommender.model_.seen
     ids = seen.users if users is None else np.asarray(list(users))
@@ -63,7 +63,7 @@ def catalogue(recommender: Recommender, k: int = 10, users: Iterable[Any] | None
     at = locate(seen.items, np.array(items, dtype=seen.items.dtype), "item")
     times, ratings = np.bincount(at, minlength=len(seen.items)), seen.item_counts
     known = np.concatenate([seen.item[:0], *recommender.model_.seen_by(ids)])
-    return Catalogue(
+    return Coverage(
         k,
         len(lists),
         len(seen.items),

@@ -14,7 +14,7 @@ from marginrank.data.formats.binary import labels_from, stored_labels
 from marginrank.data.grouping import check_offsets
 from marginrank.recommend.factorization import Factors, HalfStep
 from marginrank.recommend.ratings import Ratings, locate
-from marginrank.recommend.side_features import Columns, SideFeatures
+from marginrank.recommend.side_features import FixedColumns, SideFeatures
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 _SIDES = ("start", "users", "items")
@@ -32,7 +32,7 @@ class FactorModel:
     #: Who rated what, which `recommend` leaves out.
     seen: Ratings
     factors: Factors
-    columns: Columns
+    columns: FixedColumns
     trace: tuple[HalfStep, ...]
 
     @cached_property
@@ -152,7 +152,7 @@ class FactorModel:
         figures = _numbers(parts["columns.figures"], (4,)).tolist()
         sides = [_side(parts, name) for name in ("user", "item")]
         history, item_history = parts["columns.history"], parts["columns.item_history"]
-        columns = Columns(figures[0], history, item_history, (figures[1], figures[2], figures[3]), *sides)
+        columns = FixedColumns(figures[0], history, item_history, (figures[1], figures[2], figures[3]), *sides)
         names = ("user_columns", "item_columns", "users", "items", "shared")
         factors = Factors(*(parts[f"factors.{name}"] for name in names))
         trace = parts["trace"]
@@ -186,7 +186,7 @@ def _numbers(array: AnyArray, shape: tuple[int, ...]) -> FloatArray:
     return array
 
 
-def _check(seen: Ratings, factors: Factors, columns: Columns) -> None:
+def _check(seen: Ratings, factors: Factors, columns: FixedColumns) -> None:
     """Refuse shapes and numbers that scores cannot be made of."""
     n_users, n_items = len(seen.users), len(seen.items)
     if seen.item.dtype != np.int64 or seen.item.ndim != 1 or np.any((seen.item < 0) | (seen.item >= n_items)):

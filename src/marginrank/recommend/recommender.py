@@ -20,12 +20,12 @@ from marginrank.losses.squared_error import SquaredDifferences
 from marginrank.measures.base import parse_mix
 from marginrank.measures.gains import GAINS
 from marginrank.methods.presets import loss_for, parse_method
-from marginrank.model.file_format import check_values, read_model, reading, write_model
+from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.recommend.factor_model import FactorAttributes, FactorModel, describe
 from marginrank.recommend.factorization import Factorization, Factors, HalfStep, user_weights
 from marginrank.recommend.implicit_feedback import among_unseen, with_negatives
 from marginrank.recommend.ratings import ColumnNames, Ratings, id_column, locate, pair_ids
-from marginrank.recommend.side_features import Columns, SideFeatures
+from marginrank.recommend.side_features import FixedColumns, SideFeatures
 from marginrank.recommend.user_step import UserProblem
 from marginrank.runtime.option_objects import check_C, check_seed, from_spec, seconds, to_spec
 from marginrank.runtime.text import count
@@ -197,7 +197,7 @@ class Recommender(FactorAttributes, Estimator):
         if len(more[0]) or len(more[1]):
             seen = seen.widened(*more)
         self._check_parameters()
-        fixed = Columns.learn(
+        fixed = FixedColumns.learn(
             seen,
             bias=float(self.item_bias),
             history=self.history,
@@ -233,7 +233,7 @@ class Recommender(FactorAttributes, Estimator):
     def _train(
         self,
         seen: Ratings,
-        columns: Columns,
+        columns: FixedColumns,
         start: Factors,
         *,
         warm: bool,
@@ -442,7 +442,7 @@ class Recommender(FactorAttributes, Estimator):
             DataError: The file is not a model, damaged, or the model of something else.
         """
         kind, header, arrays = read_model(path)
-        with reading(path):
+        with reading_model(path):
             if kind != _KIND:
                 raise DataError("this model is not a recommender; give the file that Recommender.save wrote")
             check_values(header)

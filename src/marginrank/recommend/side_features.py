@@ -63,7 +63,7 @@ class SideFeatures:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class FixedColumns:
     """How the fixed columns of users and items are made.
 
     A user has a constant, whose weights are the item biases, ``history`` columns of what the user rated, whatever the
@@ -92,7 +92,7 @@ class Columns:
         length: float,
         sides: tuple[SideFeatures | None, SideFeatures | None] = (None, None),
         seed: int | None = 0,
-    ) -> Columns:
+    ) -> FixedColumns:
         """Make columns of the ratings to train on."""
         logs = np.log1p(ratings.item_counts)
         spread = float(logs.std())
@@ -110,7 +110,7 @@ class Columns:
             theirs = length * np.sqrt(n_items) * right
         return cls(bias, own, theirs, (float(logs.mean()), spread or 1.0, scale), *sides)
 
-    def extended(self, n_items: int, places: npt.NDArray[np.int64]) -> Columns:
+    def extended(self, n_items: int, places: npt.NDArray[np.int64]) -> FixedColumns:
         """Return columns for more items; those of before have the given places, the others no history yet."""
         history, item_history = (np.zeros((n_items, self.history.shape[1])) for _ in range(2))
         history[places], item_history[places] = self.history, self.item_history

@@ -180,7 +180,7 @@ def _cutting_planes(
     """Minimise by cutting planes of c·ξ; the minimum over the planes of a user is a lower bound."""
     from marginrank.recommend.factors_kernel import minimize_planes  # noqa: PLC0415
 
-    bundle = _Planes(*start.shape)
+    bundle = _UserPlanes(*start.shape)
     best, trial = start.copy(), start.copy()
     objectives, bounds = np.full(len(start), np.inf), np.zeros(len(start))
     active, minimizer = np.ones(len(start), dtype=np.bool_), np.zeros_like(start)
@@ -201,7 +201,7 @@ def _cutting_planes(
     return best, objectives, np.minimum(bounds, objectives)
 
 
-class _Planes:
+class _UserPlanes:
     """Planes of many small problems; plane 0 of each says that the risk is not negative."""
 
     def __init__(self, n: int, width: int) -> None:

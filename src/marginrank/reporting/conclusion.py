@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from marginrank.evaluation.comparison import PairedComparison
-from marginrank.reporting.report_facts import Facts, Leader
+from marginrank.reporting.report_facts import Leader, ReportFacts
 from marginrank.runtime.text import count
 
 _OPEN: Final = (
@@ -15,7 +15,7 @@ _OPEN: Final = (
 )
 
 
-def verdict(facts: Facts) -> str:
+def conclusion(facts: ReportFacts) -> str:
     """Say in two sentences which system is best by the first measure, by how much, and how certain that is."""
     if len(facts.systems) == 1:
         return _alone(facts)
@@ -25,7 +25,7 @@ def verdict(facts: Facts) -> str:
     )
 
 
-def _alone(facts: Facts) -> str:
+def _alone(facts: ReportFacts) -> str:
     mean = facts.means[0]
     interval = _interval(mean.low, mean.high, facts.settings.confidence, "")
     return (
@@ -34,7 +34,7 @@ def _alone(facts: Facts) -> str:
     )
 
 
-def _other_leads(facts: Facts, leader: Leader) -> tuple[str, str]:
+def _other_leads(facts: ReportFacts, leader: Leader) -> tuple[str, str]:
     measure, baseline, rows = _judged_by(facts)
     row = next(row for row in rows if row.system == leader.system)
     name = leader.system
@@ -54,7 +54,7 @@ def _other_leads(facts: Facts, leader: Leader) -> tuple[str, str]:
     return first, f"The difference is not significant ({_p(facts, row)}), {but}"
 
 
-def _baseline_leads(facts: Facts, leader: Leader) -> tuple[str, str]:
+def _baseline_leads(facts: ReportFacts, leader: Leader) -> tuple[str, str]:
     measure, baseline, rows = _judged_by(facts)
     row = max(rows, key=lambda row: row.difference)
     by = f"{-row.difference:.4f} below it" if row.difference else "level with it"
@@ -72,17 +72,17 @@ def _baseline_leads(facts: Facts, leader: Leader) -> tuple[str, str]:
     )
 
 
-def _judged_by(facts: Facts) -> tuple[str, str, Sequence[PairedComparison]]:
+def _judged_by(facts: ReportFacts) -> tuple[str, str, Sequence[PairedComparison]]:
     measure = facts.settings.measures[0]
     return measure, facts.settings.baseline, facts.comparisons[measure].rows
 
 
-def _mean(facts: Facts, system: str) -> str:
+def _mean(facts: ReportFacts, system: str) -> str:
     measure = facts.settings.measures[0]
     return next(f"{one.mean:.4f}" for one in facts.means if (one.system, one.measure) == (system, measure))
 
 
-def _interval_of(facts: Facts, row: PairedComparison) -> str:
+def _interval_of(facts: ReportFacts, row: PairedComparison) -> str:
     return _interval(*row.interval, facts.settings.confidence, "+")
 
 
@@ -97,7 +97,7 @@ def _interval(low: float, high: float, confidence: float, sign: str) -> str:
     return f"{100 * confidence:g} % interval {low:{sign}.4f} to {high:{sign}.4f}".replace("-", "−")
 
 
-def _p(facts: Facts, row: PairedComparison) -> str:
+def _p(facts: ReportFacts, row: PairedComparison) -> str:
     p = row.holm_randomization
     adjusted = ", Holm-adjusted" if len(facts.systems) > 2 else ""
     return f"{'p < 0.001' if p < 0.001 else f'p = {p:.3f}'}, randomization test{adjusted}"

@@ -18,7 +18,7 @@ from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.tuning import tune
 from marginrank.reporting.html_elements import (
     Cell,
-    Column,
+    TableColumn,
     breakable,
     details,
     escape,
@@ -48,7 +48,7 @@ SHOWN: Final = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class DemoResults:
     """The collection, the ranker, and what each system reaches on the test queries.
 
     Args:
@@ -70,7 +70,7 @@ class Outcome:
     best_retriever: str
 
 
-def learn(say: Callable[[str], None] | None = None) -> Outcome:
+def learn(say: Callable[[str], None] | None = None) -> DemoResults:
     """Build the collection, train, and evaluate everything on the test queries.
 
     Args:
@@ -87,7 +87,7 @@ def learn(say: Callable[[str], None] | None = None) -> Outcome:
     scores |= {name: rrf(_with_features(test, chosen or names)) for name, chosen in _FUSIONS.items()}
     scores[LEARNED] = ranker.predict(test)
     values = {name: evaluate(test, column, MEASURE) for name, column in scores.items()}
-    return Outcome(
+    return DemoResults(
         collection=collection,
         ranker=ranker,
         scores=scores,
@@ -165,7 +165,7 @@ class Example:
     reasons: Mapping[str, float]
 
 
-def examples(outcome: Outcome) -> tuple[list[Example], Example]:
+def examples(outcome: DemoResults) -> tuple[list[Example], Example]:
     """Return the query of each package that gained most, and the one that lost most."""
     test = outcome.collection.test
     gain = outcome.values[LEARNED][MEASURE] - outcome.values[outcome.best_retriever][MEASURE]
@@ -175,7 +175,7 @@ def examples(outcome: Outcome) -> tuple[list[Example], Example]:
     return [_query_example(outcome, at) for at in best], _query_example(outcome, order[-1])
 
 
-def _query_example(outcome: Outcome, at: int) -> Example:
+def _query_example(outcome: DemoResults, at: int) -> Example:
     one = outcome.collection.test[at]
     rows = slice(*outcome.collection.test.offsets[at : at + 2].tolist())
     documents = one.document_names.tolist()
@@ -206,7 +206,7 @@ def certificate(ranker: BaseRanker) -> str:
     )
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: DemoResults) -> str:
     """Describe the outcome as text."""
     collection, gained = outcome.collection, gains(outcome.comparison)
     header = ["system", "NDCG@10", "95% interval", f"{LEARNED} − system", "95% interval", "W/L/T", "p "]
@@ -242,7 +242,7 @@ def weights(ranker: BaseRanker) -> dict[str, float]:
     return dict(sorted(named.items(), key=lambda one: -abs(one[1])))
 
 
-def record(outcome: Outcome) -> dict[str, Any]:
+def record(outcome: DemoResults) -> dict[str, Any]:
     """Describe the outcome as plain values."""
     ranker, collection = outcome.ranker, outcome.collection
     described = {
@@ -290,7 +290,7 @@ ranker = tune(Ranker("ndcg@10"), train).ranker
 _GRADES: Final = {2.0: ("target", "target"), 1.0: ("related", "related")}
 
 
-def render(outcome: Outcome) -> str:
+def render(outcome: DemoResults) -> str:
     """Make the page, which needs nothing from the network."""
     sections = [
         section("systems", "Retrievers, RRF and the learned ranker", *_systems(outcome)),
@@ -305,7 +305,7 @@ def render(outcome: Outcome) -> str:
     return whole_page(TITLE, _intro(outcome), sections, footer, styles=("page.css", "demo.css"))
 
 
-def _intro(outcome: Outcome) -> str:
+def _intro(outcome: DemoResults) -> str:
     collection, gained = outcome.collection, gains(outcome.comparison)
     means = {one.system: one.mean for one in outcome.means}
     rival = max((name for name in means if name != LEARNED), key=lambda name: means[name])
@@ -336,18 +336,18 @@ def _verdict(gained: Mapping[str, Gain]) -> str:
     return f"It is significantly better than {len(better)} of the {len(gained)} other systems."
 
 
-def _systems(outcome: Outcome) -> list[str]:
+def _systems(outcome: DemoResults) -> list[str]:
     ordered, gained = sorted(outcome.means, key=lambda one: -one.mean), gains(outcome.comparison)
     columns = [
-        Column("system"),
-        Column("NDCG@10", number=True),
-        Column("95 % interval", number=True),
-        Column(f"{LEARNED} − system", number=True),
-        Column("95 % interval", number=True),
-        Column("won", number=True),
-        Column("lost", number=True),
-        Column("tied", number=True),
-        Column("p", number=True),
+        TableColumn("system"),
+        TableColumn("NDCG@10", number=True),
+        TableColumn("95 % interval", number=True),
+        TableColumn(f"{LEARNED} − system", number=True),
+        TableColumn("95 % interval", number=True),
+        TableColumn("won", number=True),
+        TableColumn("lost", number=True),
+        TableColumn("tied", number=True),
+        TableColumn("p", number=True),
     ]
     note = (
         "Lines on the bars are 95 % bootstrap intervals over queries. To see whether two systems differ, look at the "
@@ -416,7 +416,7 @@ def _signed_bars(values: Mapping[str, float]) -> str:
     return _bars(rows)
 
 
-def _examples(outcome: Outcome) -> list[str]:
+def _examples(outcome: DemoResults) -> list[str]:
     gained, lost = examples(outcome)
     intro = (
         f"For each package, the query with the largest gain over {outcome.best_retriever}, the best single retriever "
@@ -429,7 +429,7 @@ def _examples(outcome: Outcome) -> list[str]:
     ]
 
 
-def _example(outcome: Outcome, one: Example) -> str:
+def _example(outcome: DemoResults, one: Example) -> str:
     before, after = one.change
     up, down = one.above
     hits = "".join(
@@ -446,7 +446,7 @@ def _example(outcome: Outcome, one: Example) -> str:
     )
 
 
-def _hits(outcome: Outcome, documents: Sequence[str], grades: Mapping[str, float]) -> str:
+def _hits(outcome: DemoResults, documents: Sequence[str], grades: Mapping[str, float]) -> str:
     rows = []
     for name in documents:
         look, tag = _GRADES.get(grades[name], ("", ""))
@@ -468,7 +468,7 @@ def _shortened(text: str, most: int = 110) -> str:
     return text if len(text) <= most else text[: most + 1].rpartition(" ")[0] + " …"
 
 
-def _weights(outcome: Outcome) -> list[str]:
+def _weights(outcome: DemoResults) -> list[str]:
     intro = "The weight of each retriever. Scores are standardized on the training queries."
     return [paragraph(intro), _signed_bars(weights(outcome.ranker)), paragraph(certificate(outcome.ranker), "note")]
 

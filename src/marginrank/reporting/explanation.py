@@ -13,7 +13,7 @@ from marginrank.errors import DataError
 from marginrank.model.model import Model
 from marginrank.ranker.loader import ranker_of
 from marginrank.runtime.lazy_imports import sp
-from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.typing import FloatArray
 
 
@@ -142,7 +142,7 @@ def takes_C(model: Model) -> bool:
 def feature_records(model: Model) -> list[dict[str, Any]]:
     """Return one record per feature: its weight, its curve and the spread of it, or how often trees split on it."""
     names = model.names
-    if isinstance(model.form, Bins):
+    if isinstance(model.form, AdditiveForm):
         return [
             {
                 "feature": name,

@@ -31,7 +31,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """The head of a column; numbers are aligned and sorted as such, the largest first."""
 
     title: str
@@ -67,7 +67,9 @@ def number(value: float | None, form: str = ".4f", look: str = "") -> Cell:
     return Cell(f"{value:{form}}".replace("-", "−"), float(value), look)
 
 
-def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, sortable: bool = True) -> str:
+def table(
+    caption: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, sortable: bool = True
+) -> str:
     """A table in a box of its own, which scrolls where it is too wide."""
     head = "".join(_head(column, sortable and len(rows) > 1) for column in columns)
     body = "\n".join(f"<tr>{''.join(map(_cell, range(len(row)), row, columns))}</tr>" for row in rows)
@@ -77,14 +79,14 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]
     )
 
 
-def _head(column: Column, sortable: bool) -> str:
+def _head(column: TableColumn, sortable: bool) -> str:
     look = ' class="number"' if column.number else ""
     if not sortable:
         return f'<th scope="col"{look}>{breakable(column.title)}</th>'
     return f'<th scope="col" aria-sort="none"{look}><button type="button">{escape(column.title)}</button></th>'
 
 
-def _cell(at: int, cell: Cell, column: Column) -> str:
+def _cell(at: int, cell: Cell, column: TableColumn) -> str:
     looks = " ".join(filter(None, ["number" if column.number else "", cell.look]))
     look = f' class="{looks}"' if looks else ""
     key = "" if cell.key is None else f' data-key="{cell.key!r}"'

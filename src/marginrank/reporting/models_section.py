@@ -9,7 +9,7 @@ from typing import Any, Final
 from marginrank.reporting import charts
 from marginrank.reporting.html_elements import (
     Cell,
-    Column,
+    TableColumn,
     chart,
     command,
     details,
@@ -21,7 +21,7 @@ from marginrank.reporting.html_elements import (
     paragraph,
     table,
 )
-from marginrank.reporting.report_facts import Facts, Model
+from marginrank.reporting.report_facts import ModelFacts, ReportFacts
 
 #: Features in the chart of a linear model.
 MOST_WEIGHTS: Final = 40
@@ -29,12 +29,12 @@ MOST_WEIGHTS: Final = 40
 MOST_SHAPES: Final = 48
 
 
-def model_parts(facts: Facts) -> list[str]:
+def model_parts(facts: ReportFacts) -> list[str]:
     """Make the parts of the section; none if no system is a model."""
     return [part for model in facts.models for part in _model(facts, model)]
 
 
-def _model(facts: Facts, model: Model) -> list[str]:
+def _model(facts: ReportFacts, model: ModelFacts) -> list[str]:
     return [
         f"<h3>{escape(model.name)}</h3>",
         facts_list(_entries(model.record)),
@@ -44,7 +44,7 @@ def _model(facts: Facts, model: Model) -> list[str]:
     ]
 
 
-def _features(model: Model) -> list[str]:
+def _features(model: ModelFacts) -> list[str]:
     if not model.features:
         return [paragraph("This model has no weight or curve per feature.", "note")]
     return _shapes(model) if "values" in model.features[0] else _weights(model)
@@ -80,7 +80,7 @@ def _certificate(record: Mapping[str, Any]) -> str:
     return f"at most {max(share, 0.0):.2g} % above the optimum"
 
 
-def _convergence(model: Model) -> str:
+def _convergence(model: ModelFacts) -> str:
     if not model.trace:
         return ""
     certified = any(math.isfinite(step["gap"]) for step in model.trace)
@@ -92,7 +92,7 @@ def _convergence(model: Model) -> str:
     return chart(charts.convergence(model.trace), caption)
 
 
-def _path(model: Model) -> str:
+def _path(model: ModelFacts) -> str:
     if model.selection is None:
         return ""
     selection = model.selection
@@ -108,12 +108,12 @@ def _by_size(features: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return sorted(features, key=lambda one: -abs(one["size"]))
 
 
-def _weights(model: Model) -> list[str]:
+def _weights(model: ModelFacts) -> list[str]:
     ordered, what = _by_size(model.features), model.sized_by
     shown = ordered[:MOST_WEIGHTS]
     caption = f"The {len(shown)} largest of {len(ordered):,}." if len(shown) < len(ordered) else ""
     rows = [[Cell(one["feature"]), number(one["size"], "+.6g"), number(abs(one["size"]), ".6g")] for one in ordered]
-    columns = [Column("feature"), Column(what, number=True), Column("size", number=True)]
+    columns = [TableColumn("feature"), TableColumn(what, number=True), TableColumn("size", number=True)]
     return [
         f"<h4>Features by {escape(what)}</h4>",
         chart(charts.weight_bars(shown, what), caption),
@@ -121,7 +121,7 @@ def _weights(model: Model) -> list[str]:
     ]
 
 
-def _shapes(model: Model) -> list[str]:
+def _shapes(model: ModelFacts) -> list[str]:
     moving = [one for one in _by_size(model.features) if one["size"] > 0 or one["missing"]]
     flat = [one["feature"] for one in model.features if not (one["size"] > 0 or one["missing"])]
     scores = [value for one in moving for value in (*one["values"], one["missing"] or 0.0)]
@@ -132,7 +132,7 @@ def _shapes(model: Model) -> list[str]:
         [Cell(one["feature"]), number(one["size"], ".6g"), number(len(one["values"]), ",d")]
         for one in _by_size(model.features)
     ]
-    columns = [Column("feature"), Column("spread", number=True), Column("steps", number=True)]
+    columns = [TableColumn("feature"), TableColumn("spread", number=True), TableColumn("steps", number=True)]
     note = "Contribution of each feature to the score, by its value; same scale for all, largest spread first."
     note += (
         " A dotted line is the contribution of a missing value."

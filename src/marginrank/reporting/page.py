@@ -9,11 +9,11 @@ from typing import Any, Final
 from marginrank.evaluation.comparison import PairedComparison
 from marginrank.evaluation.systems import training_note
 from marginrank.reporting import charts
-from marginrank.reporting.conclusion import verdict
+from marginrank.reporting.conclusion import conclusion
 from marginrank.reporting.html_elements import (
     ABSENT,
     Cell,
-    Column,
+    TableColumn,
     chart,
     command,
     details,
@@ -31,7 +31,7 @@ from marginrank.reporting.html_elements import (
 from marginrank.reporting.models_section import model_parts
 from marginrank.reporting.queries_section import queries_parts
 from marginrank.reporting.recompute_commands import Commands
-from marginrank.reporting.report_facts import Facts, Mean
+from marginrank.reporting.report_facts import Mean, ReportFacts
 from marginrank.runtime.text import count
 from marginrank.version import __version__
 
@@ -43,7 +43,7 @@ _RUN: Final = (
 _MOST_GRADES: Final = 30
 
 
-def render(facts: Facts) -> str:
+def render(facts: ReportFacts) -> str:
     """Render the page."""
     sections = {
         "measures": ("Measures", _means(facts)),
@@ -84,7 +84,7 @@ def library() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
 
 
-def _intro(facts: Facts) -> str:
+def _intro(facts: ReportFacts) -> str:
     settings, profile = facts.settings, facts.profile
     counted = f"{facts.queries.counted:,} of {profile['queries']:,}"
     entries = [
@@ -98,22 +98,25 @@ def _intro(facts: Facts) -> str:
         ),
         *([("baseline", settings.baseline)] if len(facts.systems) > 1 else []),
     ]
-    return _training_note(facts) + paragraph(verdict(facts), "lead") + facts_list(entries)
+    return _training_note(facts) + paragraph(conclusion(facts), "lead") + facts_list(entries)
 
 
-def _training_note(facts: Facts) -> str:
+def _training_note(facts: ReportFacts) -> str:
     if not facts.trained_on_these:
         return ""
     note = training_note(facts.trained_on_these)
     return paragraph(note[0].upper() + note[1:] + ".", "warning")
 
 
-def _means(facts: Facts) -> list[str]:
+def _means(facts: ReportFacts) -> list[str]:
     settings, names = facts.settings, [system.name for system in facts.systems]
     by_name = {(one.system, one.measure): one for one in facts.means}
-    columns = [Column("system"), Column("kind")]
+    columns = [TableColumn("system"), TableColumn("kind")]
     for measure in settings.measures:
-        columns += [Column(measure, number=True), Column(f"{100 * settings.confidence:g} % interval", number=True)]
+        columns += [
+            TableColumn(measure, number=True),
+            TableColumn(f"{100 * settings.confidence:g} % interval", number=True),
+        ]
     rows = [[Cell(system.name), Cell(system.kind)] for system in facts.systems]
     for row, name in zip(rows, names, strict=True):
         for measure in settings.measures:
@@ -133,7 +136,7 @@ def _means(facts: Facts) -> list[str]:
     ]
 
 
-def _about_intervals(facts: Facts) -> str:
+def _about_intervals(facts: ReportFacts) -> str:
     share = f"{100 * facts.settings.confidence:g} %"
     text = f"Intervals are {share} BCa bootstrap intervals over queries: how far a mean may move on other queries."
     if facts.queries.counted == 1:
@@ -154,7 +157,7 @@ def _interval(one: Mean, form: str = ".4f") -> Cell:
     return Cell(ABSENT) if low.key is None or high.key is None else Cell(f"{low.text} to {high.text}", low.key)
 
 
-def _comparisons(facts: Facts) -> list[str]:
+def _comparisons(facts: ReportFacts) -> list[str]:
     if not facts.comparisons:
         return []
     settings, names = facts.settings, [system.name for system in facts.systems]
@@ -164,16 +167,16 @@ def _comparisons(facts: Facts) -> list[str]:
             table(
                 f"{measure}: difference to {settings.baseline} over {count(comparison.n_queries, 'query', 'queries')}",
                 [
-                    Column("system"),
-                    Column("verdict"),
-                    Column("difference", number=True),
-                    Column(f"{100 * settings.confidence:g} % interval", number=True),
-                    Column("won", number=True),
-                    Column("lost", number=True),
-                    Column("tied", number=True),
-                    Column("p randomization", number=True),
-                    Column("p t-test", number=True),
-                    Column("p Wilcoxon", number=True),
+                    TableColumn("system"),
+                    TableColumn("verdict"),
+                    TableColumn("difference", number=True),
+                    TableColumn(f"{100 * settings.confidence:g} % interval", number=True),
+                    TableColumn("won", number=True),
+                    TableColumn("lost", number=True),
+                    TableColumn("tied", number=True),
+                    TableColumn("p randomization", number=True),
+                    TableColumn("p t-test", number=True),
+                    TableColumn("p Wilcoxon", number=True),
                 ],
                 [_compared(row) for row in comparison.rows],
             )
@@ -214,10 +217,10 @@ def _p(p: float) -> Cell:
     return Cell("<0.0001" if p < 0.0001 else f"{p:.4f}", p)
 
 
-def _curve(facts: Facts) -> list[str]:
+def _curve(facts: ReportFacts) -> list[str]:
     names, most = [system.name for system in facts.systems], facts.settings.k
     value = {(point.system, point.k): point.ndcg for point in facts.curve}
-    columns = [Column("system"), *(Column(f"@{k}", number=True) for k in range(1, most + 1))]
+    columns = [TableColumn("system"), *(TableColumn(f"@{k}", number=True) for k in range(1, most + 1))]
     rows = [[Cell(name), *(number(value[name, k]) for k in range(1, most + 1))] for name in names]
     return [
         legend(names),
@@ -227,7 +230,7 @@ def _curve(facts: Facts) -> list[str]:
     ]
 
 
-def _data(facts: Facts) -> list[str]:
+def _data(facts: ReportFacts) -> list[str]:
     profile = facts.profile
     lengths = profile["list_lengths"]
     per_query = f"{lengths['min']:,} to {lengths['max']:,}, median {lengths['median']:g}"
@@ -265,6 +268,6 @@ def _feature_entries(profile: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _grade_table(grades: Mapping[str, int]) -> str:
     total = sum(grades.values())
-    columns = [Column("grade"), Column("documents", number=True), Column("share", number=True)]
+    columns = [TableColumn("grade"), TableColumn("documents", number=True), TableColumn("share", number=True)]
     rows = [[Cell(grade, float(grade)), number(n, ",d"), number(n / total, ".1%")] for grade, n in grades.items()]
     return table("Documents of each grade", columns, rows)

@@ -10,7 +10,7 @@ from marginrank.reporting.explanation import Explanation
 from marginrank.reporting.html_elements import (
     ABSENT,
     Cell,
-    Column,
+    TableColumn,
     breakable,
     chart,
     command,
@@ -21,14 +21,14 @@ from marginrank.reporting.html_elements import (
     table,
 )
 from marginrank.reporting.recompute_commands import Commands
-from marginrank.reporting.report_facts import Contest, Duel, Facts, Place, QueryTable
+from marginrank.reporting.report_facts import Contest, Duel, Place, QueryTable, ReportFacts
 from marginrank.runtime.text import count
 
 #: Features in an explanation; all others are one line.
 MOST_REASONS: Final = 6
 
 
-def queries_parts(facts: Facts) -> list[str]:
+def queries_parts(facts: ReportFacts) -> list[str]:
     """Make the parts of the section."""
     parts = [part for contest in facts.contests for part in _contest(facts, contest)]
     queries = facts.queries
@@ -49,12 +49,12 @@ def queries_parts(facts: Facts) -> list[str]:
 def _query_table(queries: QueryTable, names: Sequence[str]) -> str:
     pair, texts = len(names) == 2, any(row.text for row in queries.rows)
     columns = [
-        Column("query"),
-        *([Column("text")] if texts else []),
-        Column("documents", number=True),
-        Column("relevant", number=True),
-        *(Column(name, number=True) for name in names),
-        *([Column("difference", number=True)] if pair else []),
+        TableColumn("query"),
+        *([TableColumn("text")] if texts else []),
+        TableColumn("documents", number=True),
+        TableColumn("relevant", number=True),
+        *(TableColumn(name, number=True) for name in names),
+        *([TableColumn("difference", number=True)] if pair else []),
     ]
     rows = [
         [
@@ -70,7 +70,7 @@ def _query_table(queries: QueryTable, names: Sequence[str]) -> str:
     return table(f"{queries.measure} of each query", columns, rows)
 
 
-def _contest(facts: Facts, contest: Contest) -> list[str]:
+def _contest(facts: ReportFacts, contest: Contest) -> list[str]:
     n, shared = contest.bars[-1].last, any(bar.query is None for bar in contest.bars)
     caption = f"{contest.system} minus {contest.other}, {count(n, 'query', 'queries')}, sorted."
     if shared:
@@ -128,7 +128,10 @@ def _reasons(commands: Commands | None, system: str, explained: Explanation) -> 
     """The contributions that put a document where it is, and the command that recomputes them."""
     first, rest, n_rest = explained.shortened(MOST_REASONS)
     other = "the mean of the query" if explained.other is None else explained.other
-    columns = [Column("feature"), *(Column(head, number=True) for head in (explained.document, other, "contribution"))]
+    columns = [
+        TableColumn("feature"),
+        *(TableColumn(head, number=True) for head in (explained.document, other, "contribution")),
+    ]
     rows = [
         [Cell(one.feature, look="name"), number(one.value, ".4g"), number(one.other, ".4g"), _signed(one.contribution)]
         for one in first
@@ -153,7 +156,7 @@ def _places(system: str, places: Sequence[Place], other: str) -> str:
     largest = max(abs(place.score) for place in places)
     form = ".4f" if 0.01 <= largest < 1e5 else ".4g"
     caption = f"{system}, with ranks in {other}"
-    return table(caption, [Column(*head) for head in heads], [_place(one, form) for one in places], sortable=False)
+    return table(caption, [TableColumn(*head) for head in heads], [_place(one, form) for one in places], sortable=False)
 
 
 def _place(place: Place, form: str) -> list[Cell]:

@@ -47,13 +47,13 @@ from marginrank.reporting.report_facts import (
     Contest,
     CurvePoint,
     Duel,
-    Facts,
     Leader,
     Mean,
-    Model,
+    ModelFacts,
     Place,
     QueryRow,
     QueryTable,
+    ReportFacts,
     Settings,
     SystemFacts,
 )
@@ -72,7 +72,7 @@ MOST_DUELS: Final = 10
 _TIE: Final = 1e-9
 
 
-def gather(
+def gather_facts(
     judged: Queries | Qrels,
     systems: Mapping[str, System],
     measures: Iterable[str] = ("ndcg@10", "ap"),
@@ -85,7 +85,7 @@ def gather(
     title: str | None = None,
     sources: Sources | None = None,
     query_text: Mapping[Any, str] | None = None,
-) -> Facts:
+) -> ReportFacts:
     """Find all that a report says; the parameters are those of `marginrank.write_report`."""
     settings = _settings(systems, measures, parse_policy(policy), depth, missing_topics, k, baseline)
     cutoffs = [f"ndcg@{cutoff}" for cutoff in range(1, k + 1)]
@@ -100,7 +100,7 @@ def gather(
     summary = _summary(results, settings)
     several = len(results) > 1
     texts = _texts(judged, query_text)
-    return Facts(
+    return ReportFacts(
         title=title or f"{', '.join(systems)}: {', '.join(settings.measures)}",
         data="judged queries" if sources is None else sources.judged,
         settings=settings,
@@ -367,11 +367,11 @@ def _bars(
     return tuple(Bar(start + 1, stop, float(d[start:stop].mean())) for start, stop in pairwise(edges))
 
 
-def _model(name: str, ranker: BaseRanker) -> Model:
+def _model(name: str, ranker: BaseRanker) -> ModelFacts:
     model = ranker.model_
     steps = trace_records(model)
     shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).astype(int)).tolist()
-    return Model(
+    return ModelFacts(
         name,
         {**model.describe(), **({} if takes_C(model) else {"C": None})},
         tuple(feature_records(model)),
@@ -405,7 +405,7 @@ def write_report(
     title: str | None = None,
     sources: Sources | None = None,
     query_text: Mapping[Any, str] | None = None,
-) -> Facts:
+) -> ReportFacts:
     """Write an HTML report about one or several systems, as one self-contained file.
 
     It opens with a verdict in two sentences: which system is best by the first measure, by how much, and whether that
@@ -433,7 +433,7 @@ def write_report(
         Everything that the page shows.
     """
     library()  # what is missing is said before any work is done
-    facts = gather(
+    facts = gather_facts(
         as_judged(judged),
         {name: as_system(system) for name, system in systems.items()},
         measures,

@@ -139,7 +139,7 @@ class Contest:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelFacts:
     """What a ranker is made of.
 
     Args:
@@ -176,7 +176,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReportFacts:
     """All that a report says."""
 
     title: str
@@ -192,7 +192,7 @@ class Facts:
     curve: tuple[CurvePoint, ...]
     queries: QueryTable
     contests: tuple[Contest, ...]
-    models: tuple[Model, ...]
+    models: tuple[ModelFacts, ...]
     profile: Mapping[str, Any]
     commands: Commands | None
 

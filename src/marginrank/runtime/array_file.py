@@ -98,7 +98,7 @@ class Content:
         return sorted(name for name, bad in found.items() if bad)
 
 
-def write_container(
+def write_array_file(
     path: str | Path,
     family: Family,
     kind: str,
@@ -139,7 +139,7 @@ def _write_bytes(file: IO[bytes], array: AnyArray) -> None:
         file.write(block.data)
 
 
-def read_container(path: str | Path, family: Family, *, mapped: bool = True) -> Content:
+def read_array_file(path: str | Path, family: Family, *, mapped: bool = True) -> Content:
     """Open a file: its header and layout are checked, its arrays mapped into memory and not read.
 
     Without ``mapped``, all of the file is read at once, so that nothing that happens to it later matters: a process

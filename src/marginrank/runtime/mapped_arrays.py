@@ -64,20 +64,20 @@ def is_large(array: AnyArray) -> bool:
     return array.nbytes > BLOCK_BYTES and int(array.nbytes) > _SHARE * max_memory()
 
 
-def room(shape: tuple[int, ...], dtype: Any) -> AnyArray:
+def allocate(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     """Return an array to be filled: in memory as long as all of these fit in half of the budget, otherwise on disk.
 
     On disk it is a file without a name in the folder of temporary files (``TMPDIR``), which is gone with the array or
-    with the process. Fill it in order, and `settle` what is done.
+    with the process. Fill it in order, and `flush_rows` what is done.
 
     Raises:
         DataError: The disk has no room for it either.
 
-    >>> room((2, 3), np.float32).shape
+    >>> allocate((2, 3), np.float32).shape
     (2, 3)
     """
     needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if not fits(needed):
+    if not fits_in_memory(needed):
         return _on_disk(shape, dtype, needed)
     array = np.empty(shape, dtype=dtype)
     if needed <= BLOCK_BYTES:
@@ -87,8 +87,8 @@ def room(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     return array
 
 
-def fits(n_bytes: int) -> bool:
-    """Return whether `room` of so many bytes is in memory."""
+def fits_in_memory(n_bytes: int) -> bool:
+    """Return whether `allocate` of so many bytes is in memory."""
     with _lock:
         return n_bytes <= BLOCK_BYTES or n_bytes + _taken <= _SHARE * max_memory()
 
@@ -154,11 +154,11 @@ class Appended:
             return map_file(cast("IO[bytes]", file), np.uint8, "r+", (self._end,))
 
 
-def settle(array: AnyArray, rows: slice) -> None:
+def flush_rows(array: AnyArray, rows: slice) -> None:
     """Write rows of an array on disk that are filled, many at a time; of one in memory, do nothing.
 
     Args:
-        array: An array from `room`, which is filled in order.
+        array: An array from `allocate`, which is filled in order.
         rows: The rows that were filled last.
     """
     found = _mapping(array)
@@ -210,7 +210,7 @@ def for_each_block(
         for number, (rows, block) in enumerate(blocks(array, step)):
             work(number, rows, block)
             if out is not None:
-                settle(out, rows)
+                flush_rows(out, rows)
     else:
         for_each(
             lambda start: work(start // step, slice(start, start + step), array[start : start + step]),
@@ -225,7 +225,7 @@ def take_rows(array: AnyArray, rows: AnyArray) -> AnyArray:
     Rows of an array on disk that are not in order are sorted there: the array is read once, from beginning to end, and
     its rows are dealt out to the parts of the copy that they belong to, each of which fits in memory.
     """
-    out = room((len(rows), *array.shape[1:]), array.dtype)
+    out = allocate((len(rows), *array.shape[1:]), array.dtype)
     if reader_of(array) is not None and np.any(rows[1:] < rows[:-1]):
         _deal_rows(array, rows, out)
         return out
@@ -233,7 +233,7 @@ def take_rows(array: AnyArray, rows: AnyArray) -> AnyArray:
     for start in range(0, len(rows), step):
         part = slice(start, min(start + step, len(rows)))
         out[part] = array[rows[part]]
-        settle(out, part)
+        flush_rows(out, part)
     return out
 
 
@@ -258,7 +258,7 @@ def _deal_rows(array: AnyArray, rows: AnyArray, out: AnyArray) -> None:
         for place, values in hand:
             at = bytes_between(content, *place).view(order.dtype)
             out[at] = bytes_between(content, *values).view(array.dtype).reshape(len(at), *array.shape[1:])
-        settle(out, slice(number * per_part, min((number + 1) * per_part, len(rows))))
+        flush_rows(out, slice(number * per_part, min((number + 1) * per_part, len(rows))))
 
 
 def bytes_between(content: AnyArray, start: int, end: int) -> AnyArray:

@@ -24,7 +24,7 @@ _LARGEST_C: Final = 1e100
 _LARGEST_SEED: Final = 2**31 - 1
 
 
-class Component:
+class OptionObject:
     """A frozen dataclass whose fields are parameters, as scikit-learn's ``clone`` and names like ``scorer__bins`` want.
 
     Subclasses that have a ``name`` are found by it, among the subclasses of the same family.
@@ -35,18 +35,18 @@ class Component:
     #: Whether values in spellings keep their case, as names of tables do.
     keeps_case: ClassVar[bool] = False
     name: ClassVar[str]
-    registry: ClassVar[dict[str, type[Component]]] = {}
+    registry: ClassVar[dict[str, type[OptionObject]]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__name__.startswith("_"):
             return
-        namesake = Component.registry.get(cls.__name__)
+        namesake = OptionObject.registry.get(cls.__name__)
         package = "marginrank."
         # A file names classes by their names alone, and would be read with the wrong one.
         if namesake is not None and namesake.__module__.startswith(package) and namesake.__module__ != cls.__module__:
             raise TypeError(f"{namesake.__module__} has a class {cls.__name__} already; give yours another name")
-        Component.registry[cls.__name__] = cls
+        OptionObject.registry[cls.__name__] = cls
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the parameters by name."""
@@ -76,7 +76,7 @@ class Component:
         return f"{self.name}({','.join(chosen)})" if chosen else self.name
 
 
-def members(base: type[Component]) -> dict[str, type[Component]]:
+def registered(base: type[OptionObject]) -> dict[str, type[OptionObject]]:
     """Return the members of a family by name, in alphabetical order, after loading every module of its folder."""
     load_modules(base.__module__.rpartition(".")[0])
     return _loaded(base)
@@ -93,12 +93,12 @@ def load_modules(package: str) -> list[ModuleType]:
     return modules
 
 
-def _loaded(base: type[Component]) -> dict[str, type[Component]]:
-    named = [kind for kind in Component.registry.values() if issubclass(kind, base) and "name" in vars(kind)]
+def _loaded(base: type[OptionObject]) -> dict[str, type[OptionObject]]:
+    named = [kind for kind in OptionObject.registry.values() if issubclass(kind, base) and "name" in vars(kind)]
     return {kind.name: kind for kind in sorted(named, key=lambda kind: kind.name)}
 
 
-def parse_component(base: type[Component], spec: Any) -> Any:
+def parse_spelling(base: type[OptionObject], spec: Any) -> Any:
     """Read a spelling such as ``bundle`` or ``additive(bins=64,shape=lines)``; a member is returned as it is."""
     if isinstance(spec, base):
         return spec
@@ -107,7 +107,7 @@ def parse_component(base: type[Component], spec: Any) -> Any:
     match = _SPELLING.match(spec.strip() if base.keeps_case else spec.strip().lower())
     known = _loaded(base)
     if match is None or match["name"].lower() not in known:
-        known = members(base)
+        known = registered(base)
     if match is None or match["name"].lower() not in known:
         hint = suggest(match["name"] if match else spec, known)
         raise ValueError(f"unknown {base.family} {spec!r}; {hint}")
@@ -222,8 +222,8 @@ def to_spec(value: Any) -> Any:  # noqa: PLR0911
         return {_KIND: "mapping", "items": [[to_spec(key), to_spec(entry)] for key, entry in value.items()]}
     if isinstance(value, list | tuple):
         return [to_spec(entry) for entry in value]
-    if isinstance(value, Component):
-        if Component.registry.get(type(value).__name__) is not type(value):
+    if isinstance(value, OptionObject):
+        if OptionObject.registry.get(type(value).__name__) is not type(value):
             raise TypeError(f"{type(value).__qualname__} is not a class of its own name")
         own = {f.name: to_spec(getattr(value, f.name)) for f in fields(value) if f.init and f.repr}  # type: ignore[arg-type]
         return {_KIND: type(value).__name__, **own}
@@ -234,9 +234,9 @@ def to_spec(value: Any) -> Any:  # noqa: PLR0911
 
 def _load_families() -> None:
     """Load every module of the folders that hold components, so that all their classes are registered."""
-    for base in list(Component.registry.values()):
+    for base in list(OptionObject.registry.values()):
         if "family" in vars(base) and base.__module__.startswith("marginrank."):
-            members(base)
+            registered(base)
 
 
 def from_spec(spec: Any) -> Any:
@@ -254,8 +254,8 @@ def from_spec(spec: Any) -> Any:
         return float(spec["value"])
     if kind == "mapping":
         return {from_spec(key): from_spec(entry) for key, entry in spec["items"]}
-    if kind not in Component.registry:
+    if kind not in OptionObject.registry:
         _load_families()
-    if kind not in Component.registry:
+    if kind not in OptionObject.registry:
         raise LookupError(f"{kind} is not a class of this package; import the module that defines it before loading")
-    return Component.registry[kind](**{name: from_spec(entry) for name, entry in spec.items() if name != _KIND})
+    return OptionObject.registry[kind](**{name: from_spec(entry) for name, entry in spec.items() if name != _KIND})

@@ -74,7 +74,7 @@ class Segments(NamedTuple):
         return self.torch.segment_reduce(values, "max", offsets=self.offsets, unsafe=True)
 
 
-class Replayed:
+class CudaGraph:
     """Work on a device that is done many times with other numbers: what it launches is recorded and replayed.
 
     PyTorch and Triton take the CPU up to half a millisecond to launch the kernels of a pass, which is a quarter of the

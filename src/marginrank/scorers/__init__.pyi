@@ -1,4 +1,4 @@
-from .additive.form import Bins as Bins
+from .additive.form import AdditiveForm as AdditiveForm
 from .additive.form import Shape as Shape
 from .additive.scorer import Additive as Additive
 from .base import PreparedScorer as PreparedScorer
@@ -7,10 +7,10 @@ from .base import parse_scorer as parse_scorer
 from .boosted.scorer import Boosted as Boosted
 from .form import Form as Form
 from .kernel.scorer import Kernel as Kernel
-from .linear.form import Weights as Weights
+from .linear.form import LinearForm as LinearForm
 from .linear.scorer import Linear as Linear
-from .neural.form import Layers as Layers
+from .neural.form import NeuralForm as NeuralForm
 from .neural.scorer import Neural as Neural
-from .staged_scorer import Setting as Setting
 from .staged_scorer import Stage as Stage
 from .staged_scorer import StagedScorer as StagedScorer
+from .staged_scorer import StageLimits as StageLimits

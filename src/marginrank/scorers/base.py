@@ -13,7 +13,7 @@ from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partition
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.preparation.standardization import Standardize
-from marginrank.runtime.option_objects import Component, parse_component
+from marginrank.runtime.option_objects import OptionObject, parse_spelling
 from marginrank.runtime.torch_device import Device
 from marginrank.scorers.form import Form
 from marginrank.scorers.linear.form import has_nan
@@ -26,7 +26,7 @@ CHOSEN: Final = "auto"
 
 
 @dataclass(frozen=True)
-class Scorer(Component, ABC):
+class Scorer(OptionObject, ABC):
     """How parameters θ and features determine scores.
 
     A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
@@ -218,7 +218,7 @@ def parse_scorer(spec: str | Scorer) -> Scorer:
     """
     if spec == CHOSEN:
         raise ValueError("scorer 'auto' is chosen on held-out queries: call tune(ranker, ...), or name a scorer")
-    return cast("Scorer", parse_component(Scorer, spec))
+    return cast("Scorer", parse_spelling(Scorer, spec))
 
 
 def scorers_to_try(queries: Queries | PartitionedQueries) -> list[str]:

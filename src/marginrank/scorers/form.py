@@ -111,7 +111,7 @@ def find_form(kind: str) -> type[Form] | None:
     """Return the form of a kind, or None; of this folder, only its own module is loaded.
 
     >>> find_form("linear").__name__, find_form("oblique")
-    ('Weights', None)
+    ('LinearForm', None)
     """
     if kind in _MODULES:
         importlib.import_module(f"{__name__.rpartition('.')[0]}.{_MODULES[kind]}")
@@ -193,11 +193,11 @@ _KINDS = "sum.kinds"
 
 
 @dataclass(frozen=True, eq=False)
-class Sum(Form):
+class SumForm(Form):
     """Forms of different kinds that add up; θ has the parameters of one after the other.
 
-    >>> from marginrank.scorers.linear.form import Weights
-    >>> Sum((Weights(2),)).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
+    >>> from marginrank.scorers.linear.form import LinearForm
+    >>> SumForm((LinearForm(2),)).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
     [1.5]
 
     Args:

@@ -22,11 +22,11 @@ from marginrank.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class ScoringFunction:
     """A scoring function: missing values are filled, features scaled, and the terms of the model added up.
 
     >>> empty = np.zeros(0, dtype=np.int64)
-    >>> model = Function(("bm25", "clicks"), (LinearTerm(np.array([1.0, 2.0]), None, None, empty, empty),))
+    >>> model = ScoringFunction(("bm25", "clicks"), (LinearTerm(np.array([1.0, 2.0]), None, None, empty, empty),))
     >>> model.score([[0.5, 1.0], [3.0, 0.0]]).tolist()
     [2.5, 3.0]
     >>> model.rerank({"clicks": [1.0, 0.0, 4.0], "bm25": [0.5, 3.0, 0.0]}, k=2).rows.tolist()
@@ -53,7 +53,7 @@ class Function:
     header: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, parts: Parts, header: Mapping[str, Any]) -> Function:
+    def of(cls, parts: ModelArrays, header: Mapping[str, Any]) -> ScoringFunction:
         """Make a function of the parts of a model."""
         form, learned = parts.form, parts.learned
         return cls(
@@ -135,7 +135,7 @@ class Function:
         `marginrank.model.model.Model.explain`. Trees are explained by a compiled function, which needs Numba.
 
         >>> empty = np.zeros(0, dtype=np.int64)
-        >>> model = Function(("bm25", "clicks"), (LinearTerm(np.array([1.0, 2.0]), None, None, empty, empty),))
+        >>> model = ScoringFunction(("bm25", "clicks"), (LinearTerm(np.array([1.0, 2.0]), None, None, empty, empty),))
         >>> model.explain([[0.5, 1.0], [3.0, 0.0]]).tolist()                  # means are 1.75 and 0.5
         [[-1.25, 1.0], [1.25, -1.0]]
 
@@ -238,7 +238,7 @@ class Function:
 
 
 @dataclass(frozen=True, eq=False)
-class FusedFunction(Function):
+class FusedFunction(ScoringFunction):
     """A fusion of runs: columns such as ``minmax(bm25)`` are made of the scores of runs, and then scored.
 
     What is scored is one row per document with the score of each run, NaN where a run did not return it.
@@ -254,7 +254,7 @@ class FusedFunction(Function):
     are_ranks: bool = False
 
     @classmethod
-    def of_columns(cls, function: Function, features: str, *, are_ranks: bool = False) -> Self:
+    def of_columns(cls, function: ScoringFunction, features: str, *, are_ranks: bool = False) -> Self:
         """Make a fusion of the function of its columns, and what they are, such as ``minmax+retrieved``."""
         kinds = parse_features(features)
         if function.n_features % len(kinds):
@@ -298,7 +298,7 @@ class Ranking(NamedTuple):
     scores: FloatArray
 
 
-class Parts(NamedTuple):
+class ModelArrays(NamedTuple):
     """What a model file says about scores, checked."""
 
     form: Form

@@ -55,7 +55,7 @@ class GrownStage(Stage):
 
 
 @dataclass(frozen=True)
-class Setting:
+class StageLimits:
     """What rounds are told beside the queries."""
 
     C: float
@@ -102,7 +102,7 @@ class StagedScorer(Scorer):
         return None
 
     @abstractmethod
-    def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+    def stages(self, risk: ScoreRisk, setting: StageLimits) -> Iterator[Stage]:
         """Train on the queries of a risk, a stage at a time.
 
         The stage that is best on validation queries is kept or, without any, the one of the lowest objective.

@@ -36,7 +36,7 @@ class Term(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LinearTerm(Term):
-    """Weights of features, as in `marginrank.scorers.linear.form.Weights`; ``raw_fill`` replaces NaN before scaling.
+    """Weights of features, as in `marginrank.scorers.linear.form.LinearForm`; ``raw_fill`` replaces NaN before scaling.
 
     >>> term = LinearTerm(np.array([2.0, -1.0]), None, np.array([0.5, 0.0]), np.array([0]), np.array([7.0]))
     >>> term.score(np.array([[1.0, 3.0], [np.nan, 3.0]])).tolist()            # 2 − 3, and 1 − 3 + 7
@@ -143,7 +143,7 @@ class CurvesTerm(Term):
 
 @dataclass(frozen=True, eq=False)
 class TreesTerm(Term):
-    """Trees, as in `marginrank.scorers.boosted.form.Trees`; ``left`` of a leaf is its number in ``values``."""
+    """Trees, as in `marginrank.scorers.boosted.form.BoostedForm`; ``left`` of a leaf is its number in ``values``."""
 
     kind: ClassVar[str] = "trees"
     feature: IntArray
@@ -170,10 +170,10 @@ class TreesTerm(Term):
         return np.asarray((shares / shares.sum(axis=1, keepdims=True) * self.grades).sum(axis=1))
 
     def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
-        """Return Shapley values, as `marginrank.scorers.boosted.form.Trees.contributions` does."""
-        from marginrank.scorers.boosted.form import Trees  # noqa: PLC0415
+        """Return Shapley values, as `marginrank.scorers.boosted.form.BoostedForm.contributions` does."""
+        from marginrank.scorers.boosted.form import BoostedForm  # noqa: PLC0415
 
-        form = Trees(
+        form = BoostedForm(
             X.shape[1], self.feature, self.threshold, self.left, self.right, self.roots, self.outputs, self.grades,
             self.single, self.missing_left,
         )  # fmt: skip
@@ -194,7 +194,7 @@ class TreesTerm(Term):
 
 @dataclass(frozen=True, eq=False)
 class NetworkTerm(Term):
-    """Layers of a feed-forward network, as in `marginrank.scorers.neural.form.Layers`.
+    """Layers of a feed-forward network, as in `marginrank.scorers.neural.form.NeuralForm`.
 
     Args:
         layers: Weights (outputs × inputs) and biases of each layer.
@@ -214,7 +214,7 @@ class NetworkTerm(Term):
 
 @dataclass(frozen=True, eq=False)
 class KernelTerm(Term):
-    """A sum over stored documents, as in `marginrank.scorers.kernel.form.Expansion`.
+    """A sum over stored documents, as in `marginrank.scorers.kernel.form.KernelForm`.
 
     Args:
         documents: The stored documents z.

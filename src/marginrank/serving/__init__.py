@@ -9,8 +9,8 @@ from importlib.util import find_spec
 if not all(map(find_spec, ("fastapi", "prometheus_client", "uvicorn"))):
     raise ImportError("marginrank.serving needs FastAPI and uvicorn: pip install 'marginrank[serve]'")
 
-from marginrank.serving.requests import Limits
+from marginrank.serving.requests import RequestLimits
 from marginrank.serving.routes import create_app
 from marginrank.serving.server import serve
 
-__all__ = ["Limits", "create_app", "serve"]
+__all__ = ["RequestLimits", "create_app", "serve"]

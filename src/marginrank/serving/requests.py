@@ -15,12 +15,12 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
 from marginrank.runtime.text import count, listed, suggest
-from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 from marginrank.typing import FloatArray
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """How much a request may ask for.
 
     Args:
@@ -77,7 +77,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RankRequest:
     """Queries to rank, how many documents of each to return, and whether to explain them."""
 
     queries: Sequence[Query]
@@ -85,15 +85,16 @@ class Asked:
     explain: bool
 
 
-def read_asked(content: Any, model: Function, limits: Limits) -> Asked:
+def read_request(content: Any, model: ScoringFunction, limits: RequestLimits) -> RankRequest:
     """Check a request of parsed JSON against a model, and refuse it with the place and the way out.
 
     >>> from marginrank.scorers.terms import LinearTerm
     >>> weights = LinearTerm(np.array([1.0, 2.0]), None, None, np.zeros(0, dtype=np.int64), np.zeros(0))
-    >>> model = Function(("bm25", "clicks"), (weights,))
-    >>> read_asked({"queries": [{"features": [{"clicks": 2, "bm25": 0.5}]}], "k": 3}, model, Limits()).queries[0]
+    >>> model = ScoringFunction(("bm25", "clicks"), (weights,))
+    >>> body = {"queries": [{"features": [{"clicks": 2, "bm25": 0.5}]}], "k": 3}
+    >>> read_request(body, model, RequestLimits()).queries[0]
     Query(id=0, documents=range(0, 1), table=array([[0.5, 2. ]]))
-    >>> read_asked({"queries": [{"features": [[0.5, "2"]]}]}, model, Limits())
+    >>> read_request({"queries": [{"features": [[0.5, "2"]]}]}, model, RequestLimits())
     Traceback (most recent call last):
     ...
     marginrank.serving.requests.Refusal: queries[0].features[0]: feature 'clicks' is text; give a number
@@ -118,13 +119,13 @@ def read_asked(content: Any, model: Function, limits: Limits) -> Asked:
                 413, f"queries[{number}]: more than {limits.max_documents:,} documents; send fewer, or fewer queries"
             )
     _check_distinct([query.id for query in asked], "queries", "two queries have the id")
-    return Asked(asked, k, explain)
+    return RankRequest(asked, k, explain)
 
 
 _NO_QUERIES: Final = 'it is not there; send {"queries": [{"features": [...]}]}'
 
 
-def _read_features(query: Any, place: str, number: int, model: Function) -> Query:
+def _read_features(query: Any, place: str, number: int, model: ScoringFunction) -> Query:
     if isinstance(query, dict) and "runs" in query:
         _refuse(f"{place}.runs", "this model scores features, not runs; give features")
     _check_object(query, place, _QUERY_OF_FEATURES)
@@ -144,7 +145,7 @@ def _read_features(query: Any, place: str, number: int, model: Function) -> Quer
     return Query(_read_id(query.get("id", number), f"{place}.id"), documents, table)
 
 
-def _from_rows(rows: list[Any], place: str, model: Function) -> FloatArray:
+def _from_rows(rows: list[Any], place: str, model: ScoringFunction) -> FloatArray:
     """Make a table of rows, each a list in the order of the model or an object by name."""
     names, width = model.inputs, len(model.inputs)
     table = []
@@ -168,7 +169,7 @@ def _from_rows(rows: list[Any], place: str, model: Function) -> FloatArray:
     return _to_table(table, width, lambda row, column: f"{place}[{row}]: {_feature(names[column])}")
 
 
-def _from_columns(columns: dict[str, Any], place: str, model: Function) -> FloatArray:
+def _from_columns(columns: dict[str, Any], place: str, model: ScoringFunction) -> FloatArray:
     """Make a table of columns by name."""
     table = _by_name(columns, place, model, "feature")
     names = model.inputs
@@ -197,7 +198,7 @@ def _value_of(name: str, row: int) -> str:
     return f"value {row} of {_feature(name)}"
 
 
-def _read_runs(query: Any, place: str, number: int, model: Function) -> Query:
+def _read_runs(query: Any, place: str, number: int, model: ScoringFunction) -> Query:
     """Make a table of the scores of runs; documents are in order of first appearance."""
     if isinstance(query, dict):
         for other in ("features", "documents"):
@@ -242,7 +243,7 @@ def _read_run(run: Any, place: str) -> dict[Id, float]:
     return scores
 
 
-def _by_name(given: dict[str, Any], place: str, model: Function, what: str) -> list[Any]:
+def _by_name(given: dict[str, Any], place: str, model: ScoringFunction, what: str) -> list[Any]:
     """Return the values of an object in the order of the model; refuse other names than its own."""
     names = model.inputs
     if len(given) == len(names):
@@ -346,7 +347,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
+async def read_body(request: Request, limits: RequestLimits) -> bytes:
     """Read the body of a request of JSON, in time and no more than allowed, whether it says its length or not."""
     _check_headers(request.headers)
     too_large = Refusal(413, f"the body has more than {limits.max_bytes:,} bytes; send fewer documents at a time")

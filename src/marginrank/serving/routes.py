@@ -21,8 +21,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from marginrank.errors import DataError
-from marginrank.scorers.scoring_function import Function
-from marginrank.serving.requests import Asked, Limits, Query, Refusal, parse_json, read_asked, read_body
+from marginrank.scorers.scoring_function import ScoringFunction
+from marginrank.serving.requests import Query, RankRequest, Refusal, RequestLimits, parse_json, read_body, read_request
 from marginrank.serving.served_model import Loaded, Metrics, ServedModel
 from marginrank.version import __version__
 
@@ -125,7 +125,7 @@ _PATHS: Final = ("/rank", "/model", "/health", "/health/live", "/health/ready", 
 _ALLOWED: Final = "POST /rank, GET /model, GET /health, GET /metrics and GET /docs"
 
 
-def create_app(path: str | Path, limits: Limits | None = None, *, reload_every: float = 2.0) -> FastAPI:
+def create_app(path: str | Path, limits: RequestLimits | None = None, *, reload_every: float = 2.0) -> FastAPI:
     """Make an ASGI application that ranks with a model.
 
     Args:
@@ -136,7 +136,7 @@ def create_app(path: str | Path, limits: Limits | None = None, *, reload_every: 
     Raises:
         DataError: The file is no such model, or is damaged.
     """
-    limits = Limits() if limits is None else limits
+    limits = RequestLimits() if limits is None else limits
     metrics = Metrics()
     served = ServedModel(path, metrics)
     pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="rank")
@@ -189,7 +189,7 @@ def _handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, failed)
 
 
-def _add_rank(app: FastAPI, served: ServedModel, limits: Limits, pool: ThreadPoolExecutor) -> None:
+def _add_rank(app: FastAPI, served: ServedModel, limits: RequestLimits, pool: ThreadPoolExecutor) -> None:
     @app.post("/rank", openapi_extra=REQUEST_BODY, responses=RESPONSES, response_class=Response)
     async def rank(request: Request) -> Response:
         """Rank the documents of each query, best first."""
@@ -205,7 +205,9 @@ def _add_rank(app: FastAPI, served: ServedModel, limits: Limits, pool: ThreadPoo
         return Response(answer, media_type="application/json")
 
 
-async def _in_time(pool: ThreadPoolExecutor, limits: Limits, body: bytes, loaded: Loaded) -> tuple[bytes, Asked]:
+async def _in_time(
+    pool: ThreadPoolExecutor, limits: RequestLimits, body: bytes, loaded: Loaded
+) -> tuple[bytes, RankRequest]:
     """Answer on another thread, so that a large request does not keep others, and health, waiting."""
     work = asyncio.get_running_loop().run_in_executor(pool, _answer, body, loaded, limits)
     try:
@@ -216,14 +218,14 @@ async def _in_time(pool: ThreadPoolExecutor, limits: Limits, body: bytes, loaded
         ) from None
 
 
-def _answer(body: bytes, loaded: Loaded, limits: Limits) -> tuple[bytes, Asked]:
+def _answer(body: bytes, loaded: Loaded, limits: RequestLimits) -> tuple[bytes, RankRequest]:
     """Return the answer to a request, as JSON, and what was asked."""
     with loaded.pace.timed(body):
         return _timed_answer(body, loaded, limits)
 
 
-def _timed_answer(body: bytes, loaded: Loaded, limits: Limits) -> tuple[bytes, Asked]:
-    asked = read_asked(parse_json(body), loaded.model, limits)
+def _timed_answer(body: bytes, loaded: Loaded, limits: RequestLimits) -> tuple[bytes, RankRequest]:
+    asked = read_request(parse_json(body), loaded.model, limits)
     ranked = [
         {"id": query.id, "documents": _ranked(query, f"queries[{number}]", asked, loaded.model)}
         for number, query in enumerate(asked.queries)
@@ -232,7 +234,7 @@ def _timed_answer(body: bytes, loaded: Loaded, limits: Limits) -> tuple[bytes, A
     return json.dumps({"model": loaded.digest, "queries": ranked}, allow_nan=False).encode(), asked
 
 
-def _ranked(query: Query, place: str, asked: Asked, model: Function) -> list[dict[str, Any]]:
+def _ranked(query: Query, place: str, asked: RankRequest, model: ScoringFunction) -> list[dict[str, Any]]:
     try:
         rows, scores = (part.tolist() for part in model.rerank(query.table, asked.k))
         documents = [

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from marginrank.errors import DataError
 from marginrank.model.scoring import load
 from marginrank.runtime.text import plain
-from marginrank.scorers.scoring_function import Function, FusedFunction
+from marginrank.scorers.scoring_function import FusedFunction, ScoringFunction
 
 _PREFIX: Final = "marginrank_"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -92,7 +92,7 @@ class Pace:
 class Loaded:
     """A model, the first digits of the SHA-256 of its file, when it was read, and how fast it is."""
 
-    model: Function
+    model: ScoringFunction
     digest: str
     loaded_at: float
     pace: Pace = field(default_factory=Pace)

@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from marginrank.errors import DataError
-from marginrank.serving.requests import Limits
+from marginrank.serving.requests import RequestLimits
 from marginrank.serving.routes import create_app
 
 
@@ -24,7 +24,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     reload_every: float = 2.0,
     ready: Callable[[str], object] | None = None,
 ) -> None:
@@ -41,7 +41,7 @@ def serve(
     Raises:
         DataError: The file is no such model, or the address cannot be listened at.
     """
-    limits = Limits() if limits is None else limits
+    limits = RequestLimits() if limits is None else limits
     app = create_app(path, limits, reload_every=reload_every)
     listening = listen(host, port)
     config = uvicorn.Config(

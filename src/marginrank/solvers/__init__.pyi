@@ -8,7 +8,7 @@ from .descent import Descent as Descent
 from .frank_wolfe import FrankWolfe as FrankWolfe
 from .n_slack import NSlack as NSlack
 from .newton import Newton as Newton
-from .problem import Function as Function
+from .problem import FunctionProblem as FunctionProblem
 from .problem import Problem as Problem
 from .solution import Solution as Solution
 from .solution import Step as Step

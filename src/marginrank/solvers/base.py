@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
-from marginrank.runtime.option_objects import Component, parse_component
+from marginrank.runtime.option_objects import OptionObject, parse_spelling
 from marginrank.solvers.problem import Offer, Problem
 from marginrank.solvers.solution import Solution, Step
-from marginrank.solvers.stopping import along
+from marginrank.solvers.stopping import solve_path
 from marginrank.typing import FloatArray
 
 #: Called after every iteration with what it reached and the best θ so far; True stops the solver.
@@ -25,7 +25,7 @@ _NEEDS: dict[Offer, str] = {
 
 
 @dataclass(frozen=True)
-class Solver(Component, ABC):
+class Solver(OptionObject, ABC):
     """Minimise ½‖θ − center‖² + C·risk(θ).
 
     A subclass is a frozen dataclass of its options, in a module of this folder; its ``name`` is its spelling.
@@ -73,7 +73,7 @@ class Solver(Component, ABC):
         def solve(solver: Solver, C: float, before: Solution | None) -> Solution:
             return solver.minimize(problem, C, start if before is None else before.theta)
 
-        return along(self, Cs, solve)
+        return solve_path(self, Cs, solve)
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that the solver cannot take."""
@@ -100,4 +100,4 @@ def parse_solver(spec: str | Solver) -> Solver:
     >>> parse_solver("bundle(tol=1e-8)").tol
     1e-08
     """
-    return cast("Solver", parse_component(Solver, spec))
+    return cast("Solver", parse_spelling(Solver, spec))

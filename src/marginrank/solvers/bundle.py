@@ -10,9 +10,9 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.cutting_planes import PlaneModel
-from marginrank.solvers.problem import Line, Problem
+from marginrank.solvers.problem import Problem, Segment
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import FEW_PARTS, Progress, along, evaluate, joined, squarable
+from marginrank.solvers.stopping import FEW_PARTS, SolverProgress, checked_parts, evaluate, merge_parts, solve_path
 from marginrank.typing import FloatArray
 
 #: Points at which the risk is evaluated.
@@ -29,7 +29,7 @@ class _Tangent(NamedTuple):
     slope: float
 
 
-def least_along(line: Line, C: float, center: FloatArray, first: float, enough: float = 0.0) -> tuple[float, float]:
+def line_search(line: Segment, C: float, center: FloatArray, first: float, enough: float = 0.0) -> tuple[float, float]:
     """Return about where ½‖θ − center‖² + C·risk(θ) is least on the way, and the risk there.
 
     The objective is convex, so it is least between a point where it falls and one where it rises. The risk is taken for
@@ -121,8 +121,8 @@ class Bundle(Solver):
         idle: Iterations after which an inactive plane is dropped; two at most where there are many planes.
 
     >>> import numpy as np
-    >>> from marginrank.solvers.problem import Function
-    >>> distance = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
+    >>> from marginrank.solvers.problem import FunctionProblem
+    >>> distance = FunctionProblem(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
     >>> solution = Bundle(tol=1e-9).minimize(distance, C=1.0)
     >>> solution.theta.round(6).tolist(), round(solution.primal, 6), solution.converged
     ([1.0], 2.5, True)
@@ -145,7 +145,7 @@ class Bundle(Solver):
         def solve(solver: Bundle, C: float, before: Solution | None) -> Solution:
             return solver.refine(problem, C, planes, start if before is None else before)
 
-        return along(self, Cs, solve)
+        return solve_path(self, Cs, solve)
 
     def refine(
         self,
@@ -159,8 +159,8 @@ class Bundle(Solver):
 
         A ``start`` that is a solution has its planes among them, and is not evaluated again.
         """
-        progress = Progress(self, problem, C)
-        search = _Search(problem, planes, progress, self.step, n_parts)
+        progress = SolverProgress(self, problem, C)
+        search = _PlaneSearch(problem, planes, progress, self.step, n_parts)
         with progress.interruptible():
             search.begin(start)
             # From the centre, which ranks nothing, a step is taken before anything can end the search.
@@ -187,7 +187,7 @@ class Bundle(Solver):
         return progress.solution()
 
 
-class _Search:
+class _PlaneSearch:
     """Where planes are taken on the way from the best point to the minimiser of the model.
 
     Where the risk along the way costs little, the least point of it is the next best point, and planes are taken a
@@ -195,12 +195,14 @@ class _Search:
     from the best point, and the share is doubled where the objective fell about as far as the model said.
     """
 
-    def __init__(self, problem: Problem, planes: PlaneModel, progress: Progress, step: float, n_parts: int) -> None:
+    def __init__(
+        self, problem: Problem, planes: PlaneModel, progress: SolverProgress, step: float, n_parts: int
+    ) -> None:
         self._problem, self._planes, self._progress, self._step = problem, planes, progress, step
         self._n_parts = n_parts
         self._share = 1.0
         #: The way that led to the best point, and how far it is along it.
-        self._line: Line | None = None
+        self._line: Segment | None = None
         self._at = 0.0
         self.passes: float = 0
 
@@ -231,20 +233,20 @@ class _Search:
         better = self._take(at, evaluate(self._problem.parts, at))
         self._share = min(1.0, 2.0 * share) if better and self._progress.primal <= expected else self._step
 
-    def _step_along(self, line: Line) -> None:
+    def _step_along(self, line: Segment) -> None:
         progress = self._progress
         enough = _SHARE * (progress.primal - progress.bound)
-        found, risk = least_along(line, progress.C, self._problem.origin, self._share, enough)
+        found, risk = line_search(line, progress.C, self._problem.origin, self._share, enough)
         at = found if progress.offer(line.point(found), risk) else 0.0
         self._share = min(1.0, max(2.0 * at, 0.3 * self._share))
         further = at + self._step * (1.0 - at)
         theta = line.point(further)
-        if self._take(theta, squarable(*line.parts(further), theta)):
+        if self._take(theta, checked_parts(*line.parts(further), theta)):
             at = further
         self._line, self._at = line, at
 
     def _take(self, theta: FloatArray, found: tuple[FloatArray, FloatArray]) -> bool:
-        values, slopes = joined(*found, self._n_parts)
+        values, slopes = merge_parts(*found, self._n_parts)
         self._planes.add(theta, values, slopes)
         self.passes += 1
         return self._progress.offer(theta, float(values.sum()))

@@ -12,7 +12,7 @@ from marginrank.solvers.bundle import Bundle
 from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution, Step
-from marginrank.solvers.stopping import Progress, along, evaluate
+from marginrank.solvers.stopping import SolverProgress, evaluate, solve_path
 from marginrank.typing import FloatArray, IntArray
 
 
@@ -38,10 +38,10 @@ class ConcaveConvex(Solver):
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
         anneal: Iterations over which K comes in step by step, from the convex problem on; 0 begins with all of it.
 
-    >>> from marginrank.solvers.problem import Function
-    >>> hinge = Function(lambda w: (max(0.0, 1 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
+    >>> from marginrank.solvers.problem import FunctionProblem
+    >>> hinge = FunctionProblem(lambda w: (max(0.0, 1 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
     >>> ramp = lambda w: (float(np.clip(1 - w[0], 0, 2)), np.where(abs(w) < 1, -1.0, 0.0))
-    >>> problem = Function(ramp, 1, convex=False, majorant=hinge)
+    >>> problem = FunctionProblem(ramp, 1, convex=False, majorant=hinge)
     >>> ConcaveConvex().minimize(problem, C=3.0, start=np.array([0.5])).theta.round(6).tolist()
     [1.0]
     """
@@ -66,10 +66,10 @@ class ConcaveConvex(Solver):
                 return solver._descend(problem, C, planes, start)
             return replace(solver, anneal=0)._descend(problem, C, planes, before.theta)
 
-        return along(self, Cs, solve)
+        return solve_path(self, Cs, solve)
 
     def _descend(self, problem: Problem, C: float, planes: PlaneModel, start: FloatArray | None) -> Solution:
-        progress = Progress(self, problem, C)
+        progress = SolverProgress(self, problem, C)
         theta = problem.inside(problem.origin if start is None else start)
         passes = 0.0
         with progress.interruptible():

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from marginrank.solvers.qp.plane_minimum import Planes, least_of_planes
-from marginrank.solvers.qp.plane_program import Products
+from marginrank.solvers.qp.plane_minimum import Planes, minimize_planes
+from marginrank.solvers.qp.plane_program import GramMatrix
 from marginrank.typing import FloatArray, IntArray
 
 #: Share of the planes that are kept where dropping the others is worth a copy.
@@ -27,7 +27,7 @@ class PlaneModel:
         self._room = np.zeros((0, n_parameters))
         self.offsets = np.zeros(0)
         self.owners = np.zeros(0, dtype=np.int64)
-        self._products = Products(n_parameters)
+        self._products = GramMatrix(n_parameters)
         self._alpha = np.zeros(0)
         self._idle = np.zeros(0, dtype=np.int64)
 
@@ -73,7 +73,7 @@ class PlaneModel:
         """
         offsets = self.offsets if offsets is None else offsets
         planes = Planes(self.slopes, offsets, self.owners, self._products, self._alpha)
-        theta, bound, alpha = least_of_planes(
+        theta, bound, alpha = minimize_planes(
             planes, C, center=center, signs=signs, enough=enough, precision=precision, deadline=deadline
         )
         self._alpha = alpha

@@ -13,7 +13,7 @@ from marginrank.solvers.base import Solver
 from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import Progress, evaluate, joined
+from marginrank.solvers.stopping import SolverProgress, evaluate, merge_parts
 from marginrank.typing import FloatArray
 
 #: Share of the predicted descent that a step must bring, and the share that allows longer ones.
@@ -56,10 +56,10 @@ class Descent(Solver):
         callback: Called after every step with the `Step` and the best θ so far; True stops.
         idle: Steps after which an inactive plane is dropped.
 
-    >>> from marginrank.solvers.problem import Function
-    >>> hinge = Function(lambda w: (max(0.0, 1 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
+    >>> from marginrank.solvers.problem import FunctionProblem
+    >>> hinge = FunctionProblem(lambda w: (max(0.0, 1 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
     >>> ramp = lambda w: (float(np.clip(1 - w[0], 0, 2)), np.where(abs(w) < 1, -1.0, 0.0))
-    >>> problem = Function(ramp, 1, convex=False, majorant=hinge)
+    >>> problem = FunctionProblem(ramp, 1, convex=False, majorant=hinge)
     >>> Descent().minimize(problem, C=3.0, start=np.array([0.5])).theta.round(6).tolist()
     [1.0]
     """
@@ -71,7 +71,7 @@ class Descent(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ − center‖² + C·risk(θ) from ``start`` down to a stationary point."""
-        progress = Progress(self, problem, C)
+        progress = SolverProgress(self, problem, C)
         passes = 1
         with progress.interruptible():
             y = _visit(problem, problem.inside(problem.origin if start is None else start), C)
@@ -115,7 +115,7 @@ class Descent(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _DescentPoint:
     """Where the risk was evaluated, and what its parts were."""
 
     theta: FloatArray
@@ -128,21 +128,21 @@ class _Point:
         return float(self.values.sum())
 
 
-def _visit(problem: Problem, theta: FloatArray, C: float) -> _Point:
-    values, slopes = joined(*evaluate(problem.parts, theta))
-    return _Point(theta, values, slopes, problem.objective(theta, float(values.sum()), C))
+def _visit(problem: Problem, theta: FloatArray, C: float) -> _DescentPoint:
+    values, slopes = merge_parts(*evaluate(problem.parts, theta))
+    return _DescentPoint(theta, values, slopes, problem.objective(theta, float(values.sum()), C))
 
 
 class _Bundle:
     """Planes of the parts of the risk, as they are seen from the best point."""
 
-    def __init__(self, points: Sequence[_Point]) -> None:
+    def __init__(self, points: Sequence[_DescentPoint]) -> None:
         #: The best point.
         self.y = points[-1]
         #: Whether all planes were taken near this point, or on the way from it.
         self.local = True
         self._planes = PlaneModel(self.y.slopes.shape[1])
-        self._last: deque[_Point] = deque(maxlen=_RECENT)
+        self._last: deque[_DescentPoint] = deque(maxlen=_RECENT)
         for point in points:
             self._append(point)
 
@@ -152,7 +152,7 @@ class _Bundle:
         nearest = min(others, key=lambda point: float(np.linalg.norm(point.theta - self.y.theta)))
         return _Bundle([nearest, self.y])
 
-    def _append(self, point: _Point) -> None:
+    def _append(self, point: _DescentPoint) -> None:
         self._planes.add(point.theta, point.values, point.slopes)
         self._last.append(point)
 
@@ -183,12 +183,12 @@ class _Bundle:
         self._model = self._planes.tops(theta, offsets)
         return theta, bound, problem.objective(theta, float(self._model.sum()), C)
 
-    def move(self, y: _Point) -> None:
+    def move(self, y: _DescentPoint) -> None:
         """Go on from a better point."""
         self.y, self.local = y, False
         self._append(y)
 
-    def add(self, point: _Point) -> bool:
+    def add(self, point: _DescentPoint) -> bool:
         """Add the planes of a point that was no better; return whether they explain most of what the model missed."""
         self._append(point)
         now = self._planes.tops(point.theta, self._lowered())

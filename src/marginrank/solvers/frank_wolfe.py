@@ -10,7 +10,7 @@ import numpy as np
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import Progress, evaluate
+from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray, IntArray
 
@@ -64,9 +64,9 @@ class FrankWolfe(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
-        progress = Progress(self, problem, C)
+        progress = SolverProgress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
-        search = _Search(problem, sets, np.random.default_rng(self.random_state), progress)
+        search = _BlockDual(problem, sets, np.random.default_rng(self.random_state), progress)
         with progress.interruptible():
             theta = np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64)
             value = search.begin(theta)
@@ -85,10 +85,10 @@ class FrankWolfe(Solver):
         return progress.solution()
 
 
-class _Search:
+class _BlockDual:
     """Blocks of a risk, what is known of their planes and gaps, and what was asked of them."""
 
-    def __init__(self, risk: Problem, sets: WorkingSets, rng: np.random.Generator, progress: Progress) -> None:
+    def __init__(self, risk: Problem, sets: WorkingSets, rng: np.random.Generator, progress: SolverProgress) -> None:
         self.risk, self.sets, self.rng, self.progress = risk, sets, rng, progress
         self.gaps = np.zeros(risk.n_blocks)
         #: Least gap between objective and bound so far, and whether the last is more than the blocks told or expected.

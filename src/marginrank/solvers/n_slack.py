@@ -10,7 +10,7 @@ import numpy as np
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import Progress, evaluate
+from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray
 
@@ -71,7 +71,7 @@ class NSlack(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
-        progress = Progress(self, problem, C)
+        progress = SolverProgress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
         at = None if start is None else np.array(start, dtype=np.float64)
         passes, target = 0, 0.0
@@ -91,7 +91,7 @@ class NSlack(Solver):
         return progress.solution()
 
     def _loop(
-        self, risk: Problem, sets: WorkingSets, at: FloatArray | None, target: float, progress: Progress
+        self, risk: Problem, sets: WorkingSets, at: FloatArray | None, target: float, progress: SolverProgress
     ) -> tuple[FloatArray | None, float, int]:
         """Add constraints of all blocks ``at`` a point, or at the solution of the program as the schedule moves it.
 
@@ -119,7 +119,7 @@ class NSlack(Solver):
                 self._solve(sets, target or self.tol * sets.C * total, progress, partly=True)
         return (point.copy() if still or not added else None), total, added
 
-    def _solve(self, sets: WorkingSets, target: float, progress: Progress, *, partly: bool | int) -> None:
+    def _solve(self, sets: WorkingSets, target: float, progress: SolverProgress, *, partly: bool | int) -> None:
         """Solve the program to a share of the gap asked for, or only in part where that was asked for."""
         if partly and self.sweeps is not None:
             sets.ascend(_FOR_PROGRAMS * target, self.sweeps)

@@ -11,7 +11,7 @@ import numpy as np
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import Progress, evaluate
+from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.typing import FloatArray
 
 #: Share of the fall that the slope promises which a step has to bring.
@@ -66,7 +66,7 @@ class Newton(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
-        progress = Progress(self, problem, C)
+        progress = SolverProgress(self, problem, C)
         objective = _Objective(problem, progress.C)
         with progress.interruptible():
             point = objective.at(np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64))
@@ -86,7 +86,7 @@ class Newton(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _NewtonPoint:
     theta: FloatArray
     risk: float
     primal: float
@@ -104,23 +104,23 @@ class _Objective:
         self._risk, self._C = risk, C
         self.passes = 0.0
         self._solve: Callable[[FloatArray], FloatArray] | None = None
-        self._made_for: _Point | None = None
+        self._made_for: _NewtonPoint | None = None
         self._price = risk.preconditioner_passes(C)
         self._slow = self._price == 0.0
 
-    def at(self, theta: FloatArray) -> _Point:
+    def at(self, theta: FloatArray) -> _NewtonPoint:
         """F and its gradient θ + C·∇risk(θ)."""
         self.passes += 1
         (value,), (slope,) = evaluate(self._risk, theta)
         primal = 0.5 * float(theta @ theta) + self._C * float(value)
-        return _Point(theta, float(value), primal, theta + self._C * slope)
+        return _NewtonPoint(theta, float(value), primal, theta + self._C * slope)
 
-    def curve(self, point: _Point, direction: FloatArray) -> FloatArray:
+    def curve(self, point: _NewtonPoint, direction: FloatArray) -> FloatArray:
         """Hessian I + C·H of F at a point, times a direction."""
         self.passes += 1
         return direction + self._C * self._risk.hessian_product(point.theta, direction)
 
-    def preconditioner(self, point: _Point) -> Callable[[FloatArray], FloatArray]:
+    def preconditioner(self, point: _NewtonPoint) -> Callable[[FloatArray], FloatArray]:
         """Multiply with about the inverse of the Hessian of F at a point, or at one before."""
         if self._slow:
             self._solve, self._made_for = self._risk.preconditioner(point.theta, self._C), point
@@ -128,14 +128,14 @@ class _Objective:
             self._slow = self._price == 0.0
         return self._solve or (lambda vector: vector)
 
-    def better_stop(self, point: _Point, n_products: int) -> bool:
+    def better_stop(self, point: _NewtonPoint, n_products: int) -> bool:
         """Tell whether to end a step after so many products, for a new preconditioner to save some in the next."""
         many = _MANY if self._solve is None else _MANY_MORE
         self._slow = self._slow or (many <= n_products and self._price < np.inf)
         return self._slow and self._made_for is not point
 
 
-def _newton_step(objective: _Objective, point: _Point, enough: float, progress: Progress) -> FloatArray:
+def _newton_step(objective: _Objective, point: _NewtonPoint, enough: float, progress: SolverProgress) -> FloatArray:
     """Solve (I + C·H)·step = −∇F by conjugate gradients, until the norm of what is left is at most ``enough``.
 
     Where a new preconditioner is due, the step ends with what it has, for the next one to go on with it.
@@ -161,7 +161,7 @@ def _newton_step(objective: _Objective, point: _Point, enough: float, progress: 
     return step
 
 
-def _descend(objective: _Objective, point: _Point, step: FloatArray, progress: Progress) -> _Point:
+def _descend(objective: _Objective, point: _NewtonPoint, step: FloatArray, progress: SolverProgress) -> _NewtonPoint:
     """Halve the step until the objective falls; return the same point where that does not happen, or time is up."""
     slope, length = float(point.gradient @ step), 1.0
     for _ in range(_MOST_HALVINGS):

@@ -16,7 +16,7 @@ from marginrank.typing import FloatArray, IntArray
 Offer: TypeAlias = Literal["blocks", "hessian", "majorant"]
 
 
-class Line(ABC):
+class Segment(ABC):
     """The risk on the way between two points, as a problem knows it that can tell more of it than of points elsewhere.
 
     Args:
@@ -43,7 +43,7 @@ class Line(ABC):
         """Return the parts of the risk there, and a subgradient of each; half a pass."""
 
     @abstractmethod
-    def then(self, t: float, end: FloatArray) -> Line:
+    def then(self, t: float, end: FloatArray) -> Segment:
         """Return the way from there, which is known, to another point."""
 
 
@@ -98,7 +98,7 @@ class Problem(ABC):
         """Return how many passes over the data it takes to make a preconditioner; infinite where there is none."""
         return np.inf
 
-    def line(self, start: FloatArray, end: FloatArray) -> Line | None:  # noqa: ARG002
+    def line(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
         """Return the risk on the way between two points; None where evaluating one point after the other is cheaper."""
         return None
 
@@ -129,10 +129,10 @@ class Problem(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Function(Problem):
+class FunctionProblem(Problem):
     """A problem from a function that returns the risk and a subgradient, or parts with one subgradient each.
 
-    >>> distance = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
+    >>> distance = FunctionProblem(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
     >>> distance(np.array([1.0]))
     (2.0, array([-1.]))
     """

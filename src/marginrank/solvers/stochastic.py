@@ -9,7 +9,7 @@ import numpy as np
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import Progress, evaluate
+from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.typing import FloatArray
 
 
@@ -60,7 +60,7 @@ class Stochastic(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ − center‖² + C·risk(θ), to within a per cent or so."""
-        progress = Progress(self, problem, C)
+        progress = SolverProgress(self, problem, C)
         rng = np.random.default_rng(self.random_state)
         n_steps = -(-problem.n_blocks // self.batch)
         with progress.interruptible():

@@ -31,7 +31,7 @@ FEW_PARTS: Final = 32
 FEW_PARAMETERS: Final = 512
 
 
-class Progress:
+class SolverProgress:
     """The best point so far and the way there.
 
     A lower bound is a certificate only where the risk is convex and its values are exact. Elsewhere solvers still use
@@ -188,7 +188,7 @@ class Progress:
         return Solution(theta, self.C, primal, dual, risk, self.reason, tuple(self.trace))
 
 
-def along(
+def solve_path(
     solver: SomeSolver, Cs: Iterable[float], solve: Callable[[SomeSolver, float, Solution | None], Solution]
 ) -> list[Solution]:
     """Solve for several C, from the smallest up, each given the solution before; results in the order given.
@@ -226,10 +226,10 @@ def evaluate(
     risk: Callable[[FloatArray], tuple[float | FloatArray, FloatArray]], theta: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the parts of the risk and their slopes, one row each; refuse what cannot be squared."""
-    return squarable(*risk(theta), theta)
+    return checked_parts(*risk(theta), theta)
 
 
-def squarable(value: float | FloatArray, slope: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+def checked_parts(value: float | FloatArray, slope: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return values and slopes of the risk at θ as arrays, one row each; refuse what cannot be squared."""
     values, slopes = np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(slope)
     if not max(np.abs(values).max(initial=0.0), np.abs(slopes).max(initial=0.0)) <= _LARGEST:
@@ -239,10 +239,10 @@ def squarable(value: float | FloatArray, slope: FloatArray, theta: FloatArray) -
     return values, slopes
 
 
-def joined(values: FloatArray, slopes: FloatArray, most: int = FEW_PARTS) -> tuple[FloatArray, FloatArray]:
+def merge_parts(values: FloatArray, slopes: FloatArray, most: int = FEW_PARTS) -> tuple[FloatArray, FloatArray]:
     """Add up neighbouring parts of the risk so that there are at most so many, where there are many parameters.
 
-    >>> values, slopes = joined(np.array([1.0, 2.0, 3.0]), np.ones((3, 1000)), 2)
+    >>> values, slopes = merge_parts(np.array([1.0, 2.0, 3.0]), np.ones((3, 1000)), 2)
     >>> values.tolist(), slopes[:, 0].tolist()
     ([1.0, 5.0], [1.0, 2.0])
     """

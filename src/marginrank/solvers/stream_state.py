@@ -15,7 +15,7 @@ _ORIGIN: Final = "stream.origin"
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class StreamState:
     """How much of a stream was seen, and where the steps over its batches stand.
 
     The objective is ½‖θ − origin‖² + C·risk(θ), with the mean risk of all batches, which are seen once. With weight W
@@ -43,25 +43,25 @@ class Stream:
     def center(self, theta: FloatArray, weight: float) -> FloatArray:
         """Return the centre of the step that a batch of some weight takes, given the parameters.
 
-        >>> Stream(30.0).center(np.array([2.0, -4.0]), weight=10.0).tolist()
+        >>> StreamState(30.0).center(np.array([2.0, -4.0]), weight=10.0).tolist()
         [1.5, -3.0]
         """
         last = theta if self.last is None else self.last
         kept = 1.0 - self.share(weight)
         return kept * last if self.origin is None else self.origin + kept * (last - self.origin)
 
-    def after(self, step: FloatArray, theta: FloatArray, weight: float) -> tuple[FloatArray, Stream]:
+    def after(self, step: FloatArray, theta: FloatArray, weight: float) -> tuple[FloatArray, StreamState]:
         """Return the parameters after a step, and what to remember.
 
         With batches of one weight, the average counts step t with weight t.
 
-        >>> theta, stream = Stream(10.0).after(np.array([2.0]), np.array([5.0]), 10.0)        # (1·5 + 2·2) / 3
+        >>> theta, stream = StreamState(10.0).after(np.array([2.0]), np.array([5.0]), 10.0)        # (1·5 + 2·2) / 3
         >>> theta.tolist(), stream.weight, stream.last.tolist()
         ([3.0], 20.0, [2.0])
         """
         total = self.weight + weight
         share = 2.0 * weight / (total + weight)
-        return (1.0 - share) * theta + share * step, Stream(total, step, self.origin)
+        return (1.0 - share) * theta + share * step, StreamState(total, step, self.origin)
 
     def describe(self) -> dict[str, Any]:
         """Return the plain values, for a file."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from marginrank.solvers.base import Solver
 from marginrank.solvers.problem import Problem
-from marginrank.solvers.qp.plane_minimum import Planes, least_of_planes
+from marginrank.solvers.qp.plane_minimum import Planes, minimize_planes
 from marginrank.solvers.solution import Solution
-from marginrank.solvers.stopping import Progress, evaluate
+from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.typing import BoolArray, FloatArray
 
 #: Descent that a step must bring, as a share of what its direction promises at first.
@@ -47,8 +47,8 @@ class Subgradient(Solver):
         callback: Called after every direction with the `Step` and the best θ so far; True stops.
         conjugate: Whether subgradients are kept when the point moves on.
 
-    >>> from marginrank.solvers.problem import Function
-    >>> distance = Function(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
+    >>> from marginrank.solvers.problem import FunctionProblem
+    >>> distance = FunctionProblem(lambda w: (abs(w[0] - 3.0), np.sign(w - 3.0)), n_parameters=1)
     >>> solution = Subgradient(tol=1e-9).minimize(distance, C=1.0)
     >>> solution.theta.round(6).tolist(), round(solution.primal, 6), solution.converged
     ([1.0], 2.5, True)
@@ -59,14 +59,14 @@ class Subgradient(Solver):
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
-        progress = Progress(self, problem, C)
-        planes = _Planes(problem.n_parameters, C)
+        progress = SolverProgress(self, problem, C)
+        planes = _SubgradientPlanes(problem.n_parameters, C)
         passes, length = 0, np.inf
 
-        def visit(theta: FloatArray) -> _Point:
+        def visit(theta: FloatArray) -> _SubgradientPoint:
             nonlocal passes
             values, slopes = evaluate(problem, theta)
-            point = _Point(theta, C, float(values.sum()), slopes.sum(axis=0))
+            point = _SubgradientPoint(theta, C, float(values.sum()), slopes.sum(axis=0))
             passes += 1
             planes.add(point)
             progress.offer(theta, point.risk)
@@ -86,21 +86,21 @@ class Subgradient(Solver):
 
     def _search(
         self,
-        visit: Callable[[FloatArray], _Point],
-        planes: _Planes,
-        here: _Point,
+        visit: Callable[[FloatArray], _SubgradientPoint],
+        planes: _SubgradientPlanes,
+        here: _SubgradientPoint,
         shortest: FloatArray,
         near: float,
         length: float,
-        progress: Progress,
-    ) -> tuple[_Point, float]:
+        progress: SolverProgress,
+    ) -> tuple[_SubgradientPoint, float]:
         """Find a point that is lower by enough, or stay here with a plane that touches; give the length of the step.
 
         A step of 1 leads to the least of the regulariser with the plane of ``shortest``, so none is longer.
         """
         norm = float(np.linalg.norm(shortest))
 
-        def reach(step: float) -> tuple[_Point, bool]:
+        def reach(step: float) -> tuple[_SubgradientPoint, bool]:
             there = visit(here.theta - step * shortest)
             return there, there.objective <= here.objective - _DESCENT * step * norm**2
 
@@ -123,7 +123,7 @@ class Subgradient(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _SubgradientPoint:
     """Where the risk was evaluated, and what it was."""
 
     theta: FloatArray
@@ -136,43 +136,43 @@ class _Point:
         return 0.5 * float(self.theta @ self.theta) + self.C * self.risk
 
 
-class _Planes:
+class _SubgradientPlanes:
     """Planes that the risk is never below; the first is 0."""
 
     def __init__(self, n_parameters: int, C: float) -> None:
         self.C = C
         self.slopes, self.offsets = np.zeros((1, n_parameters)), np.zeros(1)
 
-    def add(self, point: _Point) -> None:
+    def add(self, point: _SubgradientPoint) -> None:
         self.slopes = np.vstack([self.slopes, point.slope])
         self.offsets = np.append(self.offsets, point.risk - point.slope @ point.theta)
 
-    def errors(self, point: _Point) -> FloatArray:
+    def errors(self, point: _SubgradientPoint) -> FloatArray:
         """How far each plane is below the objective at a point."""
         return self.C * (point.risk - self.offsets - self.slopes @ point.theta)
 
-    def _within(self, point: _Point, most: float) -> BoolArray:
+    def _within(self, point: _SubgradientPoint, most: float) -> BoolArray:
         errors = self.errors(point)
         # Where the gap is all rounding error, the plane of the point itself must still count.
         return errors <= max(most, float(errors.min()))
 
-    def shortest(self, point: _Point, near: float, deadline: float) -> tuple[FloatArray, float]:
+    def shortest(self, point: _SubgradientPoint, near: float, deadline: float) -> tuple[FloatArray, float]:
         """Shortest vector in the hull of the subgradients of the planes near a point, and the bound they make."""
         touching = self._within(point, near)
         slopes, offsets = self.slopes[touching], self.offsets[touching]
         subgradients = point.theta + self.C * slopes
         one_part = Planes(subgradients, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64))
-        weights = least_of_planes(one_part, 1.0, precision=_PRECISION, deadline=deadline).alpha
+        weights = minimize_planes(one_part, 1.0, precision=_PRECISION, deadline=deadline).alpha
         pull = self.C * (weights @ slopes)
         return weights @ subgradients, self.C * float(weights @ offsets) - 0.5 * float(pull @ pull)
 
-    def drop(self, point: _Point, most: float) -> None:
+    def drop(self, point: _SubgradientPoint, most: float) -> None:
         """Drop planes that are far below the objective at a point."""
         keep = self._within(point, most)
         keep[0] = True
         self.slopes, self.offsets = self.slopes[keep], self.offsets[keep]
 
-    def restart(self, point: _Point) -> None:
+    def restart(self, point: _SubgradientPoint) -> None:
         """Drop all planes but 0 and that of a point."""
         self.slopes, self.offsets = self.slopes[:1], self.offsets[:1]
         self.add(point)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from marginrank.errors import NumericalError
-from marginrank.solvers.qp.plane_minimum import Planes, least_of_planes
+from marginrank.solvers.qp.plane_minimum import Planes, minimize_planes
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 #: Moves of multiplier in one visit of a block.
@@ -136,7 +136,7 @@ class WorkingSets:
             np.concatenate([self._offsets[rows], np.zeros(n)]),
             np.concatenate([np.repeat(np.arange(n), self.sizes[blocks]), np.arange(n)]),
         )
-        self.point, _, alpha = least_of_planes(
+        self.point, _, alpha = minimize_planes(
             planes,
             self.C,
             center=self.theta + before @ self._slopes[rows],

@@ -1,5 +1,5 @@
 from .convex import CollapseWarning as CollapseWarning
-from .convex import Training as Training
+from .convex import ConvexTrainer as ConvexTrainer
 from .partitioned_risk import PartitionedRisk as PartitionedRisk
 from .partitioned_risk import empirical_risk as empirical_risk
 from .partitioned_risk import ranking_risk as ranking_risk

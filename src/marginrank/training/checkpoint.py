@@ -34,7 +34,7 @@ import numpy as np
 from marginrank.errors import CheckpointWarning, DataError
 from marginrank.runtime.array_file import array_digest
 from marginrank.runtime.files import atomic_path
-from marginrank.solvers.problem import Line, Problem
+from marginrank.solvers.problem import Problem, Segment
 from marginrank.training.plan import Start
 from marginrank.typing import FloatArray
 from marginrank.version import __version__
@@ -452,7 +452,7 @@ class Recorded(Problem):
         """Return the parts of the risk, and a subgradient of each."""
         return self.answer(lambda: self._problem.parts(theta), b"parts", _bytes(theta))
 
-    def line(self, start: FloatArray, end: FloatArray) -> Line | None:
+    def line(self, start: FloatArray, end: FloatArray) -> Segment | None:
         """Return the way between two points, with answers that are kept likewise."""
         line = self._problem.line(start, end)
         return None if line is None else RecordedLine(self, line)
@@ -505,7 +505,7 @@ class Recorded(Problem):
         return numbers[:n_values], numbers[n_values:].reshape(n_slopes, width)
 
 
-class RecordedLine(Line):
+class RecordedLine(Segment):
     """A way whose answers are kept in a log: where it has them, no scores are computed.
 
     Args:
@@ -513,7 +513,7 @@ class RecordedLine(Line):
         line: The way.
     """
 
-    def __init__(self, problem: Recorded, line: Line) -> None:
+    def __init__(self, problem: Recorded, line: Segment) -> None:
         super().__init__(line.start, line.end)
         self._problem, self._line = problem, line
 

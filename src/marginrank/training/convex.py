@@ -23,7 +23,7 @@ from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution, Step
-from marginrank.solvers.stream_state import Stream
+from marginrank.solvers.stream_state import StreamState
 from marginrank.training.checkpoint import Log, recorded
 from marginrank.training.partitioned_risk import PartitionedRisk, ranking_risk
 from marginrank.training.risk import RankingRisk
@@ -63,11 +63,11 @@ class Fit:
     health: Health
     center: FloatArray
     #: What is needed to go on with more queries; None where that is impossible.
-    stream: Stream | None = None
+    stream: StreamState | None = None
 
 
 @dataclass(frozen=True)
-class Training:
+class ConvexTrainer:
     """How a loss is minimised.
 
     Args:
@@ -128,7 +128,7 @@ class Training:
                 solver.name,
                 _health(s, at_zero, s.C * at_zero, collapsed),
                 origin,
-                Stream(risk.weight),
+                StreamState(risk.weight),
             )
             for s in solutions
         ]
@@ -155,7 +155,7 @@ class Training:
         reference = 0.5 * float(center @ center)
         healths = [_health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
         bound = bound_of(self.loss)
-        stream = Stream(risk.weight, origin=center)
+        stream = StreamState(risk.weight, origin=center)
         return [
             Fit(s, self.loss, bound, solver.name, health, center, stream)
             for s, health in zip(solutions, healths, strict=True)
@@ -170,7 +170,7 @@ class Training:
             solution = self.solve(problem, C, center)
         at_zero, _ = problem(np.zeros(scorer.n_parameters))
         health = _health(solution, at_zero, 0.5 * float(center @ center) + C * at_zero, collapsed=False)
-        stream = Stream(risk.weight, origin=center)
+        stream = StreamState(risk.weight, origin=center)
         return Fit(solution, self.loss, bound_of(self.loss), self.chosen(risk).name, health, center, stream)
 
     def _recorded(self, risk: Problem) -> Problem:

@@ -11,15 +11,15 @@ import numpy as np
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.losses.torch.base import DeviceLoss
-from marginrank.runtime.torch_device import Replayed
+from marginrank.runtime.torch_device import CudaGraph
 from marginrank.scorers.base import PreparedScorer, RowsOnDevice
-from marginrank.solvers.problem import Line
+from marginrank.solvers.problem import Segment
 from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class DevicePass:
+class GpuPass:
     """The risk of queries in parts, and its slopes by the cells of a table; parts are runs of queries.
 
     Args:
@@ -44,7 +44,7 @@ class DevicePass:
         return self._curved(table, direction)[0]
 
     @cached_property
-    def _evaluated(self) -> Replayed:
+    def _evaluated(self) -> CudaGraph:
         loss, rows, sums = self.loss, self.rows, self._sums
         segments, weights = loss.device.segments(self.firsts), loss.device.tensor(self.weights)
 
@@ -52,12 +52,12 @@ class DevicePass:
             xi, slopes = loss(rows.product(table))
             return segments.sum(weights * xi), sums(slopes)
 
-        return Replayed(loss.device, evaluate)
+        return CudaGraph(loss.device, evaluate)
 
     @cached_property
-    def _curved(self) -> Replayed:
+    def _curved(self) -> CudaGraph:
         loss, rows, sums = self.loss, self.rows, self._sums
-        return Replayed(
+        return CudaGraph(
             loss.device,
             lambda table, direction: (sums(loss.curve(rows.product(table), rows.product(direction))),),
         )
@@ -70,7 +70,7 @@ class DevicePass:
         return lambda slopes: rows.sums(slopes * shares, parts)
 
 
-class DeviceRisk(RankingRisk):
+class GpuRisk(RankingRisk):
     """The same risk with features on a device: where the loss has kernels for it, all but blocks is computed there.
 
     Args:
@@ -93,10 +93,10 @@ class DeviceRisk(RankingRisk):
         self._device_rows = rows
         there = self.loss.on_device(rows.device) if rows.device.runs_kernels else None
         firsts = np.array([*(self._chunks[start][0] for start in self._part_starts), len(self.queries)])
-        self._there = None if there is None else DevicePass(rows, there, self.weights, firsts)
+        self._there = None if there is None else GpuPass(rows, there, self.weights, firsts)
 
-    def _with_loss(self, loss: Loss) -> DeviceRisk:
-        return DeviceRisk(self.scorer, self._device_rows, loss, self._n_jobs, self.center)
+    def _with_loss(self, loss: Loss) -> GpuRisk:
+        return GpuRisk(self.scorer, self._device_rows, loss, self._n_jobs, self.center)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return risk and gradient at θ."""
@@ -115,7 +115,7 @@ class DeviceRisk(RankingRisk):
             raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
         return values, gradients
 
-    def line(self, start: FloatArray, end: FloatArray) -> Line | None:  # noqa: ARG002
+    def line(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
         """Return None: on a device reading features is quick."""
         return None
 

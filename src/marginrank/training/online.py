@@ -13,15 +13,17 @@ from marginrank.model.model import Health, Model, Provenance
 from marginrank.runtime.threads import single_blas
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.solution import Reason, Solution, Step
-from marginrank.solvers.stream_state import Stream
-from marginrank.training.convex import Fit, Training, bound_of
+from marginrank.solvers.stream_state import StreamState
+from marginrank.training.convex import ConvexTrainer, Fit, bound_of
 from marginrank.training.partitioned_risk import ranking_risk
 from marginrank.training.tight_bound import Tight
 from marginrank.typing import FloatArray
 
 
-def take_batch(training: Training, scorer: Prepared, C: float, theta: FloatArray, stream: Stream) -> Fit | None:
-    """Take the step of a batch, as `Stream` says, and return the parameters after it; None if no query has an order.
+def fit_batch(
+    training: ConvexTrainer, scorer: Prepared, C: float, theta: FloatArray, stream: StreamState
+) -> Fit | None:
+    """Take the step of a batch and return the parameters after it; None if no query has an order.
 
     The objective is that of the batch at these parameters: what it is for all batches together is not known, and there
     is no lower bound.
@@ -60,7 +62,7 @@ def take_batch(training: Training, scorer: Prepared, C: float, theta: FloatArray
     )
 
 
-def together(before: Provenance, batch: Provenance) -> Provenance:
+def add_provenance(before: Provenance, batch: Provenance) -> Provenance:
     """Return what a model was trained on after a batch; the fingerprint depends on all batches and their order."""
     digest = hashlib.sha256(f"{before.fingerprint} {batch.fingerprint}".encode()).hexdigest()[:16]
     return replace(
@@ -71,7 +73,7 @@ def together(before: Provenance, batch: Provenance) -> Provenance:
     )
 
 
-def bounded_as(model: Model, training: Training) -> Training:
+def with_bound_of(model: Model, training: ConvexTrainer) -> ConvexTrainer:
     """Return the training of the bound that a model was trained with; refuse another."""
     bound: Bound = "tight" if model.method.bound == "tight" else "hinge"
     asked = "tight" if isinstance(training.bound, Tight) else training.bound

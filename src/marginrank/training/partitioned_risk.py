@@ -14,7 +14,7 @@ from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer
 from marginrank.scorers.linear.scorer import Linear
 from marginrank.solvers.problem import Offer, Problem
 from marginrank.solvers.stopping import summed
-from marginrank.training.gpu_risk import DeviceRisk
+from marginrank.training.gpu_risk import GpuRisk
 from marginrank.training.risk import RankingRisk, count_parts
 from marginrank.typing import FloatArray
 
@@ -115,7 +115,7 @@ def ranking_risk(
         raise TypeError(f"{type(scorer).__name__} has no risk")
     if scorer.rows is None:
         return RankingRisk(scorer, loss, n_jobs, center)
-    return DeviceRisk(scorer, scorer.rows, loss, n_jobs, center)
+    return GpuRisk(scorer, scorer.rows, loss, n_jobs, center)
 
 
 def empirical_risk(

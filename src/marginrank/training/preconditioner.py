@@ -87,7 +87,7 @@ def _n_documents(n_parameters: int, C: float, room: int = _ROOM) -> int:
     return 0 if most < _FEWEST else int(np.clip(_PER_ROOT * C**0.5, _FEWEST, most))
 
 
-class SampledCurvature(ABC):
+class SampledHessian(ABC):
     """The Hessian ΦᵀLΦ of the risk on a sample of its documents, with L the Hessian of the loss by their scores.
 
     Byrd, Chin, Neveitt and Nocedal (2011) take Hessians of samples for those of all, and Zhang and Xiao (2015) that of
@@ -123,10 +123,10 @@ class SampledCurvature(ABC):
         return np.repeat(self._weights, np.diff(self._offsets)) * image
 
 
-class CurvatureByParameters(SampledCurvature):
+class HessianByParameters(SampledHessian):
     """The Hessian as a matrix, for few parameters.
 
-    Args: see `SampledCurvature`.
+    Args: see `SampledHessian`.
     """
 
     def __init__(
@@ -145,10 +145,10 @@ class CurvatureByParameters(SampledCurvature):
         return np.asarray(self._rows.T @ np.column_stack([self._curve(scores, column) for column in self._rows.T]))
 
 
-class CurvatureByDocuments(SampledCurvature):
+class HessianByDocuments(SampledHessian):
     """The Hessian by the products of the rows ΦΦᵀ, for more parameters than documents.
 
-    Args: see `SampledCurvature`.
+    Args: see `SampledHessian`.
     """
 
     def __init__(
@@ -233,11 +233,11 @@ def _products(scorer: PreparedScorer, cells: Any) -> FloatArray:
     return products
 
 
-def sampled_curvature(
+def sampled_hessian(
     scorer: PreparedScorer, loss: Loss, weights: FloatArray, sample: Sample, base: FloatArray | None = None
-) -> SampledCurvature:
+) -> SampledHessian:
     """Return the curvature on a sample, by parameters or by documents, whichever are fewer."""
-    kind = CurvatureByDocuments if len(sample.documents) < scorer.n_parameters else CurvatureByParameters
+    kind = HessianByDocuments if len(sample.documents) < scorer.n_parameters else HessianByParameters
     return kind(scorer, loss, weights, sample, base)
 
 

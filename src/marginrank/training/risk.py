@@ -13,9 +13,9 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.runtime.threads import PerThread, chunk_bounds, for_each, thread_count
 from marginrank.scorers.base import Prepared, PreparedScorer
-from marginrank.solvers.problem import Line, Offer, Problem
+from marginrank.solvers.problem import Offer, Problem, Segment
 from marginrank.solvers.stopping import FEW_PARAMETERS, summed
-from marginrank.training.preconditioner import SampledCurvature, draw, sampled_curvature
+from marginrank.training.preconditioner import SampledHessian, draw, sampled_hessian
 from marginrank.typing import FloatArray, IntArray, Step
 
 #: Queries one after the other: the first of each run, and the one after its last.
@@ -215,7 +215,7 @@ class RankingRisk(Problem):
         self._xi, self._moves = np.zeros(len(queries)), scorer.empty(queries.n_documents)
         #: Where all scores were computed last, so that products with the Hessian there need not do so again.
         self._at: FloatArray | None = None
-        self._curvature: SampledCurvature | None = None
+        self._curvature: SampledHessian | None = None
 
     @property
     def offers(self) -> frozenset[Offer]:  # type: ignore[override]
@@ -251,9 +251,9 @@ class RankingRisk(Problem):
         values = np.add.reduceat(self.weights * self._xi, first_queries)
         return values, self.scorer.gradient(summed(cells, self._part_starts))
 
-    def line(self, start: FloatArray, end: FloatArray) -> Line | None:
+    def line(self, start: FloatArray, end: FloatArray) -> Segment | None:
         """Return the risk on the way between two points, where scores take longer than the loss."""
-        return ScoreLine(self, start, end) if self.scorer.dear else None
+        return ScoreSegment(self, start, end) if self.scorer.dear else None
 
     def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the share of one query in the risk and in its gradient."""
@@ -282,13 +282,13 @@ class RankingRisk(Problem):
         curvature = self.curvature(C)
         return super().preconditioner(theta, C) if curvature is None else curvature.inverse(self._check(theta), C)
 
-    def curvature(self, C: float) -> SampledCurvature | None:
+    def curvature(self, C: float) -> SampledHessian | None:
         """Return the Hessian on a sample of the documents that is large enough for C; None where there is no room."""
         sample = draw(self.scorer, self.weights, C)
         if sample is None:
             return None
         if self._curvature is None or not np.array_equal(self._curvature.sample.documents, sample.documents):
-            self._curvature = sampled_curvature(self.scorer, self.definition, self.weights, sample, self._base)
+            self._curvature = sampled_hessian(self.scorer, self.definition, self.weights, sample, self._base)
         return self._curvature
 
     def take_part(self, total: float) -> RankingRisk:
@@ -416,7 +416,7 @@ class RankingRisk(Problem):
             self.scorer.pull_back(self._slopes, own, *self._rows(*run))
 
 
-class ScoreLine(Line):
+class ScoreSegment(Segment):
     """The risk between two points by their scores: scores are linear in θ, so those of all points between are known.
 
     Args:
@@ -427,7 +427,7 @@ class ScoreLine(Line):
     """
 
     def __init__(
-        self, risk: RankingRisk, start: FloatArray, end: FloatArray, before: tuple[ScoreLine, float] | None = None
+        self, risk: RankingRisk, start: FloatArray, end: FloatArray, before: tuple[ScoreSegment, float] | None = None
     ) -> None:
         super().__init__(start, end)
         self._risk, self._before = risk, before
@@ -444,9 +444,9 @@ class ScoreLine(Line):
         scores, moves = self._known()
         return self._risk.parts_at_scores(scores + t * moves)
 
-    def then(self, t: float, end: FloatArray) -> ScoreLine:
+    def then(self, t: float, end: FloatArray) -> ScoreSegment:
         """Return the way from there to another point."""
-        return ScoreLine(self._risk, self.point(t), end, (self, t))
+        return ScoreSegment(self._risk, self.point(t), end, (self, t))
 
     def _known(self) -> tuple[FloatArray, FloatArray]:
         # A run that goes on from a checkpoint asks for none of the scores before.

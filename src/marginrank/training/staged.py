@@ -18,13 +18,13 @@ from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.runtime.text import count
 from marginrank.runtime.threads import one_blas_thread
 from marginrank.scorers.base import PreparedScorer
-from marginrank.scorers.boosted.form import Trees
-from marginrank.scorers.form import Form, Sum
-from marginrank.scorers.staged_scorer import GrownStage, Setting, Stage, StagedScorer, Towards
+from marginrank.scorers.boosted.form import BoostedForm
+from marginrank.scorers.form import Form, SumForm
+from marginrank.scorers.staged_scorer import GrownStage, Stage, StagedScorer, StageLimits, Towards
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Callback, Solver
 from marginrank.solvers.solution import Reason, Solution, Step
-from marginrank.training.convex import NO_ORDER, Fit, Training
+from marginrank.training.convex import NO_ORDER, ConvexTrainer, Fit
 from marginrank.training.early_stopping import EarlyStopping
 from marginrank.training.risk import RankingRisk
 from marginrank.training.tight_bound import BoundChoice, Tight
@@ -37,7 +37,7 @@ class PreparedLeaves(PreparedScorer):
     >>> import numpy as np
     >>> from marginrank.scorers.boosted.form import Tree
     >>> stump = Tree(*np.array([[0, -1, -1], [1.5, 0, 0], [1, 0, 0], [2, 0, 0], [0, 0, 0]]))
-    >>> form, _ = Trees.collect([stump, stump], [0, 0], n_features=1)
+    >>> form, _ = BoostedForm.collect([stump, stump], [0, 0], n_features=1)
     >>> queries = Queries.from_arrays([[1.0], [2.0]], [1, 0], group=[2])
     >>> PreparedLeaves(queries, form).scores(np.array([1.0, 2.0, 10.0, 20.0])).tolist()
     [11.0, 22.0]
@@ -48,7 +48,7 @@ class PreparedLeaves(PreparedScorer):
         n_jobs: Number of threads.
     """
 
-    def __init__(self, queries: Queries, trees: Trees, n_jobs: int | None = None) -> None:
+    def __init__(self, queries: Queries, trees: BoostedForm, n_jobs: int | None = None) -> None:
         n_trees = len(trees.roots)
         what = f"the leaves of {count(queries.n_documents, 'document')} in {count(n_trees, 'tree')}"
         check_memory(4 * queries.n_documents * n_trees, what, max_memory(), remedy="grow fewer trees")
@@ -78,7 +78,7 @@ class PreparedLeaves(PreparedScorer):
         return cells
 
 
-class Refit:
+class LeafRefit:
     """Minimise ½‖θ − θ₀‖² + C·risk over the values θ of the leaves of all trees of a stage.
 
     θ₀ are the values that the leaves were grown with, or 0. What the trees were added to stays as it is. The parameters
@@ -101,7 +101,7 @@ class Refit:
         self._origin = grown if towards == "grown" else np.zeros_like(grown)
         self._start = grown - self._origin
         base = prepared.scores(self._origin)
-        if isinstance(stage.form, Sum):
+        if isinstance(stage.form, SumForm):
             below = stage.form.parts[0]
             base = base + below.score(self._fixed, risk.queries.X, n_jobs)
         #: The problem, in θ − θ₀.
@@ -119,9 +119,9 @@ def has_leaves(stage: Stage) -> bool:
     return _trees(stage) is not None
 
 
-def _trees(stage: Stage) -> Trees | None:
-    last = stage.form.parts[-1] if isinstance(stage.form, Sum) else stage.form
-    return last if isinstance(last, Trees) else None
+def _trees(stage: Stage) -> BoostedForm | None:
+    last = stage.form.parts[-1] if isinstance(stage.form, SumForm) else stage.form
+    return last if isinstance(last, BoostedForm) else None
 
 
 #: Tolerance of the model to start from, which the stages change anyway.
@@ -129,7 +129,7 @@ _START_TOL: Final = 1e-3
 
 
 @dataclass
-class Judge:
+class StageSelection:
     """Says of each stage whether to stop after it, and whether it is the one to keep.
 
     Args:
@@ -185,7 +185,13 @@ class Judge:
 
 
 def keep_best(
-    stages: Iterator[Stage], setting: Setting, judge: Judge, name: str, *, end: Reason, at_once: bool = False
+    stages: Iterator[Stage],
+    setting: StageLimits,
+    judge: StageSelection,
+    name: str,
+    *,
+    end: Reason,
+    at_once: bool = False,
 ) -> tuple[Stage, Solution]:
     """Train stage by stage, and return the stage to keep.
 
@@ -223,7 +229,7 @@ def keep_best(
 
 
 @dataclass(frozen=True)
-class StagedTraining:
+class StagedTrainer:
     """How a staged scorer is trained.
 
     Args:
@@ -236,9 +242,9 @@ class StagedTraining:
     scorer: StagedScorer
     loss: Loss
     bound: BoundChoice
-    setting: Setting
+    setting: StageLimits
 
-    def path(self, queries: Queries, Cs: Sequence[float], judge: Judge) -> list[tuple[Form, Fit]]:
+    def path(self, queries: Queries, Cs: Sequence[float], judge: StageSelection) -> list[tuple[Form, Fit]]:
         """Train for each C; once, where the scorer has no use for it."""
         loss, bound = self._bounded()
         if self.scorer.refits is not None and not loss.convex:
@@ -269,14 +275,14 @@ class StagedTraining:
             fits.append((stage.form, Fit(solution, loss, bound, name, _health(solution, risk), origin)))
         return fits
 
-    def _refit(self, stage: Stage, grown: Solution, risk: ScoreRisk) -> Refit | None:
+    def _refit(self, stage: Stage, grown: Solution, risk: ScoreRisk) -> LeafRefit | None:
         """Return the refit of the leaves; None where there is none, or where growing them was cut short."""
         cut_short = grown.reason in ("time_limit", "interrupted")
         if self.scorer.refits is None or cut_short or not has_leaves(stage):
             return None
-        return Refit(stage, risk, self.scorer.refits, self.setting.n_jobs)
+        return LeafRefit(stage, risk, self.scorer.refits, self.setting.n_jobs)
 
-    def _stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+    def _stages(self, risk: ScoreRisk, setting: StageLimits) -> Iterator[Stage]:
         """Train the model to start from, if there is one, and the stages on top of it."""
         start = self.scorer.start_scorer
         if start is None:
@@ -284,7 +290,7 @@ class StagedTraining:
             return
         prepared = start.prepare(risk.queries, setting.n_jobs)
         solver = Auto(tol=_START_TOL, time_limit=setting.seconds_left)
-        training = Training(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
+        training = ConvexTrainer(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
         theta = training.path(prepared, [setting.C])[0].solution.theta
         started = risk.starting_at(prepared.scores(theta))
         yield Stage(prepared.form, theta, risk(started.start)[0])
@@ -304,8 +310,8 @@ def _on_top(form: Form, theta: FloatArray, stage: Stage) -> Stage:
     """Return a stage with the model that it started from."""
     both = np.concatenate([theta, stage.theta])
     if isinstance(stage, GrownStage):
-        return GrownStage(lambda: Sum((form, stage.form)), both, stage.objective, stage.added)
-    return Stage(Sum((form, stage.form)), both, stage.objective)
+        return GrownStage(lambda: SumForm((form, stage.form)), both, stage.objective, stage.added)
+    return Stage(SumForm((form, stage.form)), both, stage.objective)
 
 
 def _health(solution: Solution, risk: ScoreRisk) -> Health:

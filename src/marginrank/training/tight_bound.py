@@ -12,7 +12,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.squared_error import SquaredError
-from marginrank.runtime.option_objects import Component, check_C
+from marginrank.runtime.option_objects import OptionObject, check_C
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
@@ -24,7 +24,7 @@ _STARTS: Final[Mapping[str, Loss]] = {"ranksvm": PairwiseHinge(power=2), "regres
 
 
 @dataclass(frozen=True)
-class Tight(Component):
+class Tight(OptionObject):
     """The tight bound, which is closer to the measure than the hinge, but not convex.
 
     The regulariser is ½‖w − w0‖², and training starts at w0; Chapelle, Le and Smola (2007) §4.

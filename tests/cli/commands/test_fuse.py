@@ -7,7 +7,7 @@ import pytest
 
 from marginrank import evaluate, read_qrels, read_run
 from marginrank.cli.commands.fuse import _contest
-from marginrank.fusion import Fusion, gather, read_runs
+from marginrank.fusion import Fusion, pool_runs, read_runs
 from marginrank.ranker.tuning import DEFAULT_CS
 
 RUNS = ("fuse", "bm25.run", "dense.run", "--qrels", "judged.qrels")
@@ -21,7 +21,7 @@ def test_the_fused_run_is_what_the_library_makes_and_better_than_its_parts(run, 
     qrels, fused = read_qrels(folder / "judged.qrels"), read_run(folder / "fused.run")
     value = evaluate(qrels, fused, "ap").mean["ap"]
     assert value > max(evaluate(qrels, read_run(folder / name), "ap").mean["ap"] for name in ("bm25.run", "dense.run"))
-    queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), qrels)
+    queries = pool_runs(read_runs([folder / "bm25.run", folder / "dense.run"]), qrels)
     again = Fusion.load(folder / "fused.safetensors")
     assert tuple(again.Cs) == DEFAULT_CS
     weights = again.weights()
@@ -61,7 +61,7 @@ def test_quiet_is_silent_where_files_are_written(run, folder):
 def test_the_scorer_is_chosen_and_said(run, folder):
     words = ["--kinds", "rrf", "--scorer", "auto", "--model", "blend.safetensors"]
     done = run(*RUNS, *words)
-    queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
+    queries = pool_runs(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
     chosen = Fusion(["rrf"], scorer="auto", Cs=[1.0, 10.0]).fit(queries)
     kind, C = chosen.ranker_.form_.kind, chosen.ranker_.C
     assert f"trained on all 30 queries: {kind}, rrf, C = {C:g}; ap by scorer: " in done.out
@@ -70,13 +70,13 @@ def test_the_scorer_is_chosen_and_said(run, folder):
 
 
 def test_the_order_of_queries_changes_no_fold(folder, monkeypatch):
-    queries = gather(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
+    queries = pool_runs(read_runs([folder / "bm25.run", folder / "dense.run"]), read_qrels(folder / "judged.qrels"))
     found = []
 
     def watched(queries, methods, folds, **_):
         found.append([sorted(queries.query_ids[test].tolist()) for _, _, test in folds])
 
-    monkeypatch.setattr("marginrank.fusion.contest", watched)
+    monkeypatch.setattr("marginrank.fusion.compare_on_splits", watched)
     for own in (queries, queries[np.arange(len(queries))[::-1]]):
         _contest(own, Fusion(["rrf"]), None, None)
     assert found[0] == found[1]

@@ -61,7 +61,7 @@ def test_the_profile_agrees_with_the_definitions(seed, dtype, sparse, monkeypatc
 def test_columns_that_only_look_alike_are_told_apart(monkeypatch):
     queries = Queries.from_arrays([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]], [0, 1], group=[2])
     columns = profiling._dense_columns(queries.X, 1)
-    collided = profiling.Columns(columns.least, columns.greatest, columns.missing, columns.alike * 0, 0)
+    collided = profiling.FeatureStatistics(columns.least, columns.greatest, columns.missing, columns.alike * 0, 0)
     assert profiling.duplicates(queries.X, collided) == [[0, 2]]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from marginrank import Recommender
-from marginrank.recommend import catalogue, read_ratings
+from marginrank.recommend import item_coverage, read_ratings
 
 TRAIN = ("recommend", "train", "ratings.csv", "-o", "films.safetensors", "--factors", "2", "-C", "0.5")
 
@@ -61,13 +61,13 @@ def test_lists_are_printed_and_written(run, trained):
 
 def test_evaluation_shows_measures_coverage_and_popularity(run, trained):
     done = run("recommend", "evaluate", "films.safetensors", "held_out.csv", "-m", "ndcg@5", "-m", "auc", "--k", "3")
-    found, reach = trained.evaluate(read_ratings("held_out.csv"), ["ndcg@5", "auc"]), catalogue(trained, 3)
+    found, reach = trained.evaluate(read_ratings("held_out.csv"), ["ndcg@5", "auc"]), item_coverage(trained, 3)
     assert f"{found.mean['ndcg@5']:.4f}" in done.out
     assert f"coverage         {reach.coverage:.1%} of 12 items" in done.out
     assert f"popularity bias  {reach.popularity_bias:.2f}" in done.out
     record = run("recommend", "evaluate", "films.safetensors", "held_out.csv", "--json").json
     assert record["mean"]["ndcg@10"] == trained.score(read_ratings("held_out.csv")) > 0.9
-    assert record["catalogue"]["coverage"] == catalogue(trained, 10).coverage
+    assert record["catalogue"]["coverage"] == item_coverage(trained, 10).coverage
 
 
 def test_implicit_feedback(run):

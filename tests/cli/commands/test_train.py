@@ -13,11 +13,11 @@ import pytest
 
 from marginrank import Boosted, Queries, Ranker, load, read, tune
 from marginrank.cli.commands.tune import parse_grid
-from marginrank.cli.options.method_options import Method
+from marginrank.cli.options.method_options import MethodOptions
 from marginrank.data import read_queries, write_binary, write_letor, write_parquet
 from marginrank.data.fingerprint import fingerprint
 from marginrank.losses import StructuredLoss
-from marginrank.runtime.option_objects import members
+from marginrank.runtime.option_objects import registered
 from marginrank.scorers import Linear
 from marginrank.scorers.base import Scorer
 from marginrank.solvers import Auto, Bundle
@@ -272,7 +272,7 @@ def test_wrong_files_are_refused_by_name(fails, words, said):
 
 def test_outputs_are_refused_before_any_work(run, fails, monkeypatch):
     monkeypatch.setattr(
-        "marginrank.cli.options.reading_options.Reading.read", lambda *_, **__: pytest.fail("data was read")
+        "marginrank.cli.options.reading_options.ReadingOptions.read", lambda *_, **__: pytest.fail("data was read")
     )
     assert "exists" in fails("train", "train.txt", "-o", "model.safetensors", code=1)
     assert "exists" in fails("tune", "train.txt", "--plot", "scores.txt", code=1)
@@ -462,18 +462,18 @@ def test_trees_are_trained_once_until_validation_queries_stop_them(run):
 
 
 def test_a_grid_names_the_parameters_of_every_scorer():
-    for kind in members(Scorer).values():
+    for kind in registered(Scorer).values():
         for field in fields(kind):
             assert parse_grid([f"{field.name}=1"]), (kind, field.name)
             assert parse_grid([f"scorer__{field.name}=1"]) == {f"scorer__{field.name}": [1]}
 
 
-@pytest.mark.parametrize("scorer", members(Scorer))
+@pytest.mark.parametrize("scorer", registered(Scorer))
 def test_where_C_has_no_effect_it_is_not_taken(scorer):
     """What the command line says of a scorer is what the estimator does."""
     if scorer in ("boosted", "neural"):
         pytest.importorskip({"boosted": "lightgbm", "neural": "torch"}[scorer])
-    method = Method(scorer=scorer)
+    method = MethodOptions(scorer=scorer)
     queries = judged(10, 0)
     expected = nullcontext() if method.has_C else pytest.warns(UserWarning, match="has no C")
     with expected:

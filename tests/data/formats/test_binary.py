@@ -25,7 +25,7 @@ from marginrank.data.frames import from_frame
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.model.file_format import write_model
-from marginrank.runtime.array_file import read_container, write_container
+from marginrank.runtime.array_file import read_array_file, write_array_file
 
 COLUMNS = ("grades", "offsets", "query_ids", "document_ids", "query_weights", "document_groups")
 
@@ -211,10 +211,10 @@ def test_a_set_is_not_replaced_where_that_is_not_wanted(saved: Path) -> None:
 
 def rewrite(path: Path, kind: str = "queries", header: dict[str, Any] | None = None, **arrays: Any) -> None:
     """Write a set again with other arrays (None takes one away) and entries of the header."""
-    content = read_container(path, QUERY_SETS)
+    content = read_array_file(path, QUERY_SETS)
     changed = {**content.arrays, **{name.replace("__", "."): array for name, array in arrays.items()}}
     kept = {name: np.array(array) for name, array in changed.items() if array is not None}
-    write_container(path, QUERY_SETS, kind, {**content.header, **(header or {})}, kept)
+    write_array_file(path, QUERY_SETS, kind, {**content.header, **(header or {})}, kept)
 
 
 NAN, INF = float("nan"), float("inf")

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 
-from marginrank.losses.oracles.rank_sums import falls
+from marginrank.losses.oracles.rank_sums import rank_differences
 from marginrank.losses.structured import StructuredLoss
 
 LENGTHS = (1, 4, 9, 10, 11, 30, 60)
@@ -64,4 +64,4 @@ def test_falls_of_a_convex_discount() -> None:
     # A falls by 1 a rank; D by 6, 3, 1 and then, behind the cutoff, by 3. From the first rank the ratios are 6/1, 9/2,
     # 10/3 and 13/4, from the second 3/1, 4/2 and 7/3, from the third 1/1 and 4/2.
     expected = [[4, 13, 1, 6, 0, 0], [2, 4, 1, 3, 1, 6], [1, 1, 2, 4, 1, 3], [1, 3, 1, 3, 1, 1]]
-    assert falls(np.array([0.0, -1, -2, -3, -4]), np.array([13.0, 7, 4, 3])).tolist() == expected
+    assert rank_differences(np.array([0.0, -1, -2, -3, -4]), np.array([13.0, 7, 4, 3])).tolist() == expected

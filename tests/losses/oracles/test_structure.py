@@ -13,7 +13,7 @@ from marginrank import Queries, evaluate, parse_measure
 from marginrank.losses import GroupedLoss, StructuredLoss, oracle_for
 from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.slack_rescaling import SlackLoss
-from marginrank.measures import Measure, Rankings, TwoLevels
+from marginrank.measures import Measure, RankedGrades, TwoLevels
 from tests.losses.exhaustive import coefficients, every_coefficients
 from tests.measures.reference import REFERENCE, SPELLINGS
 
@@ -205,7 +205,7 @@ def test_slack_rescaling_takes_any_measure_of_the_first_relevant_document(new_me
 def two_levels(measure, n_rel, n_irr):
     """Grades of the two levels, and what the measure declares about them."""
     grades = np.array([2.0] * n_rel + [0.0] * n_irr)
-    rankings = Rankings.of_list(grades)
+    rankings = RankedGrades.of_list(grades)
     worth = measure.worth(rankings) / measure.scales(rankings)
     return grades, TwoLevels(np.array(n_rel), np.array(n_irr), worth[0], worth[-1])
 
@@ -249,8 +249,8 @@ def test_a_measure_that_declares_nothing_is_refused_by_name():
         oracle_for(Plain(), "po")
     with pytest.raises(ValueError, match="groups need a sum over the first k ranks, such as ndcg@10, not plain"):
         GroupedLoss(Plain())
-    assert Plain().worth(Rankings.of_list([2, 0])).tolist() == [2.0, 0.0]
-    assert Plain().scales(Rankings.of_list([2, 0])).tolist() == [1.0]
+    assert Plain().worth(RankedGrades.of_list([2, 0])).tolist() == [2.0, 0.0]
+    assert Plain().scales(RankedGrades.of_list([2, 0])).tolist() == [1.0]
     assert Plain().divisor(ideal=3.0, total=4.0) == 1.0
 
 
@@ -258,7 +258,7 @@ def test_a_measure_that_declares_nothing_is_refused_by_name():
 def test_a_sum_over_ranks_is_divided_by_the_same_number_everywhere(measure):
     if not measure.sums_over_ranks:
         return
-    rankings = Rankings.of_list([3, 2, 2, 0])
+    rankings = RankedGrades.of_list([3, 2, 2, 0])
     worth, discounts = measure.worth(rankings), measure.discounts(4)
     divisor = measure.divisor(ideal=float(worth @ discounts), total=float(worth.sum()))
     assert measure.scales(rankings).tolist() == pytest.approx([divisor])

@@ -17,8 +17,8 @@ from marginrank.errors import FractionalGradesWarning
 from marginrank.methods import all_presets, parse_preset
 from marginrank.methods.baselines.base import LinearBaseline
 from marginrank.scorers import Additive, Linear
-from marginrank.scorers.boosted.form import Trees
-from marginrank.scorers.staged_scorer import Setting
+from marginrank.scorers.boosted.form import BoostedForm
+from marginrank.scorers.staged_scorer import StageLimits
 from marginrank.solvers import Auto
 
 BASELINES = [name for name, preset in all_presets().items() if preset.kind == "baseline"]
@@ -149,7 +149,7 @@ def test_a_path_and_a_choice_train_what_differs(name, judged):
 def test_validation_queries_choose_the_round(preset, judged):
     train, valid = judged(n_queries=10), judged(n_queries=40, seed=9)
     ranker = Ranker(preset, scaling=None, patience=1000).fit(train, validation=valid)
-    stages = list(parse_preset(preset).baseline.stages(in_canonical_order(train), Setting(1.0)))
+    stages = list(parse_preset(preset).baseline.stages(in_canonical_order(train), StageLimits(1.0)))
     values = [
         evaluate(valid, stage.form.score(stage.theta, valid.X), ranker.measure_).mean[ranker.measure_]
         for stage in stages
@@ -251,7 +251,7 @@ def test_trees_that_do_not_fit_together_are_refused():
     feature = np.array([0, -1, -1])
     left, right = np.array([1, 0, 1]), np.array([2, 0, 0])
     parts = (np.zeros(3), left, right, np.array([0]), np.array([0]), np.zeros(0))
-    assert Trees(1, feature, *parts).n_parameters == 2
+    assert BoostedForm(1, feature, *parts).n_parameters == 2
     for n_features, wrong in ((0, parts), (1, (np.zeros(3), left[:2], *parts[2:])), (1, (np.zeros(2), *parts[1:]))):
         with pytest.raises(ValueError, match="do not fit together"):
-            Trees(n_features, feature, *wrong)
+            BoostedForm(n_features, feature, *wrong)

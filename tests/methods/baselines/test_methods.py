@@ -16,8 +16,8 @@ from marginrank.methods.baselines.perceptron import JRank, PRank
 from marginrank.methods.baselines.rankboost import PairWeights, RankBoost
 from marginrank.preparation import QueryMinMax, QueryPercentile, ThresholdBins
 from marginrank.scorers import Additive
-from marginrank.scorers.boosted.form import Tree, Trees
-from marginrank.scorers.staged_scorer import Setting
+from marginrank.scorers.boosted.form import BoostedForm, Tree
+from marginrank.scorers.staged_scorer import StageLimits
 
 
 def squared_hinge_svm(X, sides, costs, C):
@@ -117,7 +117,7 @@ def perceptron(queries, epochs, seed, own):
 @pytest.mark.parametrize(("method", "own"), [(PRank(3, random_state=4), False), (JRank(3, random_state=4), True)])
 def test_perceptrons_are_as_published(judged, method, own):
     queries = judged(n_queries=12)
-    stages = list(method.stages(queries, Setting(1.0)))
+    stages = list(method.stages(queries, StageLimits(1.0)))
     assert len(stages) == 3
     for number, stage in enumerate(stages, 1):
         assert stage.theta == pytest.approx(perceptron(queries, number, 4, own), abs=1e-9)
@@ -151,7 +151,7 @@ def boosted(queries, rounds):
 
 def test_rankboost_is_that_of_all_pairs(judged):
     queries = judged(n_queries=15)
-    stages = list(RankBoost(12).stages(queries, Setting(1.0)))
+    stages = list(RankBoost(12).stages(queries, StageLimits(1.0)))
     assert len(stages) == 12
     for stage, (scores, loss) in zip(stages, boosted(queries, 12), strict=True):
         assert stage.form.score(stage.theta, queries.X) == pytest.approx(scores)
@@ -238,7 +238,7 @@ def test_lambdarank_says_how_to_get_lightgbm(judged, monkeypatch):
 
 def test_trees_that_lead_nowhere_are_refused():
     stump = Tree(*map(np.array, ([0, -1, -1], [0.5, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1.0, 2.0])))
-    form, _ = Trees.collect([stump], [0], 1)
+    form, _ = BoostedForm.collect([stump], [0], 1)
     for name, value in (
         ("left", [0, 0, 1]),
         ("right", [3, 0, 0]),
@@ -248,7 +248,7 @@ def test_trees_that_lead_nowhere_are_refused():
     ):
         arrays = {**form.arrays(), f"trees.{name}": np.array(value)}
         with pytest.raises(ValueError, match="the nodes of the trees do not fit together"):
-            Trees.from_arrays(arrays, 1)
+            BoostedForm.from_arrays(arrays, 1)
 
 
 def test_the_best_feature_may_go_down(judged):

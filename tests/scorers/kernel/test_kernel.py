@@ -22,7 +22,7 @@ from marginrank.runtime.memory import VARIABLE
 from marginrank.scorers import Kernel, Scorer, parse_scorer
 from marginrank.scorers.kernel import scorer as module
 from marginrank.scorers.kernel.form import Given, Poly, Rbf
-from marginrank.scorers.kernel.scorer import Limits, incomplete_cholesky
+from marginrank.scorers.kernel.scorer import FactorLimits, incomplete_cholesky
 from marginrank.solvers import Bundle
 from tests.losses.exhaustive import EveryRanking
 
@@ -59,7 +59,7 @@ def test_all_landmarks_give_the_whole_matrix(name):
     function, reference = KERNELS[name]
     X = np.vstack([documents(60), documents(60)[:7]])
     K = reference(X, X)
-    features, landmarks = incomplete_cholesky(X, function, Limits(None, 0.0))
+    features, landmarks = incomplete_cholesky(X, function, FactorLimits(None, 0.0))
     n_distinct = np.linalg.matrix_rank(K)
     assert features.shape == (67, len(landmarks))
     assert len(landmarks) == pytest.approx(n_distinct, abs=2)
@@ -75,7 +75,7 @@ def test_no_more_landmarks_than_the_tolerance_asks_for(name, tol):
     function, reference = KERNELS[name]
     X = documents(300)
     K = reference(X, X)
-    features, landmarks = incomplete_cholesky(X, function, Limits(None, tol))
+    features, landmarks = incomplete_cholesky(X, function, FactorLimits(None, tol))
     residual = np.trace(K - features @ features.T) / np.trace(K)
     before = np.trace(K - features[:, :-1] @ features[:, :-1].T) / np.trace(K)
     assert residual <= tol < before
@@ -95,7 +95,7 @@ def test_landmarks_are_drawn_with_probabilities_proportional_to_their_residuals(
     drawn = np.zeros((4, 4))
     for _ in range(n_sets):
         turn = np.linalg.qr(rng.standard_normal((2, 2)))[0]
-        first, second = incomplete_cholesky(fixed @ turn, Poly(1.0, 2, 0.3), Limits(2, 0.0))[1]
+        first, second = incomplete_cholesky(fixed @ turn, Poly(1.0, 2, 0.3), FactorLimits(2, 0.0))[1]
         drawn[first, second] += 1
     # A rotation changes no value of the kernel, so all data sets have the same probabilities.
     expected = np.zeros((4, 4))
@@ -119,7 +119,7 @@ def test_features_are_nearly_as_good_as_the_best_of_their_number(name, monkeypat
     best = np.cumsum(np.linalg.eigvalsh(K)[::-1])
     for panel in (1, 128):
         monkeypatch.setattr(module, "_PANEL", panel)
-        features, _ = incomplete_cholesky(X, function, Limits(60, 0.0))
+        features, _ = incomplete_cholesky(X, function, FactorLimits(60, 0.0))
         assert np.trace(K) - (features**2).sum() <= 1.5 * (best[-1] - best[29])
         uniform = rng.permutation(len(X))[:60]
         projected = K[:, uniform] @ np.linalg.pinv(K[np.ix_(uniform, uniform)]) @ K[uniform]
@@ -128,19 +128,19 @@ def test_features_are_nearly_as_good_as_the_best_of_their_number(name, monkeypat
 
 def test_results_do_not_depend_on_threads_panels_or_the_order_of_rows(monkeypatch):
     X = documents(5000)
-    features, landmarks = incomplete_cholesky(X, Rbf(0.3), Limits(200, 0.0), n_jobs=1)
+    features, landmarks = incomplete_cholesky(X, Rbf(0.3), FactorLimits(200, 0.0), n_jobs=1)
     for n_jobs in (2, 3):
-        again, same = incomplete_cholesky(X, Rbf(0.3), Limits(200, 0.0), n_jobs=n_jobs)
+        again, same = incomplete_cholesky(X, Rbf(0.3), FactorLimits(200, 0.0), n_jobs=n_jobs)
         assert np.array_equal(landmarks, same)
         assert np.array_equal(features, again)
     order = np.random.default_rng(5).permutation(len(X))
-    shuffled, moved = incomplete_cholesky(X[order], Rbf(0.3), Limits(200, 0.0))
+    shuffled, moved = incomplete_cholesky(X[order], Rbf(0.3), FactorLimits(200, 0.0))
     assert np.array_equal(order[moved], landmarks)
     assert np.abs(shuffled - features[order]).max() < 1e-9
     monkeypatch.setattr(module, "_ROWS", 7)
-    small, few = incomplete_cholesky(X[:500], Rbf(0.3), Limits(None, 1e-6))
+    small, few = incomplete_cholesky(X[:500], Rbf(0.3), FactorLimits(None, 1e-6))
     monkeypatch.setattr(module, "_ROWS", 2048)
-    large, many = incomplete_cholesky(X[:500], Rbf(0.3), Limits(None, 1e-6))
+    large, many = incomplete_cholesky(X[:500], Rbf(0.3), FactorLimits(None, 1e-6))
     assert np.array_equal(few, many)
     assert np.abs(small - large).max() < 1e-9
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker
 from marginrank.losses import PairwiseHinge, StructuredLoss
-from marginrank.runtime.torch_device import Device, Replayed
+from marginrank.runtime.torch_device import CudaGraph, Device
 from marginrank.scorers import Additive, Linear
 from marginrank.training.partitioned_risk import empirical_risk
 
@@ -93,7 +93,7 @@ def test_what_a_call_returned_is_not_changed_by_the_next(queries, device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_work_is_done_with_the_numbers_of_each_call(device):
     there = Device.find(torch, device)
-    work = Replayed(there, lambda a, b: (a * b, (a + b).sum()))
+    work = CudaGraph(there, lambda a, b: (a * b, (a + b).sum()))
     for n in range(1, 5):
         product, total = work(np.array([1.0, n]), np.array([2.0, 10.0]))
         assert (product.tolist(), float(total)) == ([2.0, 10.0 * n], 13.0 + n)
@@ -107,7 +107,7 @@ def test_work_without_room_for_a_graph_is_done_all_the_same():
             raise torch.OutOfMemoryError("no room")
         return (doubled,)
 
-    twice = Replayed(Device.find(torch, "cuda"), work)
+    twice = CudaGraph(Device.find(torch, "cuda"), work)
     assert [float(twice(np.array([n]))[0][0]) for n in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from marginrank import DataError
 from marginrank.runtime.lazy_imports import sp
-from marginrank.scorers.neural.form import ACTIVATIONS, Layers
+from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
 
 
 def test_activations_are_what_their_names_say():
@@ -27,20 +27,20 @@ def test_activations_are_what_their_names_say():
 
 
 def test_layers_are_cut_out_of_theta():
-    form = Layers((2, 3, 1), "tanh")
+    form = NeuralForm((2, 3, 1), "tanh")
     theta = np.arange(13.0) / 10
     x = np.array([1.0, -2.0])
     W, b, v, c = theta[:6].reshape(3, 2), theta[6:9], theta[9:12], theta[12]
     assert form.n_parameters == 13
     assert form.score(theta, x[None])[0] == pytest.approx(v @ np.tanh(W @ x + b) + c, rel=1e-14)
-    assert Layers((2, 1), "relu").score(np.array([1.0, 2.0, 5.0]), x[None]).tolist() == [2.0]
+    assert NeuralForm((2, 1), "relu").score(np.array([1.0, 2.0, 5.0]), x[None]).tolist() == [2.0]
     assert form.score(theta, np.zeros((0, 2))).shape == (0,)
 
 
 @pytest.mark.parametrize("n", [1, 2, 383, 384, 385, 1000])
 def test_a_document_has_one_score_wherever_it_stands(n):
     rng = np.random.default_rng(0)
-    form = Layers((7, 33, 17, 1), "silu")
+    form = NeuralForm((7, 33, 17, 1), "silu")
     theta, X = rng.standard_normal(form.n_parameters), rng.standard_normal((n, 7))
     X[n // 2] = X[0]
     scores = form.score(theta, X)
@@ -52,12 +52,12 @@ def test_a_document_has_one_score_wherever_it_stands(n):
 
 
 def parts(**changes):
-    return {**Layers((2, 3, 1), "relu").arrays(), **{f"neural.{name}": value for name, value in changes.items()}}
+    return {**NeuralForm((2, 3, 1), "relu").arrays(), **{f"neural.{name}": value for name, value in changes.items()}}
 
 
 def test_arrays_make_the_same_form():
-    assert Layers.from_arrays(parts(), 2).widths == (2, 3, 1)
-    assert Layers.from_arrays(parts(), 2).activation == "relu"
+    assert NeuralForm.from_arrays(parts(), 2).widths == (2, 3, 1)
+    assert NeuralForm.from_arrays(parts(), 2).activation == "relu"
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_arrays_make_the_same_form():
 )  # fmt: skip
 def test_arrays_that_do_not_fit_are_refused(changes, expected):
     with pytest.raises(ValueError, match=expected):
-        Layers.from_arrays(parts(**changes), 2)
+        NeuralForm.from_arrays(parts(**changes), 2)
 
 
 def test_a_width_beyond_all_memory_is_only_a_number():
     """The model compares it with the length of θ, and nothing is allocated."""
-    assert Layers.from_arrays(parts(widths=np.array([2, 2**62, 1])), 2).n_parameters == 2**62 * 4 + 1
+    assert NeuralForm.from_arrays(parts(widths=np.array([2, 2**62, 1])), 2).n_parameters == 2**62 * 4 + 1
 
 
 def test_sparse_features_are_refused():
     with pytest.raises(DataError, match="a network takes no sparse X"):
-        Layers((2, 1), "relu").score(np.zeros(3), sp.csr_array(np.zeros((1, 2))))
+        NeuralForm((2, 1), "relu").score(np.zeros(3), sp.csr_array(np.zeros((1, 2))))

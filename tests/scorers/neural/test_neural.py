@@ -14,7 +14,7 @@ from marginrank.losses import ScoreRisk, SoftmaxCrossEntropy
 from marginrank.methods.presets import parse_preset
 from marginrank.model.file_format import read_model, write_model
 from marginrank.scorers import Neural, parse_scorer
-from marginrank.scorers.neural.form import ACTIVATIONS, Layers
+from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
@@ -58,7 +58,7 @@ def test_the_objective_is_the_risk_of_the_saved_network():
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_pytorch_and_the_form_score_alike(activation):
-    form = Layers((4, 9, 5, 1), activation)
+    form = NeuralForm((4, 9, 5, 1), activation)
     network = Network(torch, form, "cpu", 0.5, 0)
     X = np.random.default_rng(0).standard_normal((50, 4))
     assert network.scores(network.tensor(X)) == pytest.approx(form.score(network.theta(), X), abs=1e-5)
@@ -66,7 +66,7 @@ def test_pytorch_and_the_form_score_alike(activation):
 
 def test_a_step_goes_along_our_slopes():
     """Plain gradient descent with rate 1: parameters fall by the slopes by them, here from difference quotients."""
-    form = Layers((4, 3, 1), "tanh")
+    form = NeuralForm((4, 3, 1), "tanh")
     network = Network(torch, form, "cpu", 0.0, 0)
     network.optimizer = torch.optim.SGD(network.tensors, lr=1.0)
     risk = ScoreRisk(SoftmaxCrossEntropy(), judged(n=5))

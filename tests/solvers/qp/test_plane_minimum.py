@@ -14,10 +14,10 @@ from marginrank.runtime.cholesky import Cholesky
 from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.qp import plane_minimum as plane_qp
 from marginrank.solvers.qp.dual_ascent import ascend
-from marginrank.solvers.qp.dual_ascent_kernel import climb
+from marginrank.solvers.qp.dual_ascent_kernel import ascend_dual
 from marginrank.solvers.qp.interior_point import FlatPoint
-from marginrank.solvers.qp.plane_minimum import Planes, least_of_planes
-from marginrank.solvers.qp.plane_program import PlaneProgram, Products, highest_dual
+from marginrank.solvers.qp.plane_minimum import Planes, minimize_planes
+from marginrank.solvers.qp.plane_program import GramMatrix, PlaneProgram, maximize_dual
 
 
 def value_at(theta, planes, C, center):
@@ -29,7 +29,7 @@ def value_at(theta, planes, C, center):
 
 def assert_no_gap(planes, C, center, signs, at_most):
     """The minimiser has the value of the lower bound, but for the rounding errors of the terms of the sum."""
-    theta, bound, alpha = least_of_planes(planes, C, center=center, signs=signs)
+    theta, bound, alpha = minimize_planes(planes, C, center=center, signs=signs)
     if signs is not None:
         assert (signs * theta >= 0).all()
     assert alpha.min() >= 0
@@ -108,7 +108,7 @@ def test_the_minimum_is_the_one_that_clarabel_finds(seed):
     constraints = [planes.offsets + planes.slopes @ theta <= slack[planes.owners], cp.multiply(signs, theta) >= 0]
     objective = 0.5 * cp.sum_squares(theta - center) + C * cp.sum(slack)
     theirs = cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL)
-    found = least_of_planes(planes, C, center=center, signs=signs)
+    found = minimize_planes(planes, C, center=center, signs=signs)
     assert found.bound == pytest.approx(theirs, rel=1e-6, abs=1e-6)
     assert found.theta == pytest.approx(theta.value, rel=1e-4, abs=1e-4)
 
@@ -126,7 +126,7 @@ def test_planes_that_come_and_go_leave_no_more_of_a_gap_than_is_enough(seed, sha
         slopes = scale * rng.standard_normal((parts, d))
         model.add(rng.standard_normal(d), rng.random(parts), slopes * (rng.random((parts, d)) < 0.7))
         planes = Planes(model.slopes, model.offsets, model.owners)
-        exact = least_of_planes(planes, C, center=center, signs=signs)
+        exact = minimize_planes(planes, C, center=center, signs=signs)
         size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.slopes @ middle).max()
         theta, bound = model.minimize(C, center, signs, enough=share * size)
         value = value_at(theta, planes, C, middle)
@@ -140,10 +140,10 @@ def test_planes_that_come_and_go_leave_no_more_of_a_gap_than_is_enough(seed, sha
 def test_compiled_interior_points_leave_no_more_of_a_gap_than_is_enough_in_extreme_units(seed, share):
     planes, C, center, _ = extreme_program(seed)
     alpha = C * np.random.default_rng(seed).random(len(planes.owners))
-    exact = least_of_planes(planes, C, center=center)
+    exact = minimize_planes(planes, C, center=center)
     middle = np.zeros(planes.slopes.shape[1]) if center is None else center
     size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.slopes @ middle).max()
-    found = least_of_planes(planes._replace(alpha=alpha), C, center=center, enough=share * size)
+    found = minimize_planes(planes._replace(alpha=alpha), C, center=center, enough=share * size)
     assert found.bound <= exact.bound + 1e-11 * size
     assert value_at(found.theta, planes, C, middle) - found.bound <= share * size + 1e-11 * size
     assert found.alpha.min() >= 0
@@ -177,9 +177,9 @@ def test_compiled_interior_points_look_at_the_clock():
     """A large program is left after one step once the time is up, with a bound that holds."""
     rng = np.random.default_rng(0)
     planes = Planes(rng.standard_normal((3000, 250)), rng.random(3000), np.arange(3000) % 10, None, rng.random(3000))
-    exact = least_of_planes(planes, 1e3, enough=1e-6)
+    exact = minimize_planes(planes, 1e3, enough=1e-6)
     begun = time.perf_counter()
-    late = least_of_planes(planes, 1e3, enough=1e-6, deadline=begun)
+    late = minimize_planes(planes, 1e3, enough=1e-6, deadline=begun)
     assert late.bound < exact.bound - 1e-6
     assert value_at(late.theta, planes, 1e3, np.zeros(250)) > exact.bound + 1e-6
 
@@ -193,11 +193,11 @@ def test_the_dual_is_as_high_by_products_as_by_slopes(seed):
     alpha = rng.random(n * parts)
     alpha *= C / np.bincount(planes.owners, alpha)[planes.owners]
     gram = planes.slopes @ planes.slopes.T
-    highest = highest_dual(gram, planes.offsets - gram @ alpha, planes.owners, C, alpha, target=1e-9 * C)
+    highest = maximize_dual(gram, planes.offsets - gram @ alpha, planes.owners, C, alpha, target=1e-9 * C)
     assert highest.min() >= 0
     assert np.bincount(planes.owners, highest) == pytest.approx(np.full(parts, C))
     reached = planes.offsets @ highest - 0.5 * highest @ gram @ highest
-    bound = least_of_planes(planes, C).bound
+    bound = minimize_planes(planes, C).bound
     assert reached == pytest.approx(bound, abs=2e-9 * C)
 
 
@@ -213,7 +213,7 @@ def test_factors_in_float32_are_replaced_where_they_fail(failing, monkeypatch):
         return Cholesky(matrix)
 
     monkeypatch.setattr("marginrank.solvers.qp.plane_program.Cholesky", factorize)
-    found = highest_dual(np.eye(2), np.array([-1.0, 0.0]), np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-6)
+    found = maximize_dual(np.eye(2), np.array([-1.0, 0.0]), np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-6)
     assert seen[0] == "float32"
     if failing == "all":
         assert found is None
@@ -226,7 +226,7 @@ def test_factors_in_float32_are_replaced_where_they_fail(failing, monkeypatch):
 def test_moves_between_two_planes_by_hand():
     """Planes 1 + θ and −θ, C = 2: all on the first gives θ = −2 and heights −1 and 2; ¾ moves, to where both are ½."""
     gram, alpha, heights = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([2.0, 0.0]), np.array([-1.0, 2.0])
-    left = climb(gram, np.array([0, 1]), np.array([0, 2]), 2.0, 1e-12, 100, alpha, heights)
+    left = ascend_dual(gram, np.array([0, 1]), np.array([0, 2]), 2.0, 1e-12, 100, alpha, heights)
     assert left == pytest.approx(0.0, abs=1e-12)
     assert alpha.tolist() == pytest.approx([1.25, 0.75])
     assert heights.tolist() == pytest.approx([0.5, 0.5])
@@ -239,10 +239,10 @@ def test_multipliers_that_are_near_enough_are_kept(monkeypatch):
         raise AssertionError("interior points were asked")
 
     monkeypatch.setattr("marginrank.solvers.qp.plane_minimum.InteriorPoint", refuse)
-    slopes, products = np.array([[1.0], [-1.0]]), Products(1)
+    slopes, products = np.array([[1.0], [-1.0]]), GramMatrix(1)
     planes = Planes(slopes, np.array([1.0, 0.0]), np.array([0, 0]), products)
     for alpha in ([1.25, 0.75], [1.2, 0.8]):
-        found = least_of_planes(planes._replace(alpha=np.array(alpha)), 2.0, enough=0.4)
+        found = minimize_planes(planes._replace(alpha=np.array(alpha)), 2.0, enough=0.4)
         assert found.alpha.tolist() == pytest.approx(alpha)
         assert found.theta.tolist() == pytest.approx([alpha[1] - alpha[0]])
         assert found.bound == pytest.approx(alpha[0] - 0.5 * (alpha[0] - alpha[1]) ** 2)
@@ -250,7 +250,7 @@ def test_multipliers_that_are_near_enough_are_kept(monkeypatch):
 
 def test_a_single_plane_per_part_needs_no_search():
     planes = Planes(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, 4.0]), np.array([0, 1]))
-    theta, bound, alpha = least_of_planes(planes, 0.5, center=np.array([1.0, 1.0]))
+    theta, bound, alpha = minimize_planes(planes, 0.5, center=np.array([1.0, 1.0]))
     assert theta.tolist() == [0.5, 0.0]  # 1 − ½·1 and 1 − ½·2
     assert bound == pytest.approx(0.5 * (0.25 + 1.0) + 0.5 * (3.5 + 4.0))
     assert alpha.tolist() == [0.5, 0.5]
@@ -264,7 +264,7 @@ def test_multipliers_are_raised_until_the_gap_is_closed_from_anywhere(seed, targ
     n_parts, n, d, C = 8, 400, 500, 1e3
     slopes = rng.standard_normal((n, 20)) @ rng.standard_normal((20, d)) / 20 + 0.02 * rng.standard_normal((n, d))
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, None, None)
-    products = Products(d)
+    products = GramMatrix(d)
     alpha, sharp, _, heights = next(ascend(program, products, program.balanced(rng.random(n)), target, np.inf))
     for multipliers in (alpha, sharp):
         assert (multipliers >= 0).all()
@@ -281,7 +281,7 @@ def test_sums_of_slopes_are_carried_along_the_pieces_of_a_signed_dual(seed):
     n_parts, n, d, C = 4, 60, 90, 50.0
     slopes, signs = rng.standard_normal((n, d)), rng.integers(-1, 2, d)
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, rng.standard_normal(d), signs)
-    products = Products(d)
+    products = GramMatrix(d)
     bounds = []
     for raised in ascend(program, products, program.balanced(rng.random(n)), 1e-6, np.inf):
         assert raised.pull is not None
@@ -299,9 +299,9 @@ def test_multipliers_from_before_close_the_gap_asked_for_where_little_can_be_gai
     rng = np.random.default_rng(6)
     slopes = 1e-3 * rng.standard_normal((70, 80))
     offsets, owners = np.full(70, 1.0), np.arange(70) % 5
-    products, alpha = Products(80), np.full(70, 1.0 / 14.0)
+    products, alpha = GramMatrix(80), np.full(70, 1.0 / 14.0)
     planes = Planes(slopes, offsets, owners, products, alpha)
-    least = least_of_planes(planes, 1.0, enough=1e-9, precision=1e-6)
+    least = minimize_planes(planes, 1.0, enough=1e-9, precision=1e-6)
     value = 0.5 * float(least.theta @ least.theta) + float(
         np.max((offsets + slopes @ least.theta).reshape(14, 5), axis=0).sum()
     )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.reading_options import Reading
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
+from marginrank.cli.options.reading_options import ReadingOptions
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.summary import data_line
 from marginrank.runtime.text import count, printable
 
@@ -28,7 +28,7 @@ def command(
         list[Path],
         typer.Argument(metavar="SRC... DST", help="Input files, then the output file or folder.", show_default=False),
     ],
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
     force: Force = False,
 ) -> None:
@@ -60,7 +60,7 @@ def command(
     output.summary(record, f"wrote {printable(str(target))} from {data_line(queries, sources)}")
 
 
-def _convert_each(sources: list[Path], folder: Path, reading: Reading, output: Output, force: bool) -> None:
+def _convert_each(sources: list[Path], folder: Path, reading: ReadingOptions, output: Output, force: bool) -> None:
     targets = [folder / f"{path.name.partition('.')[0]}.queries" for path in sources]
     twice = next((path for path, n in Counter(targets).items() if n > 1), None)
     if twice is not None:
@@ -75,9 +75,9 @@ def _convert_each(sources: list[Path], folder: Path, reading: Reading, output: O
     output.summary(record, f"wrote {count(len(targets), 'file')} in {printable(str(folder))}: {sizes}")
 
 
-def _convert(sources: list[Path], target: Path, reading: Reading, force: bool) -> Queries:
+def _convert(sources: list[Path], target: Path, reading: ReadingOptions, force: bool) -> Queries:
     from marginrank.data.reader import convert  # noqa: PLC0415
 
     options = reading.options_of(sources[0])
-    with whole(target, force=force) as place:
+    with atomic_output(target, force=force) as place:
         return convert(sources, place, **options)

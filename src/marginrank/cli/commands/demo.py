@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from marginrank.cli.output import Force, Output, check_outputs, whole
+from marginrank.cli.output import Force, Output, atomic_output, check_outputs
 from marginrank.cli.streams import note
 from marginrank.runtime.text import printable
 
@@ -34,6 +34,6 @@ def command(
 
     check_outputs([page], force=force)
     outcome = learn(None if output.quiet else note)
-    with whole(page, force=force) as place:
+    with atomic_output(page, force=force) as place:
         place.write_text(render(outcome), encoding="utf-8")
     output.result({**record(outcome), "page": page}, f"{summary(outcome)}\n\nwrote {printable(str(page))}")

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.output import Output, check_inputs
 from marginrank.cli.summary import sizes_line
 from marginrank.errors import DataError
@@ -24,7 +24,7 @@ MOVED: Final = 3
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `marginrank train` or `tune`.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="New data, judged or not.")],
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
     least: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Smallest distance that counts as moved, from 0 to 1.")

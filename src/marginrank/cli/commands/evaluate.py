@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.evaluation_options import BASELINE, Judging
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
+from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import Judged, Systems, out_option
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.ranking_files import check_fields
 from marginrank.cli.summary import unjudged_line
 from marginrank.cli.system_files import check_data_first, judge, read_all, system_names
@@ -33,9 +33,9 @@ EXAMPLES: Final = (
 def command(
     judged: Judged,
     systems: Systems,
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
-    judging: Judging,
+    judging: EvaluationOptions,
     per_query: Annotated[bool, typer.Option("--per-query", help="Print the values for each query.")] = False,
     intervals: Annotated[
         bool, typer.Option("--intervals", help="Print bootstrap confidence intervals of the means.")
@@ -69,7 +69,7 @@ def command(
     results = found.results
     compared = _compare(results, measures, baseline or found.baseline) if comparison else {}
     if per_query and out is not None:
-        with whole(out, force=force) as place:
+        with atomic_output(out, force=force) as place:
             place.write_text(_tsv(results, measures), encoding="utf-8")
     shown = per_query and out is None
     within = _intervals(results, measures) if intervals else {}
@@ -106,7 +106,9 @@ class _Evaluated(NamedTuple):
     baseline: str
 
 
-def _evaluate(judged: Path, systems: Mapping[str, Path], judging: Judging, reading: Reading) -> _Evaluated:
+def _evaluate(
+    judged: Path, systems: Mapping[str, Path], judging: EvaluationOptions, reading: ReadingOptions
+) -> _Evaluated:
     """Evaluate the systems, and warn of those that were trained on these queries."""
     from marginrank.data.formats.trec import Run  # noqa: PLC0415
     from marginrank.evaluation.evaluation import count_unjudged  # noqa: PLC0415

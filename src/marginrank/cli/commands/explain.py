@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.reading_options import Reading, load_ranker
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
+from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.system_files import check_model_first
 from marginrank.errors import DataError
 from marginrank.runtime.text import count, listed, printable, query_named, table
@@ -33,7 +33,7 @@ _LINES: Final = 10
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `marginrank train`.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features.")],
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
     query: Annotated[str, typer.Option(metavar="ID", help="Id of the query.", show_default=False)],
     document: Annotated[
@@ -172,7 +172,7 @@ def _explain(
         labels = [_label(reason, explained) for reason in explained.reasons]
         named = query_named(explained.query)
         title = f"{named[:1].upper()}{named[1:]}: {_title(explained)}"
-        with whole(plot, force=force) as place:
+        with atomic_output(plot, force=force) as place:
             plot_waterfall(labels, parts, place, base=explained.base, start=_base(explained), title=title, most=top)
         text += f"\n\nwrote {printable(str(plot))}"
     return {**asdict(explained), "plot": plot}, text

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import jobs_option, measure_names, out_option, policy_option, preset_names
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.ranking_files import check_fields, format_of
 from marginrank.cli.summary import health_lines, unjudged_line
 from marginrank.errors import DataError
@@ -28,11 +28,11 @@ EXAMPLES: Final = (
     "marginrank fuse bm25.run dense.run --qrels judged.qrels --trials 2 --sizes 10,5,10",
 )
 _LEARNED: Final = "learned"
-_PANEL: Final = "Learning"
+_PANEL: Final = "FuseOptions"
 
 
 @dataclass(frozen=True)
-class Learning:
+class FuseOptions:
     """What is learned, and what it is judged by."""
 
     measure: Annotated[
@@ -120,8 +120,8 @@ def command(
         list[Path],
         typer.Argument(metavar="RUN", help="TREC runs; or, without --qrels, judged data with a column per retriever."),
     ],
-    learning: Learning,
-    reading: Reading,
+    learning: FuseOptions,
+    reading: ReadingOptions,
     output: Output,
     qrels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.", show_default=False)
@@ -181,8 +181,8 @@ def command(
 
 
 def _check_usage(
-    learning: Learning,
-    reading: Reading,
+    learning: FuseOptions,
+    reading: ReadingOptions,
     *,
     qrels: Path | None,
     trials: int | None,
@@ -202,7 +202,7 @@ def _check_usage(
         raise Misuse("--sizes goes with --trials")
     if trials is not None and (out is not None or model is not None):
         raise Misuse("--trials only compares; leave out --out and --model, or --trials")
-    if qrels is not None and reading != Reading():
+    if qrels is not None and reading != ReadingOptions():
         raise Misuse("options for reading data do not apply to TREC runs; leave them out, or --qrels")
     if qrels is not None and learning.ranks:
         raise Misuse("--ranks is for data with a column of ranks per retriever; TREC runs have scores, leave it out")
@@ -211,7 +211,7 @@ def _check_usage(
 
 
 def _apply(
-    apply: Path, sources: list[Path], reading: Reading, out: Path | None, force: bool
+    apply: Path, sources: list[Path], reading: ReadingOptions, out: Path | None, force: bool
 ) -> tuple[dict[str, Any], str]:
     from marginrank.fusion import Fusion  # noqa: PLC0415
 
@@ -243,17 +243,17 @@ def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
     return record, text
 
 
-def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> tuple[Queries, Mapping[str, Unjudged]]:
+def _read(sources: list[Path], qrels: Path | None, reading: ReadingOptions) -> tuple[Queries, Mapping[str, Unjudged]]:
     """Read judged data, or runs and judgements, and count what nobody judged."""
     from marginrank.data.formats.trec import read_qrels  # noqa: PLC0415
     from marginrank.data.queries import Queries  # noqa: PLC0415
     from marginrank.data.reader import recognize  # noqa: PLC0415
     from marginrank.evaluation.evaluation import count_unjudged  # noqa: PLC0415
-    from marginrank.fusion import gather, read_runs  # noqa: PLC0415
+    from marginrank.fusion import pool_runs, read_runs  # noqa: PLC0415
 
     if qrels is not None:
         runs, judged = read_runs(sources), read_qrels(qrels)
-        return gather(runs, judged), {name: count_unjudged(judged, run) for name, run in runs.items()}
+        return pool_runs(runs, judged), {name: count_unjudged(judged, run) for name, run in runs.items()}
     if any(recognize(path) == "run" for path in sources):
         raise Misuse("learning from runs needs judgements: give --qrels FILE")
     data = reading.read(sources, missing=reading.missing or "nan")
@@ -262,12 +262,12 @@ def _read(sources: list[Path], qrels: Path | None, reading: Reading) -> tuple[Qu
     return data, {}
 
 
-def _read_unjudged(sources: list[Path], reading: Reading) -> Queries:
+def _read_unjudged(sources: list[Path], reading: ReadingOptions) -> Queries:
     from marginrank.data.reader import recognize  # noqa: PLC0415
-    from marginrank.fusion import gather, read_runs  # noqa: PLC0415
+    from marginrank.fusion import pool_runs, read_runs  # noqa: PLC0415
 
     if all(recognize(path) == "run" for path in sources):
-        return gather(read_runs(sources))
+        return pool_runs(read_runs(sources))
     return reading.read_queries(sources, missing=reading.missing or "nan", judged=False)
 
 
@@ -275,13 +275,13 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
     """Compare the learned fusion with unsupervised ones on queries that were not used for training."""
     import numpy as np  # noqa: PLC0415
 
-    from marginrank.fusion import FIXED, BestRun, FixedFusion, contest, trials  # noqa: PLC0415
+    from marginrank.fusion import UNSUPERVISED, BestRun, UnsupervisedFusion, compare_on_random_splits, compare_on_splits  # noqa: PLC0415
 
-    methods = {_LEARNED: fusion, **{name: FixedFusion(name, ranks=fusion.ranks) for name in FIXED}}
+    methods = {_LEARNED: fusion, **{name: UnsupervisedFusion(name, ranks=fusion.ranks) for name in UNSUPERVISED}}
     methods["best single run"] = BestRun(measure=fusion.measure, ranks=fusion.ranks)
     options: dict[str, Any] = {"measure": fusion.measure, "policy": fusion.policy, "n_jobs": fusion.n_jobs}
     if n_trials is not None:
-        return trials(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)
+        return compare_on_random_splits(queries, methods, n_trials=n_trials, sizes=_sizes(sizes), **options)
     n_folds = min(5, len(queries))
     # By the order of ids, so that the folds are the same however the rows are sorted.
     part = np.empty(len(queries), dtype=np.int64)
@@ -290,7 +290,7 @@ def _contest(queries: Queries, fusion: Fusion, n_trials: int | None, sizes: str 
     )
     nothing = np.zeros(0, dtype=np.int64)
     folds = [(np.flatnonzero(part != number), nothing, np.flatnonzero(part == number)) for number in range(n_folds)]
-    return contest(queries, methods, folds, **options)
+    return compare_on_splits(queries, methods, folds, **options)
 
 
 def _compared(
@@ -327,7 +327,7 @@ def _write(fusion: Fusion, queries: Queries, out: Path | None, model: Path | Non
     if out is not None:
         run = fusion.run(queries)
         check_fields("a TREC run", topic=run.topics, document=run.document_ids)
-        with whole(out, force=force) as place:
+        with atomic_output(out, force=force) as place:
             write_run(place, run)
         lines += f"\nwrote {printable(str(out))}"
     return lines

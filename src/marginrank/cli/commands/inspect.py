@@ -9,7 +9,7 @@ import typer
 
 from marginrank.cli.commands.recommend import describe_model
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.output import Output, check_inputs
 from marginrank.cli.summary import model_facts, weights_text
 from marginrank.errors import DataError
@@ -25,7 +25,7 @@ _MOST_NAMES: Final = 12
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A model, judged data, TREC judgements or a TREC run.")],
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
     top: Annotated[
         int | None, typer.Option(min=0, help="For a model: show this many features, largest first.", show_default="10")
@@ -45,7 +45,7 @@ def command(
     if is_model(path):
         if fingerprint:
             raise Misuse("--fingerprint is for data; a model always shows that of its training data")
-        if reading != Reading():
+        if reading != ReadingOptions():
             raise Misuse(f"options for reading data do not apply: {path.name} is a model; leave them out")
         output.result(
             *(describe_model(path) if holds(path) == "recommender" else _model(path, 10 if top is None else top))
@@ -76,7 +76,7 @@ def _model(path: Path, top: int) -> tuple[dict[str, Any], str]:
     return {**record, "features": feature_records(model), "trace": trace_records(model)}, facts(entries)
 
 
-def _data(path: Path, reading: Reading, fingerprint: bool) -> tuple[dict[str, Any], str]:
+def _data(path: Path, reading: ReadingOptions, fingerprint: bool) -> tuple[dict[str, Any], str]:
     from marginrank.data.queries import Queries  # noqa: PLC0415
 
     found = reading.read([path], missing="nan", judged=False)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.reading_options import Reading, load_ranker
+from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.options.shared_options import out_option
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
-from marginrank.cli.ranking_files import Format, Ranked, format_of
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
+from marginrank.cli.ranking_files import Format, RankingWriter, format_of
 from marginrank.cli.streams import standard_output
 from marginrank.cli.summary import data_line
 from marginrank.cli.system_files import check_model_first
@@ -32,7 +32,7 @@ EXAMPLES: Final = (
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model written by `marginrank train`.")],
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features; grades are not needed.")],
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
     out: Annotated[Path | None, out_option("Where to write.", "stdout")] = None,
     form: Annotated[
@@ -61,10 +61,10 @@ def command(
     queries, scores = _score(model, data, reading, named=kind != "scores")
     if group and queries.document_groups is None:
         raise DataError("no document groups in this data; a table names them with --document-group", path=data[0])
-    ranked = Ranked(queries if group else replace(queries, document_groups=None), scores, k, tag)
+    ranked = RankingWriter(queries if group else replace(queries, document_groups=None), scores, k, tag)
     record = {"model": model, "queries": len(queries), "documents": queries.n_documents, "format": kind, "output": out}
     if out is not None:
-        with whole(out, force=force) as place:
+        with atomic_output(out, force=force) as place:
             ranked.write(kind, place)
         output.summary(record, f"wrote {printable(str(out))} for {data_line(queries, data)}")
     elif output.json:
@@ -84,7 +84,7 @@ def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | No
         raise Misuse("--tag goes with --format trec")
 
 
-def _score(model: Path, data: list[Path], reading: Reading, *, named: bool) -> tuple[Queries, FloatArray]:
+def _score(model: Path, data: list[Path], reading: ReadingOptions, *, named: bool) -> tuple[Queries, FloatArray]:
     """Read and score documents; where their names are written, they have to tell documents apart."""
     from marginrank.data.validation import distinct_names  # noqa: PLC0415
 

@@ -13,8 +13,8 @@ import typer
 
 from marginrank.cli.exit_codes import Misuse
 from marginrank.cli.options.shared_options import measure_names, policy_option, preset_names
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
-from marginrank.cli.progress import Watch
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
+from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.ranking_files import check_fields
 from marginrank.cli.streams import note
 from marginrank.runtime.text import count, facts, printable, table
@@ -26,7 +26,7 @@ EXAMPLES: Final = (
     "marginrank recommend train ratings.csv -o recommender.safetensors",
     "marginrank recommend recommend recommender.safetensors --user 7 --k 5",
 )
-_PANEL: Final = "Training"
+_PANEL: Final = "RecommenderOptions"
 _READING: Final = "Reading"
 _K: Final = 10
 _POLICY: Final = "standard"
@@ -34,7 +34,7 @@ _HEADS: Final = ["user", "rank", "item", "score"]
 
 
 @dataclass(frozen=True)
-class Columns:
+class RatingOptions:
     """How files of ratings are read."""
 
     user: Annotated[
@@ -83,7 +83,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Training:
+class RecommenderOptions:
     """What is trained, and how."""
 
     measure: Annotated[
@@ -173,8 +173,8 @@ def command(
         typer.Argument(metavar="ACTION", help="train RATINGS, recommend MODEL, or evaluate MODEL RATINGS."),
     ],
     sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="The ratings, the model, or both.")],
-    training: Training,
-    columns: Columns,
+    training: RecommenderOptions,
+    columns: RatingOptions,
     output: Output,
     users: Annotated[
         list[str] | None,
@@ -224,7 +224,7 @@ def command(
         output.result(record, text)
 
 
-def _check_usage(action: str, sources: Sequence[Path], training: Training, out: Path | None) -> None:
+def _check_usage(action: str, sources: Sequence[Path], training: RecommenderOptions, out: Path | None) -> None:
     wanted = {"train": "RATINGS", "recommend": "MODEL", "evaluate": "MODEL RATINGS"}[action]
     if len(sources) != len(wanted.split()):
         hint = "; name users with --user" if action == "recommend" else ""
@@ -237,7 +237,7 @@ def _check_usage(action: str, sources: Sequence[Path], training: Training, out: 
         raise Misuse("evaluate writes no file; leave out -o")
 
 
-def _check_options(action: str, training: Training, columns: Columns, **given: Any) -> None:
+def _check_options(action: str, training: RecommenderOptions, columns: RatingOptions, **given: Any) -> None:
     """Refuse options that the action does not use."""
     used = [
         ("--measure", training.measure, ("train", "evaluate")),
@@ -297,14 +297,14 @@ def _facts(recommender: Recommender) -> list[tuple[str, str]]:
 
 
 def _train(
-    source: Path, training: Training, columns: Columns, out: Path | None, force: bool, *, quiet: bool
+    source: Path, training: RecommenderOptions, columns: RatingOptions, out: Path | None, force: bool, *, quiet: bool
 ) -> tuple[dict[str, Any], str]:
     recommender = training.recommender()
     ratings = columns.read(source, recommender)
-    with Watch(quiet=quiet) as watch:
+    with TrainingProgress(quiet=quiet) as watch:
         recommender.fit(ratings, callback=lambda step: watch.say(f"{step.side}, objective {step.objective:.6g}"))
     assert out is not None
-    with whole(out, force=force) as place:
+    with atomic_output(out, force=force) as place:
         recommender.save(place)
     return {**_record(recommender), "model": out}, facts([*_facts(recommender), ("wrote", printable(str(out)))])
 
@@ -333,7 +333,7 @@ def _recommend(
         output.result(record, table([_HEADS, *_rows(lists)], right=[1, 3]))
         return
     check_fields("CSV", item=recommender.item_ids_, user=recommender.user_ids_)
-    with whole(out, force=force) as place:
+    with atomic_output(out, force=force) as place:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([_HEADS, *_rows(lists, digits=17)])
         place.write_text(text.getvalue(), encoding="utf-8")
@@ -361,18 +361,18 @@ def _rows(lists: dict[Any, list[Recommendation]], digits: int = 5) -> list[list[
 def _evaluate(
     recommender: Recommender,
     source: Path,
-    training: Training,
-    columns: Columns,
+    training: RecommenderOptions,
+    columns: RatingOptions,
     *,
     k: int,
     among: Literal["rated", "unseen"] | None,
     policy: str,
 ) -> tuple[dict[str, Any], str]:
-    from marginrank.recommend import catalogue  # noqa: PLC0415
+    from marginrank.recommend import item_coverage  # noqa: PLC0415
 
     held_out = columns.read(source, recommender)
     found = recommender.evaluate(held_out, training.measure, among=among, policy=policy)
-    reach = catalogue(recommender, k)
+    reach = item_coverage(recommender, k)
     document = found.to_dict()
     del document["per_query"]
     record = {**document, "catalogue": {**vars(reach), "popularity_bias": reach.popularity_bias}}

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.evaluation_options import BASELINE, Judging
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
+from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import Judged, Systems, out_option
-from marginrank.cli.output import Force, Output, check_inputs, check_outputs, whole
+from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.system_files import check_data_first, read_all, system_names
 from marginrank.runtime.text import count, printable
 
@@ -26,9 +26,9 @@ EXAMPLES: Final = (
 def command(
     judged: Judged,
     systems: Systems,
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
-    judging: Judging,
+    judging: EvaluationOptions,
     k: Annotated[
         int, typer.Option("--k", min=1, max=1000, help="Number of documents shown per query, and last cutoff of NDCG.")
     ] = 10,
@@ -61,7 +61,7 @@ def command(
         raise Misuse("--baseline is for comparing systems, and there is one; leave it out")
     _check_files(judged, systems, query_text, out, force)
     from marginrank.data.formats.query_texts import read_query_texts  # noqa: PLC0415
-    from marginrank.reporting.conclusion import verdict  # noqa: PLC0415
+    from marginrank.reporting.conclusion import conclusion  # noqa: PLC0415
     from marginrank.reporting.recompute_commands import Sources  # noqa: PLC0415
     from marginrank.reporting.report_builder import write_report  # noqa: PLC0415
 
@@ -69,7 +69,7 @@ def command(
     truth, opened = read_all(judged, dict(zip(names, systems, strict=True)), reading)
     judging.check_systems(opened)
     sources = Sources(shown[0], dict(zip(names, shown[1:], strict=True)), _words(reading))
-    with whole(out, force=force) as place:
+    with atomic_output(out, force=force) as place:
         facts = write_report(
             place,
             truth,
@@ -87,8 +87,8 @@ def command(
         size = place.stat().st_size
     what = f"{count(len(names), 'system')} on {count(facts.queries.counted, 'query', 'queries')}"
     output.summary(
-        {**facts.to_dict(), "verdict": verdict(facts), "output": out},
-        f"{printable(verdict(facts))}\nwrote {printable(str(out))} ({size / 1e6:.1f} MB): {what}",
+        {**facts.to_dict(), "verdict": conclusion(facts), "output": out},
+        f"{printable(conclusion(facts))}\nwrote {printable(str(out))} ({size / 1e6:.1f} MB): {what}",
     )
 
 
@@ -116,10 +116,10 @@ def shown_paths(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _words(reading: Reading) -> tuple[str, ...]:
+def _words(reading: ReadingOptions) -> tuple[str, ...]:
     """The options for reading as they were given.
 
-    >>> _words(Reading(missing="zero", regroup=True, features=["a", "b"]))
+    >>> _words(ReadingOptions(missing="zero", regroup=True, features=["a", "b"]))
     ('--missing', 'zero', '--regroup', '--feature', 'a', '--feature', 'b')
     """
     words: list[str] = []

@@ -13,7 +13,7 @@ from marginrank.cli.streams import LoggedLines
 from marginrank.runtime.text import facts
 
 EXAMPLES: Final = ("marginrank serve model.safetensors --port 8080",)
-_LIMITS: Final = "Limits"
+_LIMITS: Final = "RequestLimits"
 
 
 def command(
@@ -51,7 +51,7 @@ def command(
     service finishes the requests in progress. Requires the extra serve.
     """
     check_inputs([model])
-    from marginrank.serving import Limits, serve  # noqa: PLC0415
+    from marginrank.serving import RequestLimits, serve  # noqa: PLC0415
 
     def ready(address: str) -> None:
         record = {"address": address, "docs": f"{address}/docs", "model": model}
@@ -64,7 +64,7 @@ def command(
         model,
         host=host,
         port=port,
-        limits=Limits(max_documents, max_bytes, timeout),
+        limits=RequestLimits(max_documents, max_bytes, timeout),
         reload_every=reload_every,
         ready=ready,
     )

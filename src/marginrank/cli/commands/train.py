@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.method_options import Method
-from marginrank.cli.options.reading_options import Reading, load_ranker
+from marginrank.cli.options.method_options import MethodOptions
+from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.options.shared_options import out_option
-from marginrank.cli.options.training_options import Cluster, Keeping
+from marginrank.cli.options.training_options import CheckpointOptions, ClusterOptions
 from marginrank.cli.output import Force, Output, check_inputs, check_outputs
-from marginrank.cli.progress import Watch
+from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.summary import data_line
-from marginrank.cli.train_and_tune import Choosing, Outcome, fit
+from marginrank.cli.train_and_tune import FitOutcome, TuneOptions, fit
 
 if TYPE_CHECKING:
     from marginrank.methods.estimator import BaseRanker
@@ -29,7 +29,7 @@ _OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
 
 
 @dataclass(frozen=True)
-class GoingOn:
+class ContinueOptions:
     """The model that training goes on from."""
 
     start_from: Annotated[
@@ -64,7 +64,7 @@ class GoingOn:
         """The model, if any."""
         return self.start_from or self.update
 
-    def check(self, method: Method, choosing: Choosing, keeping: Keeping) -> None:
+    def check(self, method: MethodOptions, choosing: TuneOptions, keeping: CheckpointOptions) -> None:
         """Refuse options that mean nothing beside the others."""
         if self.start_from is not None and self.update is not None:
             raise Misuse("give --start-from or --update, not both")
@@ -91,12 +91,12 @@ class GoingOn:
         self,
         data: Sequence[Path],
         C: float | None,
-        choosing: Choosing,
-        method: Method,
-        reading: Reading,
-        watch: Watch,
-        keeping: Keeping,
-    ) -> Outcome:
+        choosing: TuneOptions,
+        method: MethodOptions,
+        reading: ReadingOptions,
+        watch: TrainingProgress,
+        keeping: CheckpointOptions,
+    ) -> FitOutcome:
         """Train the model further, with the C given instead of its own."""
         model = self.model
         if model is None:
@@ -119,9 +119,9 @@ class GoingOn:
             start, center = (None, ranker.model_) if self.keep_near else (ranker.model_, None)
             ranker.fit(queries, validation=valid, callback=watch, start=start, center=center, **keeping.arguments())
         described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
-        return Outcome(ranker, None, *described, len(queries), watch.stopping, watch.seconds)
+        return FitOutcome(ranker, None, *described, len(queries), watch.stopping, watch.seconds)
 
-    def _parameters(self, ranker: BaseRanker, C: float | None, method: Method) -> dict[str, Any]:
+    def _parameters(self, ranker: BaseRanker, C: float | None, method: MethodOptions) -> dict[str, Any]:
         given = {"C": C, "time_limit": method.time_limit, "patience": method.patience, "n_jobs": method.n_jobs}
         parameters = {name: value for name, value in given.items() if value is not None}
         known = ranker.get_params(deep=False)
@@ -148,12 +148,12 @@ EXAMPLES: Final = (
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
-    choosing: Choosing,
-    method: Method,
-    going: GoingOn,
-    keeping: Keeping,
-    reading: Reading,
-    cluster: Cluster,
+    choosing: TuneOptions,
+    method: MethodOptions,
+    going: ContinueOptions,
+    keeping: CheckpointOptions,
+    reading: ReadingOptions,
+    cluster: ClusterOptions,
     out: Annotated[Path, out_option("The model to write.", metavar="MODEL")],
     output: Output,
     C: Annotated[
@@ -162,7 +162,7 @@ def command(
             "-C",
             help="Train with this C instead of choosing one; --valid then decides when to stop.",
             show_default=False,
-            rich_help_panel="Choosing",
+            rich_help_panel="TuneOptions",
         ),
     ] = None,
     force: Force = False,
@@ -184,7 +184,7 @@ def command(
     going.check(method, choosing, keeping)
     if going.model is not None and cluster.chosen:
         raise Misuse("--start-from and --update train in this process; leave out --workers and --scheduler")
-    with cluster.client(quiet=output.quiet) as client, Watch(quiet=output.quiet) as watch:
+    with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as watch:
         if going.model is not None:
             outcome = going.train(data, C, choosing, method, reading, watch, keeping)
         else:

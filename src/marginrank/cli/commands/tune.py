@@ -11,13 +11,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import Misuse
-from marginrank.cli.options.method_options import Method
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.method_options import MethodOptions
+from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import out_option
-from marginrank.cli.options.training_options import Cluster, Keeping
-from marginrank.cli.output import Force, Output, check_outputs, whole
-from marginrank.cli.progress import Watch
-from marginrank.cli.train_and_tune import Choosing, fit
+from marginrank.cli.options.training_options import CheckpointOptions, ClusterOptions
+from marginrank.cli.output import Force, Output, atomic_output, check_outputs
+from marginrank.cli.progress import TrainingProgress
+from marginrank.cli.train_and_tune import TuneOptions, fit
 
 EXAMPLES: Final = (
     "marginrank tune train.txt --valid valid.txt --grid scaling=none,standard",
@@ -28,11 +28,11 @@ _COMMA: Final = re.compile(r",(?![^(]*\))")
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
-    choosing: Choosing,
-    method: Method,
-    keeping: Keeping,
-    reading: Reading,
-    cluster: Cluster,
+    choosing: TuneOptions,
+    method: MethodOptions,
+    keeping: CheckpointOptions,
+    reading: ReadingOptions,
+    cluster: ClusterOptions,
     output: Output,
     grid: Annotated[
         list[str] | None,
@@ -40,7 +40,7 @@ def command(
             metavar="NAME=A,B,...",
             help="Another parameter of the ranker and its values; repeat for more parameters.",
             show_default=False,
-            rich_help_panel="Choosing",
+            rich_help_panel="TuneOptions",
         ),
     ] = None,
     out: Annotated[Path | None, out_option("Write the chosen model.", metavar="MODEL")] = None,
@@ -65,13 +65,13 @@ def command(
         raise Misuse(f"{method.name} has no C, so there is nothing to choose; give --grid, or use `marginrank train`")
     if plot is not None:
         check_picture(plot)
-    with cluster.client(quiet=output.quiet) as client, Watch(quiet=output.quiet) as watch:
+    with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as watch:
         outcome = fit(data, None, choosing, method, reading, watch=watch, keeping=keeping, grid=values, client=client)
         if out is not None:
             outcome.ranker.save(out, overwrite=force)
     keeping.done(stopped=outcome.cut_short)
     if plot is not None and outcome.selection is not None:
-        with whole(plot, force=force) as place:
+        with atomic_output(plot, force=force) as place:
             outcome.selection.plot(place)
     text = str(outcome.selection) if output.quiet else outcome.text(out)
     output.result({**outcome.record(out), "plot": plot}, text)
@@ -119,13 +119,13 @@ def _parameter_names() -> dict[str, str]:
 
     from marginrank.losses.structured import StructuredLoss  # noqa: PLC0415
     from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
-    from marginrank.runtime.option_objects import members  # noqa: PLC0415
+    from marginrank.runtime.option_objects import registered  # noqa: PLC0415
     from marginrank.scorers.base import Scorer  # noqa: PLC0415
     from marginrank.solvers.auto import Auto  # noqa: PLC0415
     from marginrank.training.tight_bound import Tight  # noqa: PLC0415
 
     # Of two parts with a parameter of the same name the last has the short one.
-    scorers = [("scorer", kind) for kind in members(Scorer).values()]
+    scorers = [("scorer", kind) for kind in registered(Scorer).values()]
     parts: list[tuple[str, type[Any]]] = [*scorers, ("solver", Auto), ("loss", StructuredLoss), ("bound", Tight)]
     names = [(part, f.name) for part, kind in parts for f in fields(kind) if f.repr]
     inner = {f"{part}__{name}": f"{part}__{name}" for part, name in names}

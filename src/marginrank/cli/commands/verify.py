@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from marginrank.cli.exit_codes import FAILED, Misuse, describe
-from marginrank.cli.options.reading_options import Reading
+from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.output import Output, check_inputs
 from marginrank.cli.summary import sizes_line
 from marginrank.runtime.text import printable
@@ -18,7 +18,7 @@ EXAMPLES: Final = ("marginrank verify model.safetensors train.txt",)
 
 def command(
     paths: Annotated[list[Path], typer.Argument(metavar="FILE", help="Models and data.", show_default=False)],
-    reading: Reading,
+    reading: ReadingOptions,
     output: Output,
 ) -> None:
     """Check models and data files for damage.
@@ -28,7 +28,7 @@ def command(
     """
     from marginrank.model.file_format import is_model  # noqa: PLC0415
 
-    if reading != Reading() and all(path.exists() and is_model(path) for path in paths):
+    if reading != ReadingOptions() and all(path.exists() and is_model(path) for path in paths):
         raise Misuse("options for reading data do not apply to models; leave them out")
     checks = [_check(path, reading) for path in paths]
     lines = [printable(f"{one['path']}: {'ok, ' if one['ok'] else 'FAILED, '}{one['found']}") for one in checks]
@@ -37,7 +37,7 @@ def command(
         raise typer.Exit(FAILED)
 
 
-def _check(path: Path, reading: Reading) -> dict[str, Any]:
+def _check(path: Path, reading: ReadingOptions) -> dict[str, Any]:
     try:
         check_inputs([path])
         return {"path": path, "ok": True, "found": _found(path, reading)}
@@ -48,7 +48,7 @@ def _check(path: Path, reading: Reading) -> dict[str, Any]:
         return {"path": path, "ok": False, "found": message.removeprefix(f"{path}: ")}
 
 
-def _found(path: Path, reading: Reading) -> str:
+def _found(path: Path, reading: ReadingOptions) -> str:
     """Read all of a file, and say what it holds and what was checked."""
     from marginrank.data.formats.base import all_formats  # noqa: PLC0415
     from marginrank.data.formats.binary import verify_binary  # noqa: PLC0415

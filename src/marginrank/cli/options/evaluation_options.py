@@ -17,7 +17,7 @@ BASELINE: Final = "the first that is not a model"
 
 
 @dataclass(frozen=True)
-class Judging:
+class EvaluationOptions:
     """Measures, policy, and how much of a ranking is evaluated."""
 
     measures: Annotated[

@@ -13,9 +13,9 @@ from marginrank.cli.exit_codes import Misuse
 from marginrank.cli.options.shared_options import jobs_option, measure_names, preset_names
 
 if TYPE_CHECKING:
-    from marginrank.methods.presets import Method as ParsedMethod
+    from marginrank.methods.presets import ResolvedMethod as ParsedMethod
 
-_METHOD: Final = "Method"
+_METHOD: Final = "MethodOptions"
 _SCORER: Final = "Scorer"
 _SOLVER: Final = "Solver"
 #: Options of the additive scorer, the linear scorer, the tight bound, solvers, and all methods that minimise a loss.
@@ -29,7 +29,7 @@ _CHOSEN: Final = "auto"
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodOptions:
     """The parameters of a ranker, but C."""
 
     preset: Annotated[
@@ -88,7 +88,7 @@ class Method:
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
         typer.Option(
-            help="Method that trains the initial weights of the tight bound, which it stays close to.",
+            help="MethodOptions that trains the initial weights of the tight bound, which it stays close to.",
             show_default="by preset, else ranksvm",
             rich_help_panel=_METHOD,
         ),
@@ -316,7 +316,7 @@ class Method:
         from marginrank.methods import presets  # noqa: PLC0415
 
         if self.measure is not None:
-            return presets.Method(presets.loss_for(self.measure, self.feature_map))
+            return presets.ResolvedMethod(presets.loss_for(self.measure, self.feature_map))
         return presets.parse_preset(self.preset or presets.DEFAULT)
 
     def _trained(self) -> dict[str, Any]:

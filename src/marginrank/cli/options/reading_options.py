@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from marginrank.methods.estimator import BaseRanker
     from marginrank.model.model import Model
 
-_PANEL: Final = "Reading"
+_PANEL: Final = "ReadingOptions"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """How to read files."""
 
     missing: Annotated[

@@ -15,13 +15,13 @@ from marginrank.cli.exit_codes import Misuse
 from marginrank.cli.output import check_outputs
 from marginrank.cli.streams import note
 
-_CLUSTER_PANEL: Final = "Cluster"
+_CLUSTER_PANEL: Final = "ClusterOptions"
 #: Seconds to wait for a scheduler.
 _PATIENCE: Final = 30
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterOptions:
     """Which workers to train on."""
 
     workers: Annotated[
@@ -89,7 +89,7 @@ _PANEL: Final = "Going on"
 
 
 @dataclass(frozen=True)
-class Keeping:
+class CheckpointOptions:
     """What is kept for a run that is killed."""
 
     checkpoint: Annotated[

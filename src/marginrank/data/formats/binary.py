@@ -17,7 +17,7 @@ from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, text_array
 from marginrank.data.validation import check_queries, check_width
 from marginrank.errors import DataError
-from marginrank.runtime.array_file import Content, Family, read_container, write_container
+from marginrank.runtime.array_file import Content, Family, read_array_file, write_array_file
 from marginrank.runtime.files import open_input
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.memory import check_memory
@@ -53,7 +53,7 @@ def write_binary(path: str | Path, queries: Queries, *, overwrite: bool = True) 
         "feature_names": None if queries.feature_names is None else list(queries.feature_names),
         "first_feature": queries.first_feature,
     }
-    write_container(target, QUERY_SETS, _KIND, header, _arrays_of(queries), overwrite=overwrite)
+    write_array_file(target, QUERY_SETS, _KIND, header, _arrays_of(queries), overwrite=overwrite)
 
 
 def read_binary(path: str | Path) -> Queries:
@@ -61,12 +61,12 @@ def read_binary(path: str | Path) -> Queries:
 
     Sizes, types and structure are checked, digests are not, as that would read everything: `marginrank verify` does.
     """
-    return _queries_of(read_container(path, QUERY_SETS), path)
+    return _queries_of(read_array_file(path, QUERY_SETS), path)
 
 
 def verify_binary(path: str | Path) -> Queries:
     """Open the binary form and check the digest of every array."""
-    content = read_container(path, QUERY_SETS)
+    content = read_array_file(path, QUERY_SETS)
     damaged = content.damaged()
     if damaged:
         raise DataError(f"array {damaged[0]!r} does not match its digest; {QUERY_SETS.again}", path=path)

@@ -20,7 +20,7 @@ import numpy as np
 from marginrank.data.column_roles import (
     QUERY_COLUMNS,
     TABLE_OPTIONS,
-    Columns,
+    ColumnRoles,
     RowError,
     check_pyarrow,
     choose_read_columns,
@@ -32,7 +32,7 @@ from marginrank.data.formats.text_files import (
     BLOCK_BYTES,
     DECIMAL,
     Paths,
-    TextBlock,
+    Tokens,
     create_text,
     line_blocks,
     plain_suffix,
@@ -41,7 +41,7 @@ from marginrank.data.formats.text_files import (
 )
 from marginrank.data.frames import feature_columns, label_columns, part_of
 from marginrank.data.queries import Queries
-from marginrank.data.table_builder import Assembly, How, Part, Reading, read_files
+from marginrank.data.table_builder import RowBlock, RowFormat, TableBuilder, TableOptions, read_files
 from marginrank.data.text_arrays import as_text, id_array
 from marginrank.errors import DataError
 from marginrank.runtime.text import count
@@ -60,7 +60,7 @@ def csv_records(path: Path, separator: str, block_bytes: int = BLOCK_BYTES) -> I
         yield from records_of(text_blocks(lines, path), separator)
 
 
-def records_of(blocks: Iterable[TextBlock], separator: str) -> Iterator[tuple[int, list[str]]]:
+def records_of(blocks: Iterable[Tokens], separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the line that each record of some text begins on, and its fields; blank lines are left out."""
     lines = _TextLines(blocks)
     reader = csv.reader(lines, delimiter=separator)
@@ -94,7 +94,7 @@ def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
 class _TextLines:
     """The lines of blocks of a file as text; it knows whether it was asked for one after the last."""
 
-    def __init__(self, blocks: Iterable[TextBlock]) -> None:
+    def __init__(self, blocks: Iterable[Tokens]) -> None:
         self.ended = False
         self.path: Path | None = None
         #: Lines of the file before those that were asked for.
@@ -111,7 +111,7 @@ class _TextLines:
             self.ended = True
             raise
 
-    def _text(self, blocks: Iterable[TextBlock]) -> Iterator[str]:
+    def _text(self, blocks: Iterable[Tokens]) -> Iterator[str]:
         for block in blocks:
             self.path = block.path
             self.before = block.lines_before if self.before is None else self.before
@@ -132,7 +132,7 @@ _NOT_FINITE: Final = re.compile(r"-?(inf(inity)?|nan(\([0-9a-z_]*\))?)", re.IGNO
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]*,[0-9]+")
 
 
-def record_blocks(blocks: Iterable[TextBlock], separator: str) -> Iterator[TextBlock]:
+def record_blocks(blocks: Iterable[Tokens], separator: str) -> Iterator[Tokens]:
     """Cut text where records end, as quoted fields may hold line ends."""
     from marginrank.data.formats import delimited_kernel as kernel  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ def record_blocks(blocks: Iterable[TextBlock], separator: str) -> Iterator[TextB
         if rest or b'"' in data:
             end, state = kernel.last_record_end(np.frombuffer(data, dtype=np.uint8), ord(separator), state)
         if end:
-            yield TextBlock(rest + data[:end], path, first)
+            yield Tokens(rest + data[:end], path, first)
             rest, first = data[end:], block.lines_before + data.count(b"\n", 0, end)
         else:
             rest += data
@@ -169,16 +169,16 @@ class Sheet:
 
     names: tuple[str, ...]
     separator: str
-    chosen: Columns
+    chosen: ColumnRoles
     truths: frozenset[str]
-    how: How
+    how: RowFormat
 
     @property
     def places(self) -> dict[str, int]:
         """Where each column stands that is read; others may have the same name, or none."""
         return {name: self.names.index(name) for name in (*self.chosen.labels, *self.chosen.numbers)}
 
-    def part(self, block: TextBlock) -> Part | None:
+    def part(self, block: Tokens) -> RowBlock | None:
         """Read whole records, or raise the first thing that is wrong in them; None where there are none."""
         table = self._by_arrow(block)
         if table is None:
@@ -194,10 +194,10 @@ class Sheet:
             raise error.on_line(line) from None
         return part
 
-    def _records(self, block: TextBlock) -> Iterator[tuple[int, list[str]]]:
+    def _records(self, block: Tokens) -> Iterator[tuple[int, list[str]]]:
         return records_of([block], self.separator)
 
-    def _by_arrow(self, block: TextBlock) -> Any:
+    def _by_arrow(self, block: Tokens) -> Any:
         """Read the chosen columns with Arrow; None where it cannot."""
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import csv  # noqa: PLC0415
@@ -221,7 +221,7 @@ class Sheet:
             return None
         return table.rename_columns(list(places))
 
-    def _by_record(self, block: TextBlock) -> Any:
+    def _by_record(self, block: Tokens) -> Any:
         """Read the chosen columns record by record, or raise the first thing that is wrong in them."""
         import pyarrow as pa  # noqa: PLC0415
 
@@ -245,7 +245,7 @@ class Sheet:
         columns = {name: pa.array(words, pa.string()) for name, words in labels.items()}
         return pa.table(columns | {name: pa.array(np.array(column)) for name, column in numbers.items()})
 
-    def _check_ids(self, part: Part) -> None:
+    def _check_ids(self, part: RowBlock) -> None:
         """Refuse rows without a query or a group."""
         for labels, what in ((part.queries, "query id"), (part.groups, "document group")):
             words: Sequence[str] = [] if labels is None else labels.values.tolist()
@@ -277,7 +277,7 @@ def _number(word: str) -> float:
     raise ValueError(word)
 
 
-def _way_out(word: str, name: str, chosen: Columns, row: Mapping[str, str]) -> str:
+def _way_out(word: str, name: str, chosen: ColumnRoles, row: Mapping[str, str]) -> str:
     if _DECIMAL_COMMA.fullmatch(word.strip()):
         return "write decimal points instead of commas"
     if name == chosen.grade:
@@ -361,14 +361,14 @@ def read_delimited(
         on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
         options: Those of `from_frame`.
     """
-    return read_files(paths, _read_file, _join, Reading(n_jobs, max_memory, on_disk), options)
+    return read_files(paths, _read_file, _join, TableOptions(n_jobs, max_memory, on_disk), options)
 
 
 def _join(words: Sequence[AnyArray]) -> AnyArray:
     return id_array([word for part in words for word in part.tolist()])
 
 
-def _read_file(path: Path, how: How, assembly: Assembly) -> None:
+def _read_file(path: Path, how: RowFormat, assembly: TableBuilder) -> None:
     check_pyarrow(path)
     head = _Head.of(path, how.named.get("qid"))
     sheet = head.sheet(how)
@@ -420,7 +420,7 @@ class _Head:
             return cls(path, separator, tuple(field.strip() for field in fields), lines)
         raise DataError("no data in this file; it is empty", path=path)
 
-    def _choose(self, named: Mapping[str, Any]) -> Columns:
+    def _choose(self, named: Mapping[str, Any]) -> ColumnRoles:
         """Choose the columns to read, and refuse names that say nothing."""
         repeated = [name for name, times in Counter(self.names).items() if times > 1 and name]
         if repeated:
@@ -436,7 +436,7 @@ class _Head:
             )
         return chosen
 
-    def sheet(self, how: How) -> Sheet:
+    def sheet(self, how: RowFormat) -> Sheet:
         """Choose the columns to read, and see in the first row which of them hold true and false."""
         chosen = self._choose(how.named)
         rows = islice(csv_records(self.path, self.separator, _HEAD_BYTES), 1, None)
@@ -444,13 +444,13 @@ class _Head:
         truths = frozenset(name for name in chosen.numbers if first.get(name) in TRUTH)
         return Sheet(self.names, self.separator, chosen, truths, how)
 
-    def below(self, blocks: Iterator[TextBlock]) -> Iterator[TextBlock]:
+    def below(self, blocks: Iterator[Tokens]) -> Iterator[Tokens]:
         """Yield what stands below the names."""
         for block in blocks:
             at, left = 0, self.n_lines - block.lines_before
             while left > 0 and (end := block.data.find(b"\n", at) + 1):
                 at, left = end, left - 1
-            yield TextBlock(block.data[at:], block.path, max(block.lines_before, self.n_lines))
+            yield Tokens(block.data[at:], block.path, max(block.lines_before, self.n_lines))
 
     def error(self, line: int, problem: str) -> DataError:
         """Say what is wrong on a line."""

@@ -18,7 +18,7 @@ from marginrank.data.column_roles import (
     DOCUMENT_COLUMNS,
     QUERY_COLUMNS,
     TABLE_OPTIONS,
-    Columns,
+    ColumnRoles,
     RowError,
     check_pyarrow,
     choose_read_columns,
@@ -26,11 +26,11 @@ from marginrank.data.column_roles import (
 )
 from marginrank.data.formats.base import Format
 from marginrank.data.formats.row_writer import check_unicode, written_rows
-from marginrank.data.formats.text_files import Paths, TextBlock, create_text, line_blocks, quoted, text_blocks
+from marginrank.data.formats.text_files import Paths, Tokens, create_text, line_blocks, quoted, text_blocks
 from marginrank.data.frames import check_column, check_grades, feature_columns, label_columns
 from marginrank.data.grouping import join
 from marginrank.data.queries import Queries
-from marginrank.data.table_builder import Assembly, How, Labels, Part, Reading, read_files
+from marginrank.data.table_builder import Labels, RowBlock, RowFormat, TableBuilder, TableOptions, read_files
 from marginrank.data.text_arrays import as_text, text_array
 from marginrank.errors import DataError
 from marginrank.runtime.threads import in_order
@@ -47,7 +47,7 @@ _NOT_UNICODE: Final = "a name or an id is not valid Unicode (half of a surrogate
 Values: TypeAlias = FloatArray | Sequence[Any]
 
 
-def parse_json(text: TextBlock, id_names: frozenset[str]) -> JsonBlock:
+def parse_json(text: Tokens, id_names: frozenset[str]) -> JsonBlock:
     """Read whole lines, or raise the first thing that is wrong in them.
 
     Args:
@@ -73,18 +73,18 @@ class JsonBlock:
         n_rows: Number of objects.
     """
 
-    text: TextBlock
+    text: Tokens
     columns: Mapping[str, Values]
     n_rows: int
 
-    def part(self, chosen: Columns, how: How) -> Part:
+    def part(self, chosen: ColumnRoles, how: RowFormat) -> RowBlock:
         """Check the chosen columns, and make arrays of them."""
         try:
             return self._part(chosen, how)
         except RowError as error:
             raise error.on_line(self._line(error.row)) from None
 
-    def _part(self, chosen: Columns, how: How) -> Part:
+    def _part(self, chosen: ColumnRoles, how: RowFormat) -> RowBlock:
         X = np.empty((self.n_rows, len(chosen.features)), how.dtype or (np.float64 if chosen.features else np.float32))
         for k, name in enumerate(chosen.features):
             values = self._numbers(name, chosen)
@@ -92,7 +92,7 @@ class JsonBlock:
                 kept = values.astype(X.dtype, copy=False)
             check_column(name, values, kept, how.missing)
             X[:, k] = kept
-        return Part(
+        return RowBlock(
             chosen.features,
             X,
             None if chosen.grade is None else check_grades(chosen.grade, self._numbers(chosen.grade, chosen)),
@@ -107,7 +107,7 @@ class JsonBlock:
         lines = [line for line, text in enumerate(self.text.data.split(b"\n"), 1) if text and not text.isspace()]
         return self.text.lines_before + lines[row]
 
-    def _numbers(self, name: str, chosen: Columns) -> FloatArray:
+    def _numbers(self, name: str, chosen: ColumnRoles) -> FloatArray:
         """Return the numbers of a column, NaN where there is none."""
         column = self.columns.get(name)
         if column is None:
@@ -117,7 +117,7 @@ class JsonBlock:
                 raise RowError(row, name, f"holds {_shown(value)}, not a number; {self._way_out(name, chosen)}")
         return _floats(column)
 
-    def _way_out(self, name: str, chosen: Columns) -> str:
+    def _way_out(self, name: str, chosen: ColumnRoles) -> str:
         if name == chosen.grade:
             return "grades are numbers such as 0, 1 and 2"
         return feature_advice([one for one in chosen.features if isinstance(self.columns.get(one), np.ndarray)])
@@ -189,7 +189,7 @@ def _values(column: Any, is_id: bool) -> Values:
     return np.asarray(column.cast(pa.float64()).to_numpy())
 
 
-def _records(block: TextBlock) -> list[dict[str, Any]]:
+def _records(block: Tokens) -> list[dict[str, Any]]:
     lines = enumerate(block.data.split(b"\n"), block.lines_before + 1)
     return [_object(text, block, line) for line, text in lines if text and not text.isspace()]
 
@@ -201,7 +201,7 @@ def _by_column(records: Sequence[Mapping[str, Any]], id_names: frozenset[str]) -
     }
 
 
-def _object(text: bytes, block: TextBlock, line: int) -> dict[str, Any]:
+def _object(text: bytes, block: Tokens, line: int) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except UnicodeDecodeError:
@@ -280,7 +280,7 @@ def read_json_lines(
         on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
         options: Those of `from_frame`.
     """
-    return read_files(paths, _read_file, _join, Reading(n_jobs, max_memory, on_disk), options)
+    return read_files(paths, _read_file, _join, TableOptions(n_jobs, max_memory, on_disk), options)
 
 
 def _join(ids: Sequence[AnyArray]) -> AnyArray:
@@ -289,7 +289,7 @@ def _join(ids: Sequence[AnyArray]) -> AnyArray:
     return join([part.astype(np.float64) if numbers and part.dtype == object else part for part in ids])
 
 
-def _read_file(path: Path, how: How, assembly: Assembly) -> None:
+def _read_file(path: Path, how: RowFormat, assembly: TableBuilder) -> None:
     check_pyarrow(path)
     names: dict[str, None] = {}
     while not _read_all(path, how, assembly, names):
@@ -297,7 +297,7 @@ def _read_file(path: Path, how: How, assembly: Assembly) -> None:
         assembly.clear()
 
 
-def _read_all(path: Path, how: How, assembly: Assembly, names: dict[str, None]) -> bool:
+def _read_all(path: Path, how: RowFormat, assembly: TableBuilder, names: dict[str, None]) -> bool:
     """Add all rows, and the names that come up; return whether all rows were read by the names that are known now."""
     parse = partial(parse_json, id_names=_id_names(how.named))
     chosen, n_rows = _chosen(names, how), 0
@@ -319,7 +319,7 @@ def _read_all(path: Path, how: How, assembly: Assembly, names: dict[str, None]) 
     return assembly.n_rows == n_rows
 
 
-def _chosen(names: Mapping[str, None], how: How) -> Columns | None:
+def _chosen(names: Mapping[str, None], how: RowFormat) -> ColumnRoles | None:
     """Choose columns among the names that are known; None where they are too few."""
     try:
         return choose_read_columns(list(names), how.named)

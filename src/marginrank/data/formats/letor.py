@@ -17,14 +17,14 @@ from marginrank.data.arrays import MISSING_ADVICE, Missing, check_missing, featu
 from marginrank.data.formats.base import Format
 from marginrank.data.formats.group_sizes import file_beside, read_sizes
 from marginrank.data.formats.row_writer import feature_rows, number_words, row_slices, short_number
-from marginrank.data.formats.text_files import Paths, TextBlock, create_text, line_blocks, list_paths, text_blocks
+from marginrank.data.formats.text_files import Paths, Tokens, create_text, line_blocks, list_paths, text_blocks
 from marginrank.data.grouping import check_sizes, group_by_id, offsets_from_sizes
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, id_array, join_text, text_bytes
 from marginrank.data.validation import check_queries, check_width
 from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import Appended, room, settle, take_rows
+from marginrank.runtime.mapped_arrays import Appended, allocate, flush_rows, take_rows
 from marginrank.runtime.memory import check_memory
 from marginrank.runtime.memory import max_memory as memory_budget
 from marginrank.runtime.text import query_named
@@ -105,7 +105,7 @@ class Block:
         return np.tile(np.arange(self.width, dtype=np.int32), len(self.grades))
 
 
-def parse_block(block: TextBlock, options: Options) -> Block:
+def parse_block(block: Tokens, options: Options) -> Block:
     """Read whole lines, or raise the first thing that is wrong in them."""
     from marginrank.data.formats import letor_kernel as kernel  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ def parse_block(block: TextBlock, options: Options) -> Block:
     )
 
 
-def _read_left_over(left: IntArray, block: TextBlock, grades: FloatArray, values: AnyArray) -> None:
+def _read_left_over(left: IntArray, block: Tokens, grades: FloatArray, values: AnyArray) -> None:
     """Read with Python the few numbers whose nearest double the kernel could not settle."""
     for at, start, end in left.tolist():
         number = float(block.data[start:end])
@@ -169,7 +169,7 @@ def _negative_grade(word: str) -> str:
     return f"negative grade {word}; grades start at 0, so shift them"
 
 
-def _error_at(code: int, block: TextBlock, at: int, options: Options) -> DataError:
+def _error_at(code: int, block: Tokens, at: int, options: Options) -> DataError:
     from marginrank.data.formats import letor_kernel as kernel  # noqa: PLC0415
 
     word = block.word(at)
@@ -194,7 +194,7 @@ def _error_at(code: int, block: TextBlock, at: int, options: Options) -> DataErr
     return block.error(at, problems[code])
 
 
-def _beyond_width(block: TextBlock, columns: npt.NDArray[np.int32], row_ends: IntArray, options: Options) -> DataError:
+def _beyond_width(block: Tokens, columns: npt.NDArray[np.int32], row_ends: IntArray, options: Options) -> DataError:
     token = int(np.argmax(columns >= cast("int", options.n_features)))
     row = int(np.searchsorted(row_ends, token, side="right"))
     judged = [k for k, text in enumerate(block.data.split(b"\n")) if text.split(b"#")[0].strip()]
@@ -406,7 +406,7 @@ class _Text:
         if self.file is None:
             needed = self.n_bytes + self.n_rows * width * self.options.dtype.itemsize
             self.check_memory(needed, f"{self.n_rows:,} documents with {width:,} features", "pass sparse=True")
-        X = np.zeros(shape, dtype=self.options.dtype) if self.file is None else room(shape, self.options.dtype)
+        X = np.zeros(shape, dtype=self.options.dtype) if self.file is None else allocate(shape, self.options.dtype)
         row = 0
         for block in self.blocks:
             end = row + len(block.grades)
@@ -416,7 +416,7 @@ class _Text:
             else:
                 scatter_rows(block.row_ends, block.columns, block.values, X[row:end])
             block.values, block.columns = block.values[:0], None
-            settle(X, slice(row, end))
+            flush_rows(X, slice(row, end))
             row = end
         return X
 

@@ -26,7 +26,7 @@ from marginrank.data.frames import (
 )
 from marginrank.data.grouping import join
 from marginrank.data.queries import Queries
-from marginrank.data.table_builder import Assembly, How, Reading, read_files
+from marginrank.data.table_builder import RowFormat, TableBuilder, TableOptions, read_files
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError
 from marginrank.runtime.files import open_input
@@ -55,7 +55,7 @@ class ArrowFile:
         empty: A table with its columns and no rows.
     """
 
-    def __init__(self, path: Path, file: IO[bytes], how: How) -> None:
+    def __init__(self, path: Path, file: IO[bytes], how: RowFormat) -> None:
         from pyarrow import feather, ipc, parquet  # noqa: PLC0415
 
         self._path, self._how = path, how
@@ -132,7 +132,7 @@ class ArrowFile:
 
 
 @contextmanager
-def open_table(path: Path, how: How) -> Iterator[ArrowFile]:
+def open_table(path: Path, how: RowFormat) -> Iterator[ArrowFile]:
     """Open a columnar file."""
     check_pyarrow(path)
     with open_input(path) as file:
@@ -156,10 +156,10 @@ def read_table(
         on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
         options: Those of `from_frame`.
     """
-    return read_files(paths, _read_file, join, Reading(n_jobs, max_memory, on_disk), options)
+    return read_files(paths, _read_file, join, TableOptions(n_jobs, max_memory, on_disk), options)
 
 
-def _read_file(path: Path, how: How, assembly: Assembly) -> None:
+def _read_file(path: Path, how: RowFormat, assembly: TableBuilder) -> None:
     with open_table(path, how) as file:
         rows = _frame(file.empty)
         chosen = choose_columns(rows.columns, **how.named)

@@ -34,7 +34,7 @@ def quoted(word: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class TextBlock:
+class Tokens:
     """Whole lines of a file, and how many lines come before them."""
 
     data: bytes
@@ -90,10 +90,10 @@ class TextBlock:
         return word.decode(errors="surrogateescape")
 
 
-def text_blocks(blocks: Iterable[bytes], path: Path, lines_before: int = 0) -> Iterator[TextBlock]:
+def text_blocks(blocks: Iterable[bytes], path: Path, lines_before: int = 0) -> Iterator[Tokens]:
     """Count the lines before each block of a file."""
     for data in blocks:
-        block = TextBlock(data, path, lines_before)
+        block = Tokens(data, path, lines_before)
         lines_before += block.n_lines
         yield block
 
@@ -256,7 +256,7 @@ def line_blocks(path: Path, size: int = BLOCK_BYTES, budget: int | None = None) 
                 data, first = data.removeprefix(_UTF8_MARK), False
             data, returned = _with_line_feeds(data, returned)
             if b"\0" in data:
-                raise _not_text(TextBlock(rest + data, path, line))
+                raise _not_text(Tokens(rest + data, path, line))
             cut = data.rfind(b"\n") + 1
             if not cut:
                 rest += data
@@ -282,7 +282,7 @@ def _with_line_feeds(data: bytes, returned: bool) -> tuple[bytes, bool]:
     return (_LONE_RETURN.sub(b"\n", data) if _LONE_RETURN.search(data) else data), returned
 
 
-def _not_text(block: TextBlock) -> DataError:
+def _not_text(block: Tokens) -> DataError:
     problem = "a NUL byte; this is not a text file, or its name lacks .gz, .xz, .bz2 or .zst"
     if block.lines_before == 0 and block.data.startswith(_UTF16_MARKS):
         return DataError("this is UTF-16; save the file as UTF-8", path=block.path)

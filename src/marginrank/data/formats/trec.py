@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.formats.base import Format
-from marginrank.data.formats.text_files import DECIMAL, Paths, TextBlock, create_text, line_blocks, list_paths
+from marginrank.data.formats.text_files import DECIMAL, Paths, Tokens, create_text, line_blocks, list_paths
 from marginrank.data.grouping import group_by_id, offsets_from_sizes
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, join_text, text_array, text_bytes
@@ -235,7 +235,7 @@ def _read_table(paths: Paths, budget: int, *, columns: int, number: int, what: s
     for path in list_paths(paths):
         line = n_rows = 0
         for data in line_blocks(path, budget=budget):
-            block = TextBlock(data, path, line)
+            block = Tokens(data, path, line)
             spans, lines = _split(block, columns, what)
             topics.append(block.words(spans[:, 0], "topic"))
             documents.append(block.words(spans[:, 2], "document id"))
@@ -258,7 +258,7 @@ def _read_table(paths: Paths, budget: int, *, columns: int, number: int, what: s
     return _Table(ids, offsets, names, values, tag)
 
 
-def _split(block: TextBlock, columns: int, what: str) -> tuple[IntArray, IntArray]:
+def _split(block: Tokens, columns: int, what: str) -> tuple[IntArray, IntArray]:
     from marginrank.data.formats.text_kernel import split_lines  # noqa: PLC0415
 
     spans = np.empty((block.n_lines, columns, 2), dtype=np.int64)
@@ -271,7 +271,7 @@ def _split(block: TextBlock, columns: int, what: str) -> tuple[IntArray, IntArra
     raise block.error(bad_at, f"{n_columns} columns instead of {columns}; a line reads: {what}")
 
 
-def _numbers(block: TextBlock, spans: IntArray) -> FloatArray:
+def _numbers(block: Tokens, spans: IntArray) -> FloatArray:
     from marginrank.data.formats.text_kernel import parse_numbers  # noqa: PLC0415
 
     values = np.empty(len(spans))
@@ -282,7 +282,7 @@ def _numbers(block: TextBlock, spans: IntArray) -> FloatArray:
     return values
 
 
-def _python_number(block: TextBlock, start: int, end: int) -> float:
+def _python_number(block: Tokens, start: int, end: int) -> float:
     """Read what the kernel left over, or refuse what is no number."""
     word = block.data[start:end]
     value = float(word) if DECIMAL.fullmatch(word) else np.nan

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginrank.losses.oracles.base import Problem, Ranker, Sorted, Violations
+from marginrank.losses.oracles.base import ArgmaxProblem, Ranker, SortedDocuments, Violations
 from marginrank.typing import FloatArray, IntArray
 
 #: Longest list whose n × n values are laid out.
 LONGEST = 10_000
 
 
-def prepare_assignment(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+def prepare_assignment(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:
     """Prepare any sum over ranks, as the assignment of Le and Smola (2008) eq. (24): O(n³), O(n k²) for k ranks."""
     levels, discounts, profile = problem.levels, problem.discounts, problem.profile
     if len(profile) > LONGEST:

@@ -6,7 +6,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from marginrank.losses.oracles.base import KernelRanker, Placement, Problem, Ranker, Sorted, Violations
+from marginrank.losses.oracles.base import (
+    ArgmaxProblem,
+    CreditShares,
+    KernelRanker,
+    Ranker,
+    SortedDocuments,
+    Violations,
+)
 from marginrank.losses.torch.average_precision import DeviceInterleaving
 from marginrank.losses.torch.base import DeviceLoss
 from marginrank.losses.torch.pair_hinges import DevicePairs
@@ -27,7 +34,7 @@ class PairCosts(NamedTuple):
     scales: FloatArray
 
 
-def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+def prepare_pairs(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:
     """Prepare measures that sum over pairs: each pair is decided on its own, in O(n) after sorting."""
     from marginrank.losses.oracles.average_precision_kernel import most_violated_pairs  # noqa: PLC0415
 
@@ -37,7 +44,7 @@ def prepare_pairs(problem: Problem, ordered: Sorted, violations: Violations) -> 
     return KernelRanker(most_violated_pairs, lambda weights: (scores, layout, pairs, weights, worst))
 
 
-def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+def prepare_interleaving(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:
     """Prepare credits that are a share times a convex discount: O(n log n)."""
     from marginrank.losses.oracles.average_precision_kernel import most_violated_interleaving  # noqa: PLC0415
 
@@ -49,18 +56,18 @@ def prepare_interleaving(problem: Problem, ordered: Sorted, violations: Violatio
     return KernelRanker(most_violated_interleaving, lambda weights: (scores, layout, placement, weights, room(), worst))
 
 
-def pairs_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
+def pairs_on_device(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
     """Prepare for scores on a device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
     heights, twice = np.zeros(len(problem.levels.gains)), 2.0 * problem.scales
     return DevicePairs.of(device, problem.levels, heights, pair_costs(problem) / twice, twice)
 
 
-def interleaving_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
+def interleaving_on_device(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
     """Prepare for scores on a device."""
     return DeviceInterleaving.of(device, problem.levels, _placement(problem))
 
 
-def pair_costs(problem: Problem) -> FloatArray:
+def pair_costs(problem: ArgmaxProblem) -> FloatArray:
     """Return what a pair in the wrong order costs, by query."""
     two = problem.two_levels()
     # The last irrelevant document passed: there the difference of credits is exact.
@@ -72,14 +79,14 @@ def pair_costs(problem: Problem) -> FloatArray:
     return costs
 
 
-def _placement(problem: Problem) -> Placement:
+def _placement(problem: ArgmaxProblem) -> CreditShares:
     (shares, rises), discounts = _shares(problem), problem.discounts
     sums = np.pad([discounts, np.cumsum(discounts)], ((0, 0), (0, _AFTER)))
-    return Placement(shares, discounts, -np.diff(discounts), sums, rises, problem.scales)
+    return CreditShares(shares, discounts, -np.diff(discounts), sums, rises, problem.scales)
 
 
-def _shares(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    """Return the share of each relevant document by place, 0 at all other places, and the rises of `Placement`."""
+def _shares(problem: ArgmaxProblem) -> tuple[FloatArray, FloatArray]:
+    """Return the share of each relevant document by place, 0 at all other places, and the rises of `CreditShares`."""
     two, out = problem.two_levels(), np.zeros(len(problem.levels.documents))
     query = np.repeat(np.arange(len(two.n_rel)), two.n_rel)
     i = 1 + np.arange(len(query)) - np.repeat(np.cumsum(two.n_rel) - two.n_rel, two.n_rel)

@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank.losses.oracles.average_precision import PairCosts
 from marginrank.losses.oracles.average_precision_simd import best_place
-from marginrank.losses.oracles.base import Placement, Violations
+from marginrank.losses.oracles.base import CreditShares, Violations
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.runtime.kernels import njit
 
@@ -123,7 +123,7 @@ def _lost(shares, discounts, ranks):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, allocates=False)
 def most_violated_interleaving(scores, layout, placement, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
     """Place the irrelevant documents, where a credit is a share times a discount that is convex in the rank."""
-    layout, placement, violations = Layout(*layout), Placement(*placement), Violations(*violations)
+    layout, placement, violations = Layout(*layout), CreditShares(*placement), Violations(*violations)
     counts, tables = room
     ranks = violations.ranks
     for query in range(first, end):

@@ -21,7 +21,7 @@ from marginrank.runtime.threads import PerThread
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
 
 
-class Sorted(NamedTuple):
+class SortedDocuments(NamedTuple):
     """The documents of all queries sorted by score, inside their levels and all together.
 
     Places run over the levels of a query, best level first, as in `Layout`. Where only the order inside the levels was
@@ -40,7 +40,7 @@ class Sorted(NamedTuple):
     places: AnyArray
 
 
-def numbers(n: int) -> type[np.int32 | np.int64]:
+def index_dtype(n: int) -> type[np.int32 | np.int64]:
     """Return the type of numbers below n: half the memory to read where that will do."""
     return np.int32 if n <= np.iinfo(np.int32).max else np.int64
 
@@ -55,7 +55,7 @@ class Violations(NamedTuple):
     def empty(cls, levels: Levels) -> Violations:
         """Make room for the rankings of queries."""
         n = len(levels.documents)
-        return cls(np.empty(n, dtype=numbers(n)), np.zeros(len(levels.ordered)))
+        return cls(np.empty(n, dtype=index_dtype(n)), np.zeros(len(levels.ordered)))
 
 
 class Coefficients(NamedTuple):
@@ -69,7 +69,7 @@ class Coefficients(NamedTuple):
     ideal: IntArray
 
 
-class Placement(NamedTuple):
+class CreditShares(NamedTuple):
     """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query.
 
     ``drops`` are the differences of neighbouring discounts, ``sums`` has discounts and their sums up to each rank, and
@@ -85,7 +85,7 @@ class Placement(NamedTuple):
     scales: FloatArray
 
 
-class Clusters(NamedTuple):
+class FirstRelevantTable(NamedTuple):
     """A loss with few values: what one of the first ``k`` ranks is worth per query, or discounts if first_only."""
 
     worth: FloatArray
@@ -94,7 +94,7 @@ class Clusters(NamedTuple):
     first_only: bool
 
 
-class Slacks(NamedTuple):
+class SlackTable(NamedTuple):
     """Output of a loss: ξ of each query and ∂ξ/∂s of each document."""
 
     xi: FloatArray
@@ -124,7 +124,7 @@ class KernelRanker:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ArgmaxProblem:
     """Queries arranged by level, and the measure and the feature map to rank them under."""
 
     measure: Measure
@@ -164,7 +164,7 @@ class Problem:
         return TwoLevels(sizes[first], sizes[first + 1], gains[first], gains[first + 1])
 
 
-class Order(NamedTuple):
+class ScoreOrder(NamedTuple):
     """The level of each document, and the documents by score as they were last sorted."""
 
     levels: AnyArray
@@ -181,12 +181,14 @@ class Sorter:
         from marginrank.losses.oracles.sorting_kernel import sort_levels, sort_queries  # noqa: PLC0415
 
         n, longest = len(levels.documents), levels.longest
-        kind = numbers(n)
+        kind = index_dtype(n)
         self._sort = sort_queries if all_together else sort_levels
         self._layout = tuple(levels.layout)
         own = n if all_together else 0
-        self.sorted = Sorted(np.empty(n), levels.documents.astype(kind), np.empty(own, kind), np.empty(own, kind))
-        self._order = tuple(Order(levels.of_document.astype(kind), np.arange(own, dtype=kind)))
+        self.sorted = SortedDocuments(
+            np.empty(n), levels.documents.astype(kind), np.empty(own, kind), np.empty(own, kind)
+        )
+        self._order = tuple(ScoreOrder(levels.of_document.astype(kind), np.arange(own, dtype=kind)))
         self._out = tuple(self.sorted)
         self._room = PerThread(
             lambda: (np.empty(longest), np.empty(longest), np.empty(longest, kind), np.empty(longest, kind))
@@ -197,7 +199,7 @@ class Sorter:
         """Document at each place."""
         return self.sorted.documents
 
-    def sort(self, scores: FloatArray, first: int, end: int) -> Sorted:
+    def sort(self, scores: FloatArray, first: int, end: int) -> SortedDocuments:
         """Sort queries ``first`` to ``end``; threads may sort different queries at the same time."""
         kernel, arguments = self.step(scores)
         kernel(*arguments, first, end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marginrank.losses.oracles.base import Clusters, Coefficients, Slacks, Sorted
+from marginrank.losses.oracles.base import Coefficients, FirstRelevantTable, SlackTable, SortedDocuments
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.runtime.kernels import njit
 
@@ -30,7 +30,7 @@ def first_relevant_loss(ordered, layout, discounts, tight, slacks, first, end): 
     The relevant document gets −1 for each of them. With y* the map is 0, so the hinge subtracts nothing; the tight
     bound subtracts the largest value without the loss.
     """
-    ordered, layout, slacks = Sorted(*ordered), Layout(*layout), Slacks(*slacks)
+    ordered, layout, slacks = SortedDocuments(*ordered), Layout(*layout), SlackTable(*slacks)
     documents, scores, gradient = ordered.documents, ordered.scores, slacks.gradient
     for query in range(first, end):
         start, stop = layout.queries[query], layout.queries[query + 1]
@@ -94,8 +94,8 @@ def rescaled_clusters(ordered, layout, coefficients, clusters, ranks, slacks, fi
     Where only the first relevant document counts, the loss says how many irrelevant ones come before it; otherwise it
     says how many relevant documents are among the first k, each of them worth ``clusters.worth``.
     """
-    ordered, layout, slacks = Sorted(*ordered), Layout(*layout), Slacks(*slacks)
-    coefficients, clusters = Coefficients(*coefficients), Clusters(*clusters)
+    ordered, layout, slacks = SortedDocuments(*ordered), Layout(*layout), SlackTable(*slacks)
+    coefficients, clusters = Coefficients(*coefficients), FirstRelevantTable(*clusters)
     scores, profile, k, discounts = ordered.scores, coefficients.profile, clusters.k, clusters.discounts
     for query in range(first, end):
         begin, stop = layout.queries[query], layout.queries[query + 1]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
-from marginrank.measures import Measure, Rankings
+from marginrank.measures import Measure, RankedGrades
 from marginrank.measures.gains import check_grades
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
@@ -94,16 +94,16 @@ class Levels:
         return np.asarray((lengths * lengths - same) // 2)
 
 
-def arrange(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
+def by_level(measure: Measure, grades: FloatArray, offsets: IntArray) -> Levels:
     """Arrange documents by what they are worth to a measure; gains are normalised where the measure is."""
     check_grades([measure], grades)
-    worth = measure.worth(Rankings(grades, offsets, grades, offsets))
+    worth = measure.worth(RankedGrades(grades, offsets, grades, offsets))
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     documents = np.lexsort((np.arange(len(grades)), -worth, query))
     arranged, pool = worth[documents], grades[documents]
     same_query = query[1:] == query[:-1]
     descends = bool((pool[1:] <= pool[:-1])[same_query].all())
-    scale = measure.scales(Rankings(pool, offsets, pool, offsets, pool_descends=descends))
+    scale = measure.scales(RankedGrades(pool, offsets, pool, offsets, pool_descends=descends))
     starts = np.ones(len(grades), dtype=np.bool_)
     starts[1:] = (arranged[1:] != arranged[:-1]) | ~same_query
     first = np.flatnonzero(starts)

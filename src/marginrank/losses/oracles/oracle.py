@@ -15,7 +15,7 @@ from marginrank.losses.oracles.average_precision import (
     prepare_interleaving,
     prepare_pairs,
 )
-from marginrank.losses.oracles.base import Problem, Ranker, Sorted, Violations
+from marginrank.losses.oracles.base import ArgmaxProblem, Ranker, SortedDocuments, Violations
 from marginrank.losses.oracles.rank_sums import (
     MOST_LEVELS,
     MOST_STATES,
@@ -32,7 +32,7 @@ from marginrank.runtime.torch_device import Device
 from marginrank.typing import FloatArray, IntArray
 
 
-def prepare_shifted_sort(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+def prepare_shifted_sort(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:
     """Prepare Σ A(r)·(scale·s − weight·gain), largest in descending order of the bracket (Le and Smola 2008, §4.2)."""
     levels, discounts = problem.levels, problem.profile
     gains = np.repeat(levels.gains, np.diff(levels.offsets))
@@ -61,14 +61,14 @@ class Oracle:
 
     name: str
     cost: str
-    prepare: Callable[[Problem, Sorted, Violations], Ranker]
+    prepare: Callable[[ArgmaxProblem, SortedDocuments, Violations], Ranker]
     #: Whether it has to know the order of all documents by score, and not only of those of each level.
     all_together: bool = False
     #: Makes the structured hinge for scores on a device; None where there is no kernel for it.
-    on_device: Callable[[Problem, IntArray, Device], DeviceLoss] | None = None
+    on_device: Callable[[ArgmaxProblem, IntArray, Device], DeviceLoss] | None = None
 
 
-def _no_ranking(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:  # noqa: ARG001
+def _no_ranking(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:  # noqa: ARG001
     raise TypeError(f"{problem.measure} with {problem.feature_map} is bounded without ranking documents")
 
 

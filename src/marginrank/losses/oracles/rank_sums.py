@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.losses.oracles.base import KernelRanker, Problem, Ranker, Sorted, Violations
+from marginrank.losses.oracles.base import ArgmaxProblem, KernelRanker, Ranker, SortedDocuments, Violations
 from marginrank.losses.torch.base import DeviceLoss
-from marginrank.losses.torch.rank_sums import DeviceMerge, Lattice, RankLevels
+from marginrank.losses.torch.rank_sums import DeviceMerge, LevelCounts, RankLevels
 from marginrank.measures import Measure, TwoLevels
 from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device
@@ -51,7 +51,7 @@ class RankSum(NamedTuple):
     """A sum over the first ranks under a feature map.
 
     ``has_tail`` says whether A is not 0 at the ranks after them, ``slope`` is what a linear A falls
-    by from rank to rank, 0 if A is not linear; and ``falls`` are those of `falls`.
+    by from rank to rank, 0 if A is not linear; and ``rank_differences`` are those of `rank_differences`.
     """
 
     discounts: FloatArray
@@ -110,13 +110,13 @@ def _states_of(depth: int, n_levels: int, width: int) -> tuple[AnyArray, AnyArra
     return counts, after, before
 
 
-def falls(profile: FloatArray, discounts: FloatArray) -> FloatArray:
+def rank_differences(profile: FloatArray, discounts: FloatArray) -> FloatArray:
     """Return by how much A and D fall: three pairs (A(r) − A(t), D(r) − D(t)) for each rank r.
 
     The first two have the least and the largest ratio D/A, over the ranks t > r that count and the first that does not,
     where D is 0; the last is from the rank before r to r.
 
-    >>> falls(np.array([0.0, -2.0, -4.0, -6.0]), np.array([1.0, 0.75])).tolist()
+    >>> rank_differences(np.array([0.0, -2.0, -4.0, -6.0]), np.array([1.0, 0.75])).tolist()
     [[2.0, 0.25, 4.0, 1.0, 0.0, 0.0], [2.0, 0.75, 2.0, 0.75, 2.0, 0.25]]
     """
     depth = len(discounts)
@@ -134,9 +134,9 @@ def falls(profile: FloatArray, discounts: FloatArray) -> FloatArray:
     return out
 
 
-def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+def prepare_merge(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:
     """Prepare sums over the first k ranks, any number of levels: O(C(k + L, L)·L + kn) after sorting."""
-    from marginrank.losses.oracles.rank_sums_kernel import Room, most_violated_merge  # noqa: PLC0415
+    from marginrank.losses.oracles.rank_sums_kernel import MergeBuffers, most_violated_merge  # noqa: PLC0415
 
     levels, profile = problem.levels, problem.profile
     states, depth = _states_for(problem)
@@ -145,11 +145,13 @@ def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> 
     n_states, most_levels = states.counts.shape
     discounts, changes = problem.discounts[:depth], -np.diff(profile)
     slope = float(changes[0]) if len(changes) and not np.ptp(changes) else 0.0
-    total = RankSum(discounts, levels.gains, profile, problem.scales, has_tail, slope, falls(profile, discounts))
+    total = RankSum(
+        discounts, levels.gains, profile, problem.scales, has_tail, slope, rank_differences(profile, discounts)
+    )
     lattice = tuple(total), tuple(states)
 
     def make_room() -> tuple[AnyArray, ...]:
-        room = Room(
+        room = MergeBuffers(
             value=np.empty(n_states),
             came=np.zeros(n_states, dtype=np.int64),
             seen=np.empty(n_states, dtype=np.int64),
@@ -175,7 +177,7 @@ def prepare_merge(problem: Problem, ordered: Sorted, violations: Violations) -> 
     return KernelRanker(most_violated_merge, lambda weights: (lists, layout, lattice, weights, room(), worst))
 
 
-def merge_on_device(problem: Problem, ideal: IntArray, device: Device) -> DeviceLoss:
+def merge_on_device(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> DeviceLoss:
     """Prepare for scores on a device."""
     levels, (states, depth) = problem.levels, _states_for(problem)
     query = np.repeat(np.arange(len(problem.active)), levels.lengths)
@@ -198,20 +200,20 @@ def merge_on_device(problem: Problem, ideal: IntArray, device: Device) -> Device
         rank_levels=RankLevels(device.tensor(starts), device.tensor(sizes), device.tensor(worths)),
         discounts=device.tensor(problem.discounts[:depth]),
         profile=problem.profile,
-        falls=device.tensor(falls(problem.profile, problem.discounts[:depth])),
-        lattice=Lattice(
+        falls=device.tensor(rank_differences(problem.profile, problem.discounts[:depth])),
+        lattice=LevelCounts(
             device.tensor(states.tables), device.tensor(states.successors), int(np.diff(states.tables).max())
         ),
     )
 
 
-def _states_for(problem: Problem) -> tuple[States, int]:
+def _states_for(problem: ArgmaxProblem) -> tuple[States, int]:
     """Return the states of the numbers of levels that occur, and how many ranks count."""
     depth = min(problem.measure.depth or len(problem.profile), len(problem.profile))
     return _states(depth, tuple(np.unique(np.append(problem.levels.counts[problem.active], 1)).tolist())), depth
 
 
-def prepare_path(problem: Problem, ordered: Sorted, violations: Violations) -> Ranker:
+def prepare_path(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:
     """Prepare any credits of two levels: O(PN) after sorting, for P relevant and N irrelevant documents."""
     from marginrank.losses.oracles.rank_sums_kernel import most_violated_path  # noqa: PLC0415
 
@@ -221,7 +223,7 @@ def prepare_path(problem: Problem, ordered: Sorted, violations: Violations) -> R
     return KernelRanker(most_violated_path, lambda weights: (scores, layout, total, weights, room))
 
 
-def tabulate_credits(problem: Problem) -> Credits:
+def tabulate_credits(problem: ArgmaxProblem) -> Credits:
     """Tabulate the credits of every kind of query."""
     kinds, kind_of = np.unique(np.stack(problem.two_levels(), axis=1), axis=0, return_inverse=True)
     sizes = kinds[:, 0] * (kinds[:, 1] + 1)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marginrank.losses.oracles.base import Sorted, Violations
+from marginrank.losses.oracles.base import SortedDocuments, Violations
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.losses.oracles.rank_sums import CreditSum, RankSum, States
 from marginrank.runtime.kernels import njit
@@ -26,7 +26,7 @@ from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 ROUNDING = 1e-12
 
 
-class Table(NamedTuple):
+class MergeTable(NamedTuple):
     """The states of as many levels as a query has."""
 
     counts: AnyArray
@@ -34,7 +34,7 @@ class Table(NamedTuple):
     predecessors: AnyArray
 
 
-class List(NamedTuple):
+class MergeList(NamedTuple):
     """What is ranked: scores by place, where levels start, discounts, how many ranks count, the fall of a linear A."""
 
     scores: FloatArray
@@ -44,7 +44,7 @@ class List(NamedTuple):
     slope: float
 
 
-class Room(NamedTuple):
+class MergeBuffers(NamedTuple):
     """Work arrays, which the caller makes, since code that makes arrays is slow to compile.
 
     Args:
@@ -261,7 +261,12 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
 
     ``lattice`` is what is summed, and the states.
     """
-    ordered, layout, room, violations = Sorted(*ordered), Layout(*layout), Room(*room), Violations(*violations)
+    ordered, layout, room, violations = (
+        SortedDocuments(*ordered),
+        Layout(*layout),
+        MergeBuffers(*room),
+        Violations(*violations),
+    )
     total, states = RankSum(*lattice[0]), States(*lattice[1])
     scores, ranks = ordered.scores, violations.ranks
     for state in range(len(room.seen)):
@@ -274,7 +279,7 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
         depth = min(len(total.discounts), n)
         starts, by_score = layout.offsets[low : high + 1], ordered.places[begin : begin + n]
         rows = slice(states.tables[n_levels], states.tables[n_levels + 1])
-        table = Table(states.counts[rows], states.successors[rows], states.predecessors[rows])
+        table = MergeTable(states.counts[rows], states.successors[rows], states.predecessors[rows])
         for level in range(n_levels):
             room.gains[level] = weights[query] * total.gains[low + level]
         for rank in range(n):
@@ -282,7 +287,7 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
             ranks[begin + rank] = -1
         largest = max(abs(scores[by_score[0]]), abs(scores[by_score[n - 1]]))
         _scale_falls(total, scale, n, largest, room.gains[0], room.falls)
-        own = List(scores, starts, total.discounts, depth, scale * total.slope)
+        own = MergeList(scores, starts, total.discounts, depth, scale * total.slope)
         enough, tails = -np.inf, room.tails[:1]
         if own.slope > 0.0:
             _tabulate(own, by_score, room)

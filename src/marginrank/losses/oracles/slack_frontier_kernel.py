@@ -26,7 +26,7 @@ EDGES = 60
 MOST_LABELS = 1 << 20
 
 
-class Lattice(NamedTuple):
+class FrontierLattice(NamedTuple):
     """States of one query, those with the same number of documents placed next to each other."""
 
     #: Documents of each level that are placed in each state.
@@ -114,7 +114,7 @@ def _lay_out(layout, task, ranked, query, depth):  # type: ignore[no-untyped-def
                 losses[state, level] = -task.gains[low + level] * task.discounts[placed]
             elif level == 0:
                 losses[state, level] = -task.credit[task.credit_starts[query] + at * (sizes[1] + 1) + counts[state, 1]]
-    return Lattice(counts, order, layers, strides, sizes, losses, margins, tails)
+    return FrontierLattice(counts, order, layers, strides, sizes, losses, margins, tails)
 
 
 @njit(nogil=True, cache=True)
@@ -353,7 +353,7 @@ def rescaled_frontier(layout, task, ranked, xi, gradient, complete, first, end):
         xi[query] = lost * slack
 
 
-class Task(NamedTuple):
+class FrontierTask(NamedTuple):
     """What is maximised: profile, scales and y* of the map; gains and discounts, or credits, of the measure."""
 
     profile: FloatArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginrank.losses.oracles.base import Coefficients, Slacks, Sorted
+from marginrank.losses.oracles.base import Coefficients, SlackTable, SortedDocuments
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.losses.oracles.rank_sums import Credits
 from marginrank.runtime.kernels import njit
@@ -23,7 +23,7 @@ def smoothed_paths(ordered, layout, coefficients, tables, temperature, slacks, f
     Forward and backward sums over the grid of (i relevant, j irrelevant documents placed) give the probability of every
     step, and with it the mean of the coefficient of each document.
     """
-    ordered, layout, slacks = Sorted(*ordered), Layout(*layout), Slacks(*slacks)
+    ordered, layout, slacks = SortedDocuments(*ordered), Layout(*layout), SlackTable(*slacks)
     coefficients, tables = Coefficients(*coefficients), Credits(*tables)
     scores, documents, gradient = ordered.scores, ordered.documents, slacks.gradient
     profile, fixed = coefficients.profile, coefficients.ideal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marginrank.losses.oracles.base import Coefficients, Order, Slacks, Sorted, Violations
+from marginrank.losses.oracles.base import Coefficients, ScoreOrder, SlackTable, SortedDocuments, Violations
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.runtime.kernels import njit
 
@@ -115,7 +115,7 @@ def sort_levels(scores, layout, order, room, out, first, end):  # type: ignore[n
 
     The arguments are those of `sort_queries`, but for the documents by score.
     """
-    layout, order, out = Layout(*layout), Order(*order), Sorted(*out)
+    layout, order, out = Layout(*layout), ScoreOrder(*order), SortedDocuments(*out)
     for level in range(layout.of_query[first], layout.of_query[end]):
         _sort_level(scores, layout.offsets[level], layout.offsets[level + 1], order.levels, room, out)
 
@@ -133,7 +133,7 @@ def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[
         first: First query.
         end: The query after the last.
     """
-    layout, order, out = Layout(*layout), Order(*order), Sorted(*out)
+    layout, order, out = Layout(*layout), ScoreOrder(*order), SortedDocuments(*out)
     queries, levels = layout.queries, order.levels
     buffer, heads = room[0], room[3]
     for query in range(first, end):
@@ -156,13 +156,13 @@ def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def finish(ordered, layout, coefficients, violations, tight, slacks, first, end):  # type: ignore[no-untyped-def]
+def losses_and_gradients(ordered, layout, coefficients, violations, tight, slacks, first, end):  # type: ignore[no-untyped-def]
     """Turn rankings into slacks and gradients: ∂ξ/∂s_i = scale·(A(rank) − A(reference rank)), ξ = Δ + ∂ξ/∂s·s.
 
     The reference ranking is the sort by score if ``tight``, else y*.
     """
-    ordered, layout, coefficients = Sorted(*ordered), Layout(*layout), Coefficients(*coefficients)
-    violations, slacks = Violations(*violations), Slacks(*slacks)
+    ordered, layout, coefficients = SortedDocuments(*ordered), Layout(*layout), Coefficients(*coefficients)
+    violations, slacks = Violations(*violations), SlackTable(*slacks)
     profile, ideal = coefficients.profile, coefficients.ideal
     for query in range(first, end):
         start, stop = layout.queries[query], layout.queries[query + 1]

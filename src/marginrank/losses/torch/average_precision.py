@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from marginrank.losses.oracles.base import Placement
+from marginrank.losses.oracles.base import CreditShares
 from marginrank.losses.oracles.grade_levels import Levels
 from marginrank.losses.torch.base import BLOCK, SORTED, STEP, UNROLL, WARPS, Chosen, DeviceLoss, Tiles
 from marginrank.runtime.torch_device import Device
@@ -36,7 +36,7 @@ class DeviceInterleaving(DeviceLoss):
     scales: Any
 
     @classmethod
-    def of(cls, device: Device, levels: Levels, placement: Placement) -> Self:
+    def of(cls, device: Device, levels: Levels, placement: CreditShares) -> Self:
         """Copy to the device what is given by document and by query."""
         first = levels.of_query[:-1]
         sizes = np.append(np.diff(levels.offsets), 0)

@@ -23,7 +23,7 @@ _ROOM: Final = 1 << 30
 _STATE: Final = 28
 
 
-class Lattice(NamedTuple):
+class LevelCounts(NamedTuple):
     """How many documents of each level are placed, one table after the other for every number of levels.
 
     Args:
@@ -80,7 +80,7 @@ class DeviceMerge(DeviceLoss):
     discounts: Any
     profile: FloatArray
     falls: Any
-    lattice: Lattice
+    lattice: LevelCounts
 
     def take(self, chosen: Chosen) -> Self:
         """Return the loss of some of the queries."""

@@ -14,22 +14,22 @@ from marginrank.data.partitions import AnyQueries, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.errors import DataError
 from marginrank.methods.estimator import BaseRanker
-from marginrank.model.model import Method, Model
-from marginrank.preparation.scaling import Scaled, scale
+from marginrank.model.model import Model, TrainingRecord
+from marginrank.preparation.scaling import FittedScaling, scale
 from marginrank.runtime.option_objects import seconds
-from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.scorers.additive.scorer import Additive
 from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.scorers.form import NAN_ADVICE, Form
-from marginrank.scorers.linear.form import Weights
+from marginrank.scorers.linear.form import LinearForm
 from marginrank.scorers.linear.scorer import Linear
-from marginrank.scorers.staged_scorer import Setting, Stage
+from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.solvers.base import Callback
 from marginrank.training.checkpoint import Log
 from marginrank.training.convex import NO_ORDER
 from marginrank.training.plan import Start
 from marginrank.training.query_weighting import Weighting, ordered_queries, weighted
-from marginrank.training.staged import Judge, keep_best
+from marginrank.training.staged import StageSelection, keep_best
 from marginrank.typing import Features, FloatArray, IntArray
 
 #: Maximum number of grades that are taken for classes.
@@ -76,7 +76,7 @@ class Baseline(BaseRanker):
     n_jobs: int | None = field(default=None, kw_only=True)
 
     @abstractmethod
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
         """Train, a round at a time; the last stage is the result."""
 
     @property
@@ -134,7 +134,7 @@ class Baseline(BaseRanker):
         ready = weighted(scaled.queries, self.weighting)
         self.check(ready)
         provenance, name = self._provenance(queries), type(self).__name__
-        method = Method(name, self.criterion, str(self), weighting=self.weighting, parameters=self._specs())
+        method = TrainingRecord(name, self.criterion, str(self), weighting=self.weighting, parameters=self._specs())
         shared = {
             "n_features": queries.n_features,
             "method": method,
@@ -149,10 +149,10 @@ class Baseline(BaseRanker):
             if models and not self.takes_C:
                 models.append(replace(models[0], solution=replace(models[0].solution, C=C)))
             else:
-                judge = Judge(callback, n_jobs=self.n_jobs)
+                judge = StageSelection(callback, n_jobs=self.n_jobs)
                 if validation is not None:
                     judge.watch(validation, scaled.apply(validation), self.criterion, self.patience)
-                setting = Setting(C, deadline, self.random_state, self.n_jobs)
+                setting = StageLimits(C, deadline, self.random_state, self.n_jobs)
                 stages = self.stages(ready, setting)
                 kept, solution = keep_best(stages, setting, judge, str(self), end="stationary", at_once=self.at_once)
                 models.append(Model(kept.form, solution, **shared))  # type: ignore[arg-type]
@@ -162,7 +162,7 @@ class Baseline(BaseRanker):
         """Return the features to scale."""
         return X
 
-    def _scaled(self, queries: Queries) -> Scaled[Queries]:
+    def _scaled(self, queries: Queries) -> FittedScaling[Queries]:
         if self.own_scaling is None:
             return scale(queries, self.scaling, matters=self.scale_matters, before=self._before_scaling)
         if self.scaling not in ("auto", None, self.own_scaling):
@@ -182,10 +182,10 @@ class LinearBaseline(Baseline):
     scorer: str | Scorer = field(default="linear", kw_only=True)
 
     @abstractmethod
-    def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
+    def weights(self, X: Features, queries: Queries, setting: StageLimits) -> Iterator[tuple[FloatArray, float]]:
         """Return weights of the columns of X and the objective, a round at a time."""
 
-    def own_bins(self, n_features: int) -> Bins | None:  # noqa: ARG002
+    def own_bins(self, n_features: int) -> AdditiveForm | None:  # noqa: ARG002
         """Thresholds that are part of the method."""
         return None
 
@@ -200,12 +200,12 @@ class LinearBaseline(Baseline):
     def _before_scaling(self, X: Features) -> Features:
         return parse_scorer(self.scorer).before_scaling(X)
 
-    def _scaled(self, queries: Queries) -> Scaled[Queries]:
+    def _scaled(self, queries: Queries) -> FittedScaling[Queries]:
         if self.own_scaling is None and self.scaling == "auto" and not parse_scorer(self.scorer).scale_matters:
             return scale(queries, None, matters=False)
         return super()._scaled(queries)
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
         """Train on the features, or on their indicators."""
         bins = self.own_bins(queries.n_features)
         scorer = parse_scorer(self.scorer)
@@ -215,7 +215,7 @@ class LinearBaseline(Baseline):
             bins = scorer.learn(queries, self.n_jobs)
         form: Form
         if bins is None:
-            weights_form = scorer.learn(queries) if isinstance(scorer, Linear) else Weights(queries.n_features)
+            weights_form = scorer.learn(queries) if isinstance(scorer, Linear) else LinearForm(queries.n_features)
             form, X = weights_form, weights_form.columns(queries.X)
         else:
             form, X = bins, bins.columns(queries.X, self.n_jobs)

@@ -13,8 +13,8 @@ from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
-from marginrank.scorers.linear.form import Weights
-from marginrank.scorers.staged_scorer import Setting, Stage
+from marginrank.scorers.linear.form import LinearForm
+from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.typing import FloatArray
 
 
@@ -39,7 +39,7 @@ class BestFeature(Baseline):
         """The measure that decides."""
         return self.measure
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
         """Try all features in both directions, until time is up."""
         means: list[float] = []
         for column in np.asarray(queries.dense()).T:
@@ -49,7 +49,7 @@ class BestFeature(Baseline):
         best = int(np.argmax(means))
         theta = np.zeros(queries.n_features)
         theta[best // 2] = 1.0 if best % 2 == 0 else -1.0
-        yield Stage(Weights(queries.n_features), theta, 1.0 - float(means[best]))
+        yield Stage(LinearForm(queries.n_features), theta, 1.0 - float(means[best]))
 
     def _mean(self, queries: Queries, scores: FloatArray) -> float:
         found = evaluate(queries, scores, self.measure, n_jobs=self.n_jobs)[self.measure]

@@ -15,8 +15,8 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError, NumericalError
 from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
-from marginrank.scorers.kernel.form import Expansion, Rbf
-from marginrank.scorers.staged_scorer import Setting, Stage
+from marginrank.scorers.kernel.form import KernelForm, Rbf
+from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.typing import FloatArray
 
 #: Most documents: training takes the cube of their number, and a model keeps them all.
@@ -50,14 +50,14 @@ class GaussianProcess(Baseline):
         if queries.grades.max() > _LARGEST_GRADE:
             raise NumericalError(f"grade {queries.grades.max():g} cannot be squared; rescale the features, or grades")
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
         """Train once."""
         X, y = np.array(queries.X, dtype=np.float64), queries.grades - queries.grades.mean()
         rng = np.random.default_rng(self.random_state)
         drawn = np.sort(rng.permutation(len(y))[: self.sample])
         # More threads would change the last digits.
         with threadpool_limits(1, "blas"):
-            search = _Search(setting)
+            search = _TimedLBFGS(setting)
             learned = _regressor(None, search).fit(X[drawn], y[drawn]).kernel_
             # One step of the search takes about as long as the same number of documents takes here.
             if search.seconds * (len(y) / len(drawn)) ** 3 > setting.seconds_left:
@@ -65,13 +65,13 @@ class GaussianProcess(Baseline):
             fitted = _regressor(learned, None).fit(X, y)
         scale, length = learned.k1.k1.constant_value, learned.k1.k2.length_scale
         objective = -float(fitted.log_marginal_likelihood_value_) / len(y)
-        yield Stage(Expansion(X, Rbf(0.5 / float(length) ** 2)), scale * np.ravel(fitted.alpha_), objective)
+        yield Stage(KernelForm(X, Rbf(0.5 / float(length) ** 2)), scale * np.ravel(fitted.alpha_), objective)
 
 
-class _Search:
+class _TimedLBFGS:
     """L-BFGS that ends at a deadline, as scikit-learn takes optimisers."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: StageLimits) -> None:
         self._setting = setting
         #: What the last step took.
         self.seconds = 0.0

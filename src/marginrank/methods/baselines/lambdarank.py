@@ -14,9 +14,9 @@ from marginrank.measures.gains import exp2
 from marginrank.methods.baselines.base import Baseline, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.runtime.threads import thread_count
-from marginrank.scorers.boosted.form import Trees
+from marginrank.scorers.boosted.form import BoostedForm
 from marginrank.scorers.boosted.scorer import backend_module, lightgbm_tree
-from marginrank.scorers.staged_scorer import Setting, Stage
+from marginrank.scorers.staged_scorer import Stage, StageLimits
 
 #: Where LightGBM cuts the NDCG that it reports.
 _CUT: Final = 10
@@ -54,16 +54,16 @@ class LambdaRank(Baseline):
         if self.rounds < 1:
             raise ValueError(f"{self.rounds} rounds; give at least 1")
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
         """Train all rounds, and give what is reached after each."""
         values, dumped = self._boost(queries, setting)
         trees = [lightgbm_tree(one["tree_structure"]) for one in dumped["tree_info"]]
-        form, theta = Trees.collect(trees, [0] * len(trees), queries.n_features)
+        form, theta = BoostedForm.collect(trees, [0] * len(trees), queries.n_features)
         for done in range(1, len(trees) + 1):
             part = form.first(done)
             yield Stage(part, theta[: part.n_parameters], 1.0 - values[done - 1])
 
-    def _boost(self, queries: Queries, setting: Setting) -> tuple[list[float], dict[str, Any]]:
+    def _boost(self, queries: Queries, setting: StageLimits) -> tuple[list[float], dict[str, Any]]:
         """NDCG@10 after each round, and the trees as LightGBM writes them down."""
         lightgbm = backend_module("lightgbm")
         grades, classes = grade_classes(queries)

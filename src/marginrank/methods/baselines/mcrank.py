@@ -12,8 +12,8 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, document_weights, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.boosted.form import Tree, Trees
-from marginrank.scorers.staged_scorer import Setting, Stage
+from marginrank.scorers.boosted.form import BoostedForm, Tree
+from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.typing import AnyArray, FloatArray
 
 
@@ -45,7 +45,7 @@ class McRank(Baseline):
         if self.rounds < 1:
             raise ValueError(f"{self.rounds} rounds; give at least 1")
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:
+    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
         """Train all rounds, and give what is reached after each."""
         grades, classes = grade_classes(queries)
         weights = queries.n_documents * document_weights(queries)
@@ -62,7 +62,7 @@ class McRank(Baseline):
         # Of two grades only the higher has trees: the other's output stays 0.
         outputs = [number if per_round > 1 else 1 for _ in range(rounds) for number in range(per_round)]
         trees = [self._tree(one.tree_, units) for one in fitted.estimators_.ravel()]
-        form, theta = Trees.collect(trees, outputs, queries.n_features, grades)
+        form, theta = BoostedForm.collect(trees, outputs, queries.n_features, grades)
         form = replace(form, single=bool((units == 1.0).all()))
         for done in range(1, rounds + 1):
             part = form.first(done * per_round)

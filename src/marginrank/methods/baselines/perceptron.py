@@ -12,7 +12,7 @@ from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import LinearBaseline, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.runtime.lazy_imports import sp
-from marginrank.scorers.staged_scorer import Setting
+from marginrank.scorers.staged_scorer import StageLimits
 from marginrank.typing import Features, FloatArray
 
 
@@ -44,7 +44,7 @@ class PRank(LinearBaseline):
         self,
         X: Features,
         queries: Queries,
-        setting: Setting,  # noqa: ARG002
+        setting: StageLimits,  # noqa: ARG002
     ) -> Iterator[tuple[FloatArray, float]]:
         """Train, an epoch at a time."""
         from marginrank.methods.baselines import perceptron_kernel as kernel  # noqa: PLC0415

@@ -11,9 +11,9 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.methods.baselines.base import Baseline, grade_classes
 from marginrank.methods.presets import Preset
-from marginrank.scorers.additive.form import MOST_BINS, Bins
+from marginrank.scorers.additive.form import MOST_BINS, AdditiveForm
 from marginrank.scorers.additive.scorer import PreparedAdditive
-from marginrank.scorers.staged_scorer import Setting, Stage
+from marginrank.scorers.staged_scorer import Stage, StageLimits
 from marginrank.typing import FloatArray
 
 #: A weak ranker that orders hardly more pairs well than badly ends the rounds; one that errs in none does so too, and
@@ -57,9 +57,9 @@ class RankBoost(Baseline):
         """A missing value is a weak ranker of its own."""
         return True
 
-    def stages(self, queries: Queries, setting: Setting) -> Iterator[Stage]:  # noqa: ARG002
+    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
         """Train, a weak ranker at a time."""
-        bins = Bins.learn(queries.X, self.bins, "quantile", self.n_jobs)
+        bins = AdditiveForm.learn(queries.X, self.bins, "quantile", self.n_jobs)
         scorer, pairs = PreparedAdditive(queries, bins, self.n_jobs), PairWeights(queries)
         theta, scores = np.zeros(bins.n_parameters), np.zeros(queries.n_documents)
         potentials, _ = pairs.at(scores)

@@ -14,8 +14,8 @@ from marginrank.errors import DataError
 from marginrank.methods.baselines.base import LinearBaseline, document_weights, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.runtime.lazy_imports import sp
-from marginrank.scorers.additive.form import Bins
-from marginrank.scorers.staged_scorer import Setting
+from marginrank.scorers.additive.form import AdditiveForm
+from marginrank.scorers.staged_scorer import StageLimits
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
@@ -60,13 +60,13 @@ class AccuracySVM(LinearBaseline):
         """A missing value exceeds none of the thresholds."""
         return self.relative is not None or super()._takes_nan
 
-    def own_bins(self, n_features: int) -> Bins | None:
+    def own_bins(self, n_features: int) -> AdditiveForm | None:
         """50 thresholds between 0 and 1 where the features lie there."""
         if self.relative is None:
             return None
-        return Bins((_THRESHOLDS,) * n_features, np.zeros(n_features, dtype=np.bool_))
+        return AdditiveForm((_THRESHOLDS,) * n_features, np.zeros(n_features, dtype=np.bool_))
 
-    def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
+    def weights(self, X: Features, queries: Queries, setting: StageLimits) -> Iterator[tuple[FloatArray, float]]:
         """Train once."""
         sides = np.where(queries.grades > 0, 1.0, -1.0)
         if sides.min() == sides.max():
@@ -96,20 +96,20 @@ class MulticlassSVM(LinearBaseline):
     takes_weights: ClassVar[bool] = True
     C: float = field(default=1.0, kw_only=True)  # type: ignore[misc]
 
-    def weights(self, X: Features, queries: Queries, setting: Setting) -> Iterator[tuple[FloatArray, float]]:
+    def weights(self, X: Features, queries: Queries, setting: StageLimits) -> Iterator[tuple[FloatArray, float]]:
         """Train once for each grade."""
         grades, classes = grade_classes(queries)
         costs = document_weights(queries)
         theta, errors = np.zeros(X.shape[1]), 0.0
         for place in range(len(grades)):
-            share = Setting(setting.C, time.perf_counter() + setting.seconds_left / (len(grades) - place))
+            share = StageLimits(setting.C, time.perf_counter() + setting.seconds_left / (len(grades) - place))
             plane = _separate(X, np.where(classes == place, 1.0, -1.0), costs, share)
             theta += place * plane.theta[:-1]
             errors += plane.risk
         yield theta, errors
 
 
-def _separate(X: Features, sides: FloatArray, costs: FloatArray, setting: Setting) -> Solution:
+def _separate(X: Features, sides: FloatArray, costs: FloatArray, setting: StageLimits) -> Solution:
     """Find the weights, and the intercept over 10 as the last of them."""
     return Newton(tol=_TOL, time_limit=setting.seconds_left).minimize(SquaredHinges(X, sides, costs), setting.C)
 

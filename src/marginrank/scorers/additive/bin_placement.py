@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.preparation.binning import Column, Spacing, check_spacing, place_in
+from marginrank.preparation.binning import ColumnQuantiles, Spacing, check_spacing, place_in
 from marginrank.runtime.mapped_arrays import blocks, is_large
 from marginrank.runtime.memory import max_memory
 from marginrank.runtime.threads import for_each
@@ -50,7 +50,7 @@ def learn_bins(
         column.sort()
         _check_finite(column, feature)
         missing[feature] = np.isnan(column[-1])
-        start, thresholds[feature] = place_bins(Column.of(column), int(n_bins), spacing, shape)
+        start, thresholds[feature] = place_bins(ColumnQuantiles.of(column), int(n_bins), spacing, shape)
         if starts is not None:
             starts[feature] = start
 
@@ -73,7 +73,7 @@ def count_placed(n_bins: int, shape: CurveShape) -> int:
     return n_bins - 1 if shape == "steps" else n_bins - 2
 
 
-def place_bins(column: Column, n_bins: int, spacing: Spacing, shape: CurveShape) -> tuple[float, AnyArray]:
+def place_bins(column: ColumnQuantiles, n_bins: int, spacing: Spacing, shape: CurveShape) -> tuple[float, AnyArray]:
     """Return where the lines of a feature start, 0 for steps, and its thresholds."""
     inner = place_in(column, count_placed(n_bins, shape), spacing)
     if shape == "steps" or not column.n:

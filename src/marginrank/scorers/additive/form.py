@@ -68,7 +68,7 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Bins(Form):
+class AdditiveForm(Form):
     """Thresholds of each feature, and what parameters θ mean.
 
     With steps, θ has the increments of the thresholds of a feature, then a weight for NaN where it has a bin, feature
@@ -89,14 +89,14 @@ class Bins(Form):
 
     NaN scores the weight of its bin alone; in a feature without such a bin it exceeds no threshold.
 
-    >>> bins = Bins.learn([[0.0], [1.0], [4.0], [np.nan]], n_bins=4, spacing="even")
+    >>> bins = AdditiveForm.learn([[0.0], [1.0], [4.0], [np.nan]], n_bins=4, spacing="even")
     >>> bins.thresholds[0].tolist(), bins.missing.tolist(), bins.n_parameters
     ([1.0, 2.0, 3.0], [True], 4)
     >>> bins.encode([[1.0], [2.5], [99.0], [np.nan]]).tolist()
     [[0], [2], [3], [4]]
     >>> bins.score(np.array([0.5, 0.25, -1.0, 0.125]), [[1.0], [2.5], [99.0], [np.nan]]).tolist()
     [0.0, 0.75, -0.25, 0.125]
-    >>> lines = Bins((np.array([1.0, 3.0]),), np.array([False]), np.array([0.0]))
+    >>> lines = AdditiveForm((np.array([1.0, 3.0]),), np.array([False]), np.array([0.0]))
     >>> lines.score(np.array([5.0, 20.0, 0.0]), [[-1.0], [0.5], [1.0], [2.0], [9.0]]).tolist()
     [0.0, 0.25, 0.5, 1.5, 2.5]
 
@@ -134,7 +134,7 @@ class Bins(Form):
         spacing: Spacing = "mixed",
         n_jobs: int | None = None,
         shape: CurveShape = "steps",
-    ) -> Bins:
+    ) -> AdditiveForm:
         """Choose thresholds from training values; NaN has a bin where it occurs in them.
 
         Args:
@@ -254,7 +254,7 @@ class Bins(Form):
     def columns(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> sp.csr_array:
         """Return what each parameter is multiplied with, a column per parameter.
 
-        >>> Bins((np.array([1.0, 2.0]),), np.array([True])).columns([[0.0], [1.5], [np.nan]]).toarray().tolist()
+        >>> AdditiveForm((np.array([1.0, 2.0]),), np.array([True])).columns([[0.0], [1.5], [np.nan]]).toarray().tolist()
         [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
         """
         positions = self.encode(X, n_jobs) / (1.0 if self.starts is None else 2.0**_CELL_BITS)
@@ -362,7 +362,8 @@ class Bins(Form):
     def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
         """Return the value of the curve of each feature, minus its mean over the references.
 
-        >>> bins, theta = Bins((np.array([1.0]), np.array([0.5])), np.array([False, True])), np.array([2.0, 3.0, -1.0])
+        >>> bins = AdditiveForm((np.array([1.0]), np.array([0.5])), np.array([False, True]))
+        >>> theta = np.array([2.0, 3.0, -1.0])
         >>> bins.contributions(theta, np.array([[1.5, 0.0]]), np.array([[0.0, np.nan], [1.5, 0.0]])).tolist()
         [[1.0, 0.5]]
         """
@@ -381,7 +382,8 @@ class Bins(Form):
     def signs(self, monotone: Monotone, names: Sequence[str] | None = None) -> IntArray:
         """Return signs of increments that keep curves monotone: 1 upwards, −1 downwards, 0 free as NaN always is.
 
-        >>> Bins((np.array([1.0, 2.0]), np.array([0.5])), np.array([True, False])).signs({0: "decreasing"}).tolist()
+        >>> form = AdditiveForm((np.array([1.0, 2.0]), np.array([0.5])), np.array([True, False]))
+        >>> form.signs({0: "decreasing"}).tolist()
         [-1, -1, 0, 0]
 
         Args:
@@ -397,7 +399,7 @@ class Bins(Form):
     def shapes(self, theta: FloatArray, names: Sequence[str] | None = None) -> list[Shape]:
         """Return the curve of each feature.
 
-        >>> bins = Bins((np.array([1.0, 2.0]),), np.array([True]))
+        >>> bins = AdditiveForm((np.array([1.0, 2.0]),), np.array([True]))
         >>> shape = bins.shapes(np.array([0.5, 0.25, -1.0]), ["bm25"])[0]
         >>> shape.name, shape.values.tolist(), shape.missing
         ('bm25', [0.0, 0.5, 0.75], -1.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.runtime.torch_device import Device
-from marginrank.scorers.additive.form import Bins
+from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.typing import AnyArray, Features, IntArray
 
 #: Codes that a byte holds, and parts of the way from one cell to the next.
@@ -19,7 +19,7 @@ _ROWS: Final = 256
 _SUMMED: Final = 128
 
 
-class _Sorted(NamedTuple):
+class _SortedPositions(NamedTuple):
     """Rows sorted by feature, part and cell: which rows, how far each is on the way, and where cells begin."""
 
     order: Any
@@ -38,7 +38,7 @@ class DevicePlaces:
         n_jobs: Number of threads.
     """
 
-    def __init__(self, X: Features, bins: Bins, device: Device, n_jobs: int | None = None) -> None:
+    def __init__(self, X: Features, bins: AdditiveForm, device: Device, n_jobs: int | None = None) -> None:
         torch = device.torch
         varying = np.flatnonzero(bins.n_codes > 1)
         self.device, self._n, self._n_features = device, X.shape[0], len(varying)
@@ -59,7 +59,7 @@ class DevicePlaces:
                 "leave out device"
             ) from None
         self.n_bytes = self._positions.nbytes
-        self._sorted: tuple[tuple[int, ...], _Sorted] | None = None
+        self._sorted: tuple[tuple[int, ...], _SortedPositions] | None = None
 
         def keep(start: int, block: AnyArray) -> None:
             own = block[:, varying].T
@@ -84,7 +84,7 @@ class DevicePlaces:
         )
         return scores
 
-    def sums(self, slopes: Any, rows: _Sorted) -> Any:
+    def sums(self, slopes: Any, rows: _SortedPositions) -> Any:
         """Return the slopes summed by cell, for each part of the rows."""
         from marginrank.scorers.additive.gpu_triton import add_places  # noqa: PLC0415
 
@@ -100,7 +100,7 @@ class DevicePlaces:
         cells[:, self._cells] = by_part
         return cells[:, :-1]
 
-    def parts(self, bounds: IntArray) -> _Sorted:
+    def parts(self, bounds: IntArray) -> _SortedPositions:
         """Sort the rows of each part by cell, once for as long as the parts are the same."""
         key = tuple(bounds.tolist())
         if self._sorted is None or self._sorted[0] != key:
@@ -118,5 +118,5 @@ class DevicePlaces:
                 counts[feature] = torch.bincount(cell, minlength=n_cells)
             ends = torch.cumsum(counts.ravel(), 0)
             starts = torch.cat([torch.zeros_like(ends[:1]), ends])
-            self._sorted = key, _Sorted(order, fractions, starts, len(bounds) - 1)
+            self._sorted = key, _SortedPositions(order, fractions, starts, len(bounds) - 1)
         return self._sorted[1]

@@ -15,10 +15,10 @@ from marginrank.data.partitions import PartitionedQueries
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.preparation.binning import Spacing
-from marginrank.runtime.mapped_arrays import fits, reader_of, room, settle
+from marginrank.runtime.mapped_arrays import allocate, fits_in_memory, flush_rows, reader_of
 from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device, import_torch
-from marginrank.scorers.additive.form import Bins, CurveShape
+from marginrank.scorers.additive.form import AdditiveForm, CurveShape
 from marginrank.scorers.additive.gpu import DevicePlaces
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.form import Form, Monotone
@@ -32,7 +32,7 @@ _Kernels: TypeAlias = tuple[Callable[..., None], Callable[..., None], tuple[Any,
 
 @dataclass(frozen=True)
 class Additive(Scorer):
-    """One curve per feature; see `Bins` for what θ means.
+    """One curve per feature; see `AdditiveForm` for what θ means.
 
     Args:
         bins: Maximum number of bins per feature, 2 to 255.
@@ -54,12 +54,12 @@ class Additive(Scorer):
     monotone: Monotone | None = None
     device: str | None = None
 
-    def learn(self, queries: Queries, n_jobs: int | None = None) -> Bins:
+    def learn(self, queries: Queries, n_jobs: int | None = None) -> AdditiveForm:
         """Choose the thresholds on the training data."""
         with features_named(queries):
-            return Bins.learn(queries.X, self.bins, self.spacing, shape=self.shape, n_jobs=n_jobs)
+            return AdditiveForm.learn(queries.X, self.bins, self.spacing, shape=self.shape, n_jobs=n_jobs)
 
-    def learn_in(self, queries: PartitionedQueries) -> Bins:
+    def learn_in(self, queries: PartitionedQueries) -> AdditiveForm:
         """Choose the thresholds, which are those of all documents in one memory."""
         from marginrank.preparation.binning import columns_of  # noqa: PLC0415
         from marginrank.scorers.additive.bin_placement import check_bins, count_placed, place_bins  # noqa: PLC0415
@@ -70,7 +70,7 @@ class Additive(Scorer):
         columns = columns_of(queries, count_placed(self.bins, self.shape), self.spacing)
         placed = [place_bins(column, self.bins, self.spacing, self.shape) for column, _ in columns]
         starts = np.array([start for start, _ in placed]) if self.shape == "lines" else None
-        return Bins(tuple(cuts for _, cuts in placed), np.array([missing for _, missing in columns]), starts)
+        return AdditiveForm(tuple(cuts for _, cuts in placed), np.array([missing for _, missing in columns]), starts)
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedAdditive:
         """Choose the thresholds, and prepare for scoring the documents of given queries."""
@@ -78,7 +78,7 @@ class Additive(Scorer):
 
     def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedAdditive:
         """Prepare for scoring other queries with the same thresholds."""
-        bins = same_kind(self, form, Bins)
+        bins = same_kind(self, form, AdditiveForm)
         prepared = PreparedAdditive(queries, bins, n_jobs)
         if self.device is not None:
             device = Device.find(import_torch("Additive(device=...)"), self.device)
@@ -99,7 +99,7 @@ class PreparedAdditive(PreparedScorer):
 
     few_cells = True
 
-    def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None = None) -> None:
+    def __init__(self, queries: Queries, bins: AdditiveForm, n_jobs: int | None = None) -> None:
         self.queries = queries.without_features()
         self.bins = self.form = bins
         self.n_parameters = bins.n_parameters
@@ -139,9 +139,9 @@ class _Codes:
 
     def __init__(self, n_columns: int, n_documents: int) -> None:
         self.n_bytes = 4 * n_columns * n_documents
-        self.in_memory = fits(self.n_bytes)
+        self.in_memory = fits_in_memory(self.n_bytes)
         shape = (n_columns, n_documents) if self.in_memory else (n_documents, n_columns)
-        self.numbers = room(shape, np.uint32)
+        self.numbers = allocate(shape, np.uint32)
         self._reader = None if self.in_memory else reader_of(self.numbers)
         self._turned = PerThread(_Turned)
 
@@ -152,7 +152,7 @@ class _Codes:
             self.numbers[:, rows] = columns
         else:
             self.numbers[rows] = columns.T
-            settle(self.numbers, rows)
+            flush_rows(self.numbers, rows)
 
     def columns(self, start: int, stop: int) -> tuple[AnyArray, slice]:
         """Return columns, and where the documents are in them; on disk, the columns of these alone."""
@@ -176,7 +176,7 @@ class _Turned:
 class _Words:
     """Codes of steps, several to a byte where they fit, four bytes to a word."""
 
-    def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None) -> None:
+    def __init__(self, queries: Queries, bins: AdditiveForm, n_jobs: int | None) -> None:
         from marginrank.scorers.additive.additive_kernel import pack_rows  # noqa: PLC0415
 
         self._packing = packing = _pack(bins)
@@ -211,7 +211,7 @@ class _Words:
 class _Places:
     """Positions of lines, one feature after the other; features without parameters are left out."""
 
-    def __init__(self, queries: Queries, bins: Bins, n_jobs: int | None) -> None:
+    def __init__(self, queries: Queries, bins: AdditiveForm, n_jobs: int | None) -> None:
         varying = np.flatnonzero(bins.n_codes > 1)
         self._cells = bins.first_cells[varying], bins.n_codes[varying]
         self._positions = _Codes(len(varying), queries.n_documents)
@@ -246,7 +246,7 @@ class _Packing(NamedTuple):
     n_codes: IntArray
 
 
-def _pack(bins: Bins) -> _Packing:
+def _pack(bins: AdditiveForm) -> _Packing:
     groups = share_bytes(bins.n_codes.tolist())
     groups += [[]] * (-len(groups) % 4)
     features = [feature for group in groups for feature in group]

@@ -39,7 +39,7 @@ class Tree(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Trees(Form):
+class BoostedForm(Form):
     """Trees that add up to some outputs; θ has the values of all leaves, tree after tree.
 
     A row goes left where its feature is at most the threshold. With ``grades`` there is one output for each, and the
@@ -47,7 +47,7 @@ class Trees(Form):
 
     >>> stump = Tree(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
     ...     np.array([0, 0.25, 2.0]))
-    >>> form, theta = Trees.collect([stump, stump], [0, 0], n_features=1)
+    >>> form, theta = BoostedForm.collect([stump, stump], [0, 0], n_features=1)
     >>> theta.tolist(), form.score(theta, np.array([[1.5], [2.0]])).tolist()
     ([0.25, 2.0, 0.25, 2.0], [0.5, 4.0])
 
@@ -109,7 +109,7 @@ class Trees(Form):
     @classmethod
     def collect(
         cls, trees: Sequence[Tree], outputs: Sequence[int], n_features: int, grades: FloatArray | None = None
-    ) -> tuple[Trees, FloatArray]:
+    ) -> tuple[BoostedForm, FloatArray]:
         """Put trees together; give the form and the values of the leaves."""
         sizes = np.array([len(tree.feature) for tree in trees], dtype=np.int64)
         roots = np.cumsum(sizes) - sizes
@@ -145,7 +145,7 @@ class Trees(Form):
         """Leaves of all trees."""
         return int(np.count_nonzero(self.feature < 0))
 
-    def first(self, n_trees: int) -> Trees:
+    def first(self, n_trees: int) -> BoostedForm:
         """Return the form of the first trees, whose leaves are the first of θ."""
         end = int(self.roots[n_trees]) if n_trees < len(self.roots) else len(self.feature)
         return replace(
@@ -190,7 +190,7 @@ class Trees(Form):
 
         >>> stump = Tree(np.array([0, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
         ...     np.array([0, 0.25, 2.0]))
-        >>> form, _ = Trees.collect([stump, stump], [0, 0], n_features=1)
+        >>> form, _ = BoostedForm.collect([stump, stump], [0, 0], n_features=1)
         >>> form.leaves(np.array([[1.5], [2.0]])).tolist()
         [[0, 2], [1, 3]]
         """
@@ -224,7 +224,7 @@ class Trees(Form):
 
         >>> stump = Tree(np.array([1, -1, -1]), np.array([1.5, 0, 0]), np.array([1, 0, 0]), np.array([2, 0, 0]),
         ...     np.array([0, 0.25, 2.0]))
-        >>> form, theta = Trees.collect([stump], [0], n_features=2)
+        >>> form, theta = BoostedForm.collect([stump], [0], n_features=2)
         >>> form.contributions(theta, np.array([[0.0, 2.0]]), np.array([[1.0, 1.0], [1.0, 3.0]])).tolist()
         [[0.0, 0.875]]
         """

@@ -16,9 +16,9 @@ from marginrank.errors import DataError
 from marginrank.losses.score_risk import Curvature, ScoreRisk, check_curvature, derivatives
 from marginrank.runtime.threads import thread_count
 from marginrank.scorers.base import Scorer, parse_scorer
-from marginrank.scorers.boosted.form import Tree, Trees
+from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers.form import Monotone, monotone_signs
-from marginrank.scorers.staged_scorer import GrownStage, Setting, Stage, StagedScorer, Towards
+from marginrank.scorers.staged_scorer import GrownStage, Stage, StagedScorer, StageLimits, Towards
 from marginrank.typing import Features, FloatArray, IntArray
 
 Backend: TypeAlias = Literal["lightgbm", "xgboost"]
@@ -146,7 +146,7 @@ class Boosted(StagedScorer):
         """Return the features to scale."""
         return X if self.start_scorer is None else self.start_scorer.before_scaling(X)
 
-    def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+    def stages(self, risk: ScoreRisk, setting: StageLimits) -> Iterator[Stage]:
         """Grow a tree on the gradient at the scores so far, again and again."""
         queries, loss = risk.queries, risk.loss.definition
         check_curvature(loss, self.curvature)
@@ -180,7 +180,7 @@ class Boosted(StagedScorer):
         if not grown and self.start is None:
             raise DataError(grower.nothing)
 
-    def _grower(self, risk: ScoreRisk, setting: Setting) -> _Grower:
+    def _grower(self, risk: ScoreRisk, setting: StageLimits) -> _Grower:
         """Return what grows trees on the features to keep."""
         queries, make = risk.queries, _GROWERS[self.backend]
         if self.strongest is None or self.strongest >= queries.n_features:
@@ -212,8 +212,8 @@ class Boosted(StagedScorer):
         return monotone_signs(self.monotone, queries.n_features, queries.feature_names)
 
 
-def _form(trees: Any, n_features: int, single: bool) -> tuple[Trees, FloatArray]:
-    form, theta = Trees.collect(trees, [0] * len(trees), n_features)
+def _form(trees: Any, n_features: int, single: bool) -> tuple[BoostedForm, FloatArray]:
+    form, theta = BoostedForm.collect(trees, [0] * len(trees), n_features)
     return replace(form, single=True) if single else form, theta
 
 
@@ -258,7 +258,7 @@ class _Grower(ABC):
     #: What to say where there is no split at all.
     nothing: str = "no split of any feature lowers the loss; look at the features with `marginrank inspect`"
 
-    def __init__(self, options: Boosted, queries: Queries, setting: Setting, kept: IntArray | None = None) -> None:
+    def __init__(self, options: Boosted, queries: Queries, setting: StageLimits, kept: IntArray | None = None) -> None:
         self._kept = np.arange(queries.n_features) if kept is None else kept
         signs = options.constraints(queries)
         X = queries.X if kept is None else queries.X[:, kept]
@@ -266,7 +266,7 @@ class _Grower(ABC):
 
     @abstractmethod
     def _start(
-        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+        self, options: Boosted, X: Features, grades: FloatArray, setting: StageLimits, signs: list[int] | None
     ) -> None:
         """Make a booster for each bag."""
 
@@ -291,7 +291,7 @@ class _LightGBM(_Grower):
     single = False
 
     def _start(
-        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+        self, options: Boosted, X: Features, grades: FloatArray, setting: StageLimits, signs: list[int] | None
     ) -> None:
         lightgbm = backend_module("lightgbm")
         seed = setting.random_state or 0
@@ -342,7 +342,7 @@ class _XGBoost(_Grower):
     single = True
 
     def _start(
-        self, options: Boosted, X: Features, grades: FloatArray, setting: Setting, signs: list[int] | None
+        self, options: Boosted, X: Features, grades: FloatArray, setting: StageLimits, signs: list[int] | None
     ) -> None:
         xgboost = backend_module("xgboost")
         settings = {

@@ -142,16 +142,16 @@ class Given(KernelFunction):
 
 
 @dataclass(frozen=True, eq=False)
-class Expansion(Form):
+class KernelForm(Form):
     """A sum over stored documents z: s(x) = Σ_z β_z k(x, z).
 
     The coefficients β are θ itself, or with a factor L they are L⁻ᵀθ: then θ are weights of the features L⁻¹k(z, x),
     whose products are k itself where x is a stored document.
 
-    >>> form = Expansion(np.array([[0.0], [2.0]]), Rbf(0.5))
+    >>> form = KernelForm(np.array([[0.0], [2.0]]), Rbf(0.5))
     >>> form.score(np.array([1.0, 1.0]), np.array([[0.0]])).round(4).tolist()        # 1 + e⁻²
     [1.1353]
-    >>> half = Expansion(np.array([[0.0], [2.0]]), Rbf(0.5), factor=np.array([2.0, 0.0, 1.0]))
+    >>> half = KernelForm(np.array([[0.0], [2.0]]), Rbf(0.5), factor=np.array([2.0, 0.0, 1.0]))
     >>> half.score(np.array([1.0, 1.0]), np.array([[0.0]])).round(4).tolist()        # ½ + e⁻²
     [0.6353]
 
@@ -204,7 +204,7 @@ class Expansion(Form):
     def features(self, X: AnyArray, n_jobs: int | None = None) -> FloatArray:
         """Return the features that θ are weights of, one row per document.
 
-        >>> half = Expansion(np.array([[0.0], [2.0]]), Rbf(0.5), factor=np.array([2.0, 0.0, 1.0]))
+        >>> half = KernelForm(np.array([[0.0], [2.0]]), Rbf(0.5), factor=np.array([2.0, 0.0, 1.0]))
         >>> half.features(np.array([[0.0]])).round(4).tolist()                           # ½ and e⁻²
         [[0.5, 0.1353]]
         """

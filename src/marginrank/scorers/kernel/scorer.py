@@ -15,7 +15,7 @@ from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.runtime.threads import for_each, single_blas
 from marginrank.scorers.base import Scorer, same_kind
 from marginrank.scorers.form import Form
-from marginrank.scorers.kernel.form import Expansion, Given, KernelFunction, Poly, Rbf, check_number
+from marginrank.scorers.kernel.form import Given, KernelForm, KernelFunction, Poly, Rbf, check_number
 from marginrank.scorers.linear.scorer import PreparedLinear
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
@@ -90,18 +90,18 @@ class Kernel(Scorer):
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:
         """Choose the landmarks, and prepare for scoring the documents of given queries."""
-        limits = Limits(self.rank, self.tol, time.perf_counter() + self.time_limit)
+        limits = FactorLimits(self.rank, self.tol, time.perf_counter() + self.time_limit)
         X = np.asarray(queries.X)
         kernel = self.function(X)
         features, landmarks = incomplete_cholesky(X, kernel, limits, n_jobs)
         prepared = PreparedLinear(queries.with_features(features))
         documents, factor = np.array(X[landmarks], dtype=np.float64), features[landmarks]
-        prepared.form = Expansion(documents, kernel, factor[np.tril_indices(len(landmarks))])
+        prepared.form = KernelForm(documents, kernel, factor[np.tril_indices(len(landmarks))])
         return prepared
 
     def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:
         """Prepare for scoring other queries with the same landmarks."""
-        expansion = same_kind(self, form, Expansion)
+        expansion = same_kind(self, form, KernelForm)
         prepared = PreparedLinear(queries.with_features(expansion.features(np.asarray(queries.X), n_jobs)))
         prepared.form = expansion
         return prepared
@@ -114,7 +114,7 @@ class Kernel(Scorer):
         return Rbf(gamma) if self.kernel == "rbf" else Poly(gamma, int(self.degree), float(self.coef0))
 
 
-class Limits(NamedTuple):
+class FactorLimits(NamedTuple):
     """When a factorisation ends.
 
     Args:
@@ -134,7 +134,7 @@ class Limits(NamedTuple):
 
 
 def incomplete_cholesky(
-    X: AnyArray, kernel: KernelFunction, limits: Limits, n_jobs: int | None = None
+    X: AnyArray, kernel: KernelFunction, limits: FactorLimits, n_jobs: int | None = None
 ) -> tuple[FloatArray, IntArray]:
     """Return Φ with ΦΦᵀ ≈ K, and the rows it was made from: there ΦΦᵀ is K, and Φ is lower triangular.
 
@@ -249,7 +249,7 @@ def _extend(
     features: FloatArray,
     residuals: FloatArray,
     panel: tuple[int, IntArray, FloatArray],
-    limits: Limits,
+    limits: FactorLimits,
     n_jobs: int | None,
 ) -> bool:
     """Write the features of new landmarks beside those before, and take their squares from the residuals.

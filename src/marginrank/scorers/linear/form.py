@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank.preparation.scaling_formulas import unscaled_weights
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import blocks, for_each_block, room, settle
+from marginrank.runtime.mapped_arrays import allocate, blocks, flush_rows, for_each_block
 from marginrank.scorers.form import NAN_ADVICE, Form, stored
 from marginrank.scorers.terms import LinearTerm
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
@@ -22,10 +22,10 @@ _NO_FEATURES = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Weights(Form):
+class LinearForm(Form):
     """Weights of features: the score is X·θ.
 
-    >>> Weights(2).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
+    >>> LinearForm(2).score(np.array([2.0, -1.0]), np.array([[1.0, 0.5]])).tolist()
     [1.5]
 
     Args:
@@ -78,12 +78,12 @@ class Weights(Form):
             absent = sp.csr_array((gaps, X.indices, X.indptr), shape=X.shape, copy=True)
             absent.eliminate_zeros()
             return sp.csr_array(sp.hstack([cast("sp.csr_array", filled), absent[:, self.flagged]], format="csr"))
-        columns = room((len(X), self.n_parameters), X.dtype)
+        columns = allocate((len(X), self.n_parameters), X.dtype)
         for rows, block in blocks(X):
             missing = np.isnan(block)
             columns[rows, : self.n_features] = np.where(missing, self.fill, block)
             columns[rows, self.n_features :] = missing[:, self.flagged]
-            settle(columns, rows)
+            flush_rows(columns, rows)
         return columns
 
     def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
@@ -102,7 +102,8 @@ class Weights(Form):
 
         Where a value is missing, its second weight counts with the feature.
 
-        >>> Weights(2).contributions(np.array([2.0, -1.0]), np.array([[3.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 5.0]]))
+        >>> references = np.array([[1.0, 1.0], [2.0, 5.0]])
+        >>> LinearForm(2).contributions(np.array([2.0, -1.0]), np.array([[3.0, 1.0]]), references)
         array([[3., 2.]])
         """
         columns, others = self.columns(X), self.columns(references)
@@ -144,10 +145,10 @@ def replace_nan(X: Features, fill: FloatArray) -> Features:
         return sp.csr_array((data, X.indices, X.indptr), shape=X.shape) if absent.any() else X
     if not has_nan(X):
         return X
-    filled = room(X.shape, X.dtype)
+    filled = allocate(X.shape, X.dtype)
     for rows, block in blocks(X):
         filled[rows] = np.where(np.isnan(block), fill, block)
-        settle(filled, rows)
+        flush_rows(filled, rows)
     return filled
 
 
@@ -163,13 +164,13 @@ _FAR: Final = 1e4
 
 
 def standardized_scores(
-    form: Weights, theta: FloatArray, X: AnyArray, scaler: Standardize, n_jobs: int | None = None
+    form: LinearForm, theta: FloatArray, X: AnyArray, scaler: Standardize, n_jobs: int | None = None
 ) -> FloatArray:
     """Score dense features with weights of standardised features.
 
     >>> from marginrank.preparation import Standardize
     >>> scaler = Standardize().fit([[1.0, 4.0], [3.0, 4.0]])
-    >>> standardized_scores(Weights(2), np.array([2.0, 1.0]), np.array([[5.0, 7.0]]), scaler).tolist()
+    >>> standardized_scores(LinearForm(2), np.array([2.0, 1.0]), np.array([[5.0, 7.0]]), scaler).tolist()
     [6.0]
     """
     folded = fold(theta, scaler) if form.fill is None else None

@@ -16,11 +16,11 @@ from marginrank.data.queries import Queries, feature_number
 from marginrank.errors import DataError
 from marginrank.preparation.standardization import Standardize
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import BLOCK_BYTES, blocks, for_each_block, reader_of, room
+from marginrank.runtime.mapped_arrays import BLOCK_BYTES, allocate, blocks, for_each_block, reader_of
 from marginrank.runtime.threads import CHUNKS, for_each
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.form import Form
-from marginrank.scorers.linear.form import Weights, replace_nan
+from marginrank.scorers.linear.form import LinearForm, replace_nan
 from marginrank.scorers.linear.gpu import DeviceRows
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, Step
 
@@ -47,7 +47,7 @@ def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> 
     """
     if sp.issparse(X):
         raise DataError("dtype is for dense features, and these are sparse; leave it out")
-    half = room(X.shape, np.float16)
+    half = allocate(X.shape, np.float16)
     n_rows = max(1, BLOCK_BYTES * len(X) // max(1, X.nbytes))
     moments = np.zeros((1 + len(X) // n_rows, 3, X.shape[1]))
     # Around the first row, so that what all values share does not drown their differences.
@@ -94,7 +94,7 @@ def check_half() -> None:
         raise DataError("float16 is not supported on this processor, or for this NUMBA_CPU_NAME; leave out dtype")
 
 
-def as_kernels_take_it(X: AnyArray) -> AnyArray:
+def float16_bits(X: AnyArray) -> AnyArray:
     """Return float16 as whole numbers of 16 bits, since Numba has no float16; other features as they are."""
     return X.view(np.uint16) if X.dtype == np.float16 else X
 
@@ -158,20 +158,20 @@ class Linear(Scorer):
         """Return the features to scale: with ``missing="zero"``, 0 for NaN."""
         return replace_nan(X, np.zeros(X.shape[1])) if self.missing == "zero" else X
 
-    def learn(self, queries: Queries) -> Weights:
+    def learn(self, queries: Queries) -> LinearForm:
         """Return the form of the weights, with what replaces missing values."""
         n, X = queries.n_features, queries.X
         match self.missing:
             case "error":
-                return Weights(n)
+                return LinearForm(n)
             case "zero":
-                return Weights(n, raw_fill=np.zeros(n))
+                return LinearForm(n, raw_fill=np.zeros(n))
             case "mean":
-                return Weights(n, fill=_means(queries))
+                return LinearForm(n, fill=_means(queries))
             case _:
-                return Weights(n, fill=_means(queries), flagged=_with_gaps(X))
+                return LinearForm(n, fill=_means(queries), flagged=_with_gaps(X))
 
-    def learn_in(self, queries: PartitionedQueries) -> Weights:
+    def learn_in(self, queries: PartitionedQueries) -> LinearForm:
         """Return the form of the weights, with what replaces missing values."""
         if self.device is not None:
             raise DataError("features on a device are not trained on partitions; leave out device")
@@ -180,11 +180,11 @@ class Linear(Scorer):
                 check_rounding(Standardize().fit(queries))
         n = queries.n_features
         if self.missing in ("error", "zero"):
-            return Weights(n, raw_fill=np.zeros(n) if self.missing == "zero" else None)
+            return LinearForm(n, raw_fill=np.zeros(n) if self.missing == "zero" else None)
         if queries.is_sparse:
             raise DataError("means of sparse features are not learned from partitions; use missing='zero'")
         gaps = np.flatnonzero(queries.missing) if self.missing == "indicator" else np.zeros(0, dtype=np.int64)
-        return Weights(n, fill=np.asarray(Standardize().fit(queries).mean_, dtype=np.float64), flagged=gaps)
+        return LinearForm(n, fill=np.asarray(Standardize().fit(queries).mean_, dtype=np.float64), flagged=gaps)
 
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedLinear:
         """Prepare for scoring the documents of given queries."""
@@ -192,10 +192,10 @@ class Linear(Scorer):
 
     def resume(self, queries: Queries, form: Form, n_jobs: int | None = None) -> PreparedLinear:
         """Prepare for scoring other queries with the same weights."""
-        return self._prepared(queries, same_kind(self, form, Weights), n_jobs)
+        return self._prepared(queries, same_kind(self, form, LinearForm), n_jobs)
 
     def _prepared(
-        self, queries: Queries, form: Weights, n_jobs: int | None, *, checked: bool = False
+        self, queries: Queries, form: LinearForm, n_jobs: int | None, *, checked: bool = False
     ) -> PreparedLinear:
         X, signs = form.columns(queries.X), self._signs(queries, form)
         if self.dtype is not None:
@@ -204,7 +204,7 @@ class Linear(Scorer):
                 X = rounded(X, n_jobs, checked=checked)
         return PreparedLinear(queries if X is queries.X else queries.with_features(X), signs, form, self.device)
 
-    def _signs(self, queries: Queries, form: Weights) -> IntArray | None:
+    def _signs(self, queries: Queries, form: LinearForm) -> IntArray | None:
         if self.nonnegative is False or self.nonnegative is None:
             return None
         signs = np.zeros(form.n_parameters, dtype=np.int64)
@@ -228,10 +228,10 @@ class PreparedLinear(PreparedScorer):
         self,
         queries: Queries,
         signs: IntArray | None = None,
-        form: Weights | None = None,
+        form: LinearForm | None = None,
         device: str | None = None,
     ) -> None:
-        self.form = form or Weights(queries.n_features)
+        self.form = form or LinearForm(queries.n_features)
         self.queries, X = queries, queries.X
         self.signs = signs
         self.n_parameters = self.form.n_parameters
@@ -327,10 +327,10 @@ def _copied_rows(X: AnyArray) -> Callable[[int, int], AnyArray] | None:
     """Return what copies rows to memory as kernels take them; None where they are there already."""
     kind = X.dtype if X.dtype in _KERNEL_TYPES else np.dtype(np.float64)
     if (reader := reader_of(X)) is not None:
-        return lambda start, stop: as_kernels_take_it(np.asarray(reader.rows(start, stop), dtype=kind))
+        return lambda start, stop: float16_bits(np.asarray(reader.rows(start, stop), dtype=kind))
     if X.flags.c_contiguous and X.dtype == kind:
         return None
-    return lambda start, stop: as_kernels_take_it(np.ascontiguousarray(X[start:stop], dtype=kind))
+    return lambda start, stop: float16_bits(np.ascontiguousarray(X[start:stop], dtype=kind))
 
 
 class _RowKernels(NamedTuple):
@@ -356,7 +356,7 @@ def _row_kernels(X: Features) -> _RowKernels:
         )
     if not sp.issparse(X):
         score, add = kernel.score_rows, kernel.add_rows
-        parts: tuple[Any, ...] = (as_kernels_take_it(X),)
+        parts: tuple[Any, ...] = (float16_bits(X),)
     else:
         score, add = kernel.score_sparse_rows, kernel.add_sparse_rows
         parts = X.data, X.indices, X.indptr

@@ -38,12 +38,12 @@ ACTIVATIONS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Layers(Form):
+class NeuralForm(Form):
     """A feed-forward network: s(x) = W_L a(… a(W_1 x + b_1) …) + b_L.
 
     θ has the weights and then the biases of each layer, layer after layer; weights go row by row, one for each output.
 
-    >>> form = Layers((1, 2, 1), "relu")
+    >>> form = NeuralForm((1, 2, 1), "relu")
     >>> theta = np.array([1.0, -1.0, 0.0, 0.5, 1.0, 2.0, 0.25])
     >>> form.score(theta, np.array([[3.0], [-1.0]])).tolist()                # 3 + 0 + ¼ and 0 + 2·1½ + ¼
     [3.25, 3.25]

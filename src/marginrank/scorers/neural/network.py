@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank.errors import NumericalError
 from marginrank.runtime.torch_device import Device
-from marginrank.scorers.neural.form import Layers
+from marginrank.scorers.neural.form import NeuralForm
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 _Numbers = TypeVar("_Numbers", float, FloatArray)
@@ -31,7 +31,7 @@ class Network:
         seed: Seed of the first weights and of dropout.
     """
 
-    def __init__(self, torch: Any, form: Layers, device: str, dropout: float, seed: int | None) -> None:
+    def __init__(self, torch: Any, form: NeuralForm, device: str, dropout: float, seed: int | None) -> None:
         self.form, self._torch, self._dropout = form, torch, dropout
         self.device = Device.find(torch, device)
         rng = np.random.default_rng(seed)
@@ -79,7 +79,7 @@ class Network:
             return self._torch.cat([X[:0, 0], *parts]).double()
 
     def theta(self) -> FloatArray:
-        """Return the parameters, as `Layers` has them."""
+        """Return the parameters, as `NeuralForm` has them."""
         return np.concatenate([part.detach().cpu().double().numpy().ravel() for part in self.tensors])
 
     def _forward(self, X: Any, dropout: float = 0.0) -> Any:

@@ -13,9 +13,9 @@ import numpy as np
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.runtime.text import suggest
 from marginrank.runtime.torch_device import import_torch
-from marginrank.scorers.neural.form import ACTIVATIONS, Layers
+from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
 from marginrank.scorers.neural.network import Network, check_finite, on_host
-from marginrank.scorers.staged_scorer import Setting, Stage, StagedScorer
+from marginrank.scorers.staged_scorer import Stage, StagedScorer, StageLimits
 from marginrank.typing import IntArray
 
 
@@ -78,7 +78,7 @@ class Neural(StagedScorer):
         except (TypeError, ValueError):
             raise ValueError(f"hidden is {self.hidden!r}; give a number, a tuple, or text such as '64x32'") from None
 
-    def stages(self, risk: ScoreRisk, setting: Setting) -> Iterator[Stage]:
+    def stages(self, risk: ScoreRisk, setting: StageLimits) -> Iterator[Stage]:
         """Train, an epoch at a time."""
         network = self._network(import_torch("the neural scorer"), risk.queries.n_features, setting.random_state)
         X, active = network.tensor(risk.queries.dense()), risk.active
@@ -98,7 +98,7 @@ class Neural(StagedScorer):
             yield Stage(network.form, network.theta(), value)
 
     def _network(self, torch: Any, n_features: int, seed: int | None) -> Network:
-        form = Layers((n_features, *self.widths, 1), self.activation)
+        form = NeuralForm((n_features, *self.widths, 1), self.activation)
         network = Network(torch, form, self.device, self.dropout, seed)
         network.optimizer = torch.optim.AdamW(network.tensors, lr=self.learning_rate, weight_decay=self.weight_decay)
         return network

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from marginrank.solvers.qp.plane_program import PlaneProgram, Products, highest_dual
+from marginrank.solvers.qp.plane_program import GramMatrix, PlaneProgram, maximize_dual
 from marginrank.typing import FloatArray
 
 #: Moves of multiplier for each plane before the program is solved at once: many in a small program, where they are
@@ -30,7 +30,7 @@ _DEEP: Final = 0.005
 _LITTLE: Final = 1e-3
 
 
-class Raised(NamedTuple):
+class AscentResult(NamedTuple):
     """Multipliers, those of the planes that hold something up, and the planes where the first two lead.
 
     Args:
@@ -47,8 +47,8 @@ class Raised(NamedTuple):
 
 
 def ascend(
-    program: PlaneProgram, products: Products, alpha: FloatArray, target: float, deadline: float
-) -> Iterator[Raised]:
+    program: PlaneProgram, products: GramMatrix, alpha: FloatArray, target: float, deadline: float
+) -> Iterator[AscentResult]:
     """Yield better and better multipliers; the caller ends that where the gap is at most ``target``.
 
     The dual is quadratic in α as long as the same entries of θ are 0 by their sign. Each quadratic is raised by itself,
@@ -58,7 +58,7 @@ def ascend(
         gram = products.over(program.free, program.slopes)
         there, sharp = _raised(program, gram, alpha, program.heights - gram @ alpha, target)
         alpha = program.balanced(there)
-        yield Raised(alpha, alpha if sharp is there else sharp, None, program.heights - gram @ alpha)
+        yield AscentResult(alpha, alpha if sharp is there else sharp, None, program.heights - gram @ alpha)
         return
     # Each product with all slopes is a look at all planes, and these take most of the time.
     pull = alpha @ program.slopes
@@ -72,12 +72,12 @@ def ascend(
         length = program.longest_rise(pull, pull_change, float(program.heights @ change))
         if length <= 0.0 or not change.any():
             # They may be near enough from the start.
-            yield Raised(alpha, alpha, pull, heights)
+            yield AscentResult(alpha, alpha, pull, heights)
             return
         alpha, pull = program.balanced(alpha + length * change), pull + length * pull_change
         away = program.inside(-pull)
         heights = program.heights + program.slopes @ away
-        yield Raised(alpha, alpha if sharp is there or length < 1.0 else sharp, pull, heights)
+        yield AscentResult(alpha, alpha if sharp is there or length < 1.0 else sharp, pull, heights)
         if time.perf_counter() > deadline:
             return
 
@@ -91,7 +91,7 @@ def _raised(
     the highest of their part have no share in the maximum; where they turn out to have one, they are taken in. With
     fewer entries of θ than planes, the primal is the smaller program, and is left to others.
     """
-    from marginrank.solvers.qp.dual_ascent_kernel import climb  # noqa: PLC0415
+    from marginrank.solvers.qp.dual_ascent_kernel import ascend_dual  # noqa: PLC0415
 
     members, starts = program.by_part
     there, reached, bounds = alpha.copy(), heights.copy(), np.append(starts, len(members))
@@ -99,7 +99,7 @@ def _raised(
     small = flat or len(alpha) <= _SMALL
     moves = len(alpha) * (_MOST_MOVES if small and not flat else _MOVES)
     moves, aim = max(moves, _CHEAP // len(alpha)), _CLOSER * target if flat else target
-    left = climb(gram, members, bounds, program.C, aim, moves, there, reached)
+    left = ascend_dual(gram, members, bounds, program.C, aim, moves, there, reached)
     if left <= target:
         return there, there
     for share in (_DEEP,) if small else (_DEEP, _DEEP, 1.0):
@@ -108,7 +108,7 @@ def _raised(
         if program.slopes.shape[1] < len(near):
             return there, there
         chosen, owners = gram[np.ix_(near, near)], program.owners[near]
-        higher = highest_dual(chosen, reached[near], owners, program.C, there[near], 0.5 * target)
+        higher = maximize_dual(chosen, reached[near], owners, program.C, there[near], 0.5 * target)
         if higher is None:
             return there, there
         there = np.zeros_like(there)
@@ -119,6 +119,6 @@ def _raised(
     # What interior points leave everywhere is given to the planes that hold something up.
     sharp = program.balanced(np.where(there > _LITTLE * program.C, there, 0.0))
     reached = heights - gram @ (sharp - alpha)
-    left = climb(gram, members, bounds, program.C, target, moves, sharp, reached)
+    left = ascend_dual(gram, members, bounds, program.C, target, moves, sharp, reached)
     # A small program is cheap to solve to the end by the caller, at a point that is worth more.
     return (sharp if small or left <= target else there), sharp

@@ -11,7 +11,7 @@ _NOTHING = 1e-15
 
 
 @njit(nogil=True, cache=True)
-def climb(gram, members, starts, C, target, most_moves, alpha, heights):  # type: ignore[no-untyped-def]
+def ascend_dual(gram, members, starts, C, target, most_moves, alpha, heights):  # type: ignore[no-untyped-def]
     """Raise heights·α − ½ΔᵀKΔ, with Δ the change of α, until the gap is at most ``target``; return the gap.
 
     The planes of part p are ``members[starts[p]:starts[p + 1]]``, and ``heights`` are kept at the slope of the dual,

@@ -208,11 +208,11 @@ class FlatPoint:
 
     def follow(self, target: float) -> None:
         """Take some steps, fewer where the gap comes to the target or rounding errors allow no more."""
-        from marginrank.solvers.qp.interior_point_kernel import follow  # noqa: PLC0415
+        from marginrank.solvers.qp.interior_point_kernel import interior_steps  # noqa: PLC0415
 
         m, d = self._G.shape
         n_steps = 1 + _STEPS // (m * d * d)
-        follow(self._G, self._starts, self._v, self._s, self._z, target / self._gap_unit, n_steps)
+        interior_steps(self._G, self._starts, self._v, self._s, self._z, target / self._gap_unit, n_steps)
 
     def away(self) -> FloatArray:
         """Return the point in the units of the program."""

@@ -11,7 +11,7 @@ _SHORTEST = 1e-8
 
 
 @njit(nogil=True, cache=True)
-def follow(G, starts, v, s, z, target, most_steps):  # type: ignore[no-untyped-def]
+def interior_steps(G, starts, v, s, z, target, most_steps):  # type: ignore[no-untyped-def]
     """Move v, slacks s and multipliers z towards the minimum of ½‖v‖² + Σ_b max_{k of b} (height_k + g_k·v).
 
     Planes of one part stand together: those of part b are ``starts[b]`` to ``starts[b + 1]``. The point meets all

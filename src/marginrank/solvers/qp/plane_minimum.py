@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank.solvers.qp.dual_ascent import ascend
 from marginrank.solvers.qp.interior_point import FlatPoint, InteriorPoint
-from marginrank.solvers.qp.plane_program import PlaneProgram, Products
+from marginrank.solvers.qp.plane_program import GramMatrix, PlaneProgram
 from marginrank.typing import FloatArray, IntArray
 
 _MOST_STEPS: Final = 100
@@ -37,7 +37,7 @@ class Planes(NamedTuple):
     slopes: FloatArray
     offsets: FloatArray
     owners: IntArray
-    products: Products | None = None
+    products: GramMatrix | None = None
     alpha: FloatArray | None = None
 
 
@@ -52,7 +52,7 @@ class PlaneMinimum(NamedTuple):
     alpha: FloatArray
 
 
-def least_of_planes(
+def minimize_planes(
     planes: Planes,
     C: float,
     *,
@@ -79,12 +79,12 @@ def least_of_planes(
     active set takes over from its last point.
 
     >>> planes = Planes(np.eye(2), np.array([1.0, 0.0]), np.array([0, 0]))
-    >>> theta, bound, alpha = least_of_planes(planes, 2.0)
+    >>> theta, bound, alpha = minimize_planes(planes, 2.0)
     >>> theta.round(6).tolist(), round(bound, 6), alpha.round(6).tolist()
     ([-1.5, -0.5], 0.25, [1.5, 0.5])
     """
     program = PlaneProgram.of(planes.slopes, planes.offsets, planes.owners, C, center, signs)
-    best, flat = _Best(program, precision, enough), enough > 0.0 and program.flat
+    best, flat = _BestPlanes(program, precision, enough), enough > 0.0 and program.flat
     if len(planes.owners) == program.n_parts:
         best.offer_multipliers(np.full(program.n_parts, C))
         return best.found()
@@ -95,13 +95,13 @@ def least_of_planes(
         # From afar interior points are more exact, and need more steps.
         near = best.alpha if enough > 0.0 and not flat else None
         # They are far off at first, and end where they seem to lead nowhere.
-        best = _Best(program, precision, enough)
+        best = _BestPlanes(program, precision, enough)
     gram = None if planes.products is None else planes.products.whole(len(planes.owners))
     _close(InteriorPoint(program, gram, near), best, deadline)
     return best.found()
 
 
-def _close(point: InteriorPoint, best: _Best, deadline: float) -> None:
+def _close(point: InteriorPoint, best: _BestPlanes, deadline: float) -> None:
     """Follow the interior points, and step from vertex to vertex where they end before the gap is closed."""
     _follow(point, best, deadline)
     best.sharp = point.touching().alpha
@@ -115,7 +115,9 @@ def _close(point: InteriorPoint, best: _Best, deadline: float) -> None:
             break
 
 
-def _climb(program: PlaneProgram, products: Products | None, alpha: FloatArray, best: _Best, deadline: float) -> bool:
+def _climb(
+    program: PlaneProgram, products: GramMatrix | None, alpha: FloatArray, best: _BestPlanes, deadline: float
+) -> bool:
     """Raise the dual from multipliers on, in compiled code without products; return whether the caller may stop."""
     begin = program.balanced(alpha)
     if products is None:
@@ -129,7 +131,7 @@ def _climb(program: PlaneProgram, products: Products | None, alpha: FloatArray, 
     return False
 
 
-def _follow_flat(point: FlatPoint, best: _Best, deadline: float) -> bool:
+def _follow_flat(point: FlatPoint, best: _BestPlanes, deadline: float) -> bool:
     """Follow the interior points until the gap is closed or time is up; False where they end before."""
     late = False
     while not (best.closed or late):
@@ -144,7 +146,7 @@ def _follow_flat(point: FlatPoint, best: _Best, deadline: float) -> bool:
     return best.closed or late
 
 
-def _follow(point: InteriorPoint, best: _Best, deadline: float) -> None:
+def _follow(point: InteriorPoint, best: _BestPlanes, deadline: float) -> None:
     """Follow the interior points until the gap is closed or they lead nowhere."""
     smallest, idle = np.inf, 0
     for _ in range(_MOST_STEPS):
@@ -157,7 +159,7 @@ def _follow(point: InteriorPoint, best: _Best, deadline: float) -> None:
 
 
 @dataclass
-class _Best:
+class _BestPlanes:
     """The best point and the best bound so far; near rounding error either can get worse again."""
 
     program: PlaneProgram

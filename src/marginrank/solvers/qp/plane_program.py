@@ -154,12 +154,12 @@ _SPREAD: Final = 0.05
 _RESOLVED: Final = 1e-6
 
 
-class Products:
+class GramMatrix:
     """Products of slopes over the entries of θ that are free, kept up to date as planes and entries come and go.
 
     Products of planes that are new are made where they are asked for; programs of few entries of θ never do.
 
-    >>> Products(2).over(np.array([True, False]), np.array([[1.0, 2.0]])).tolist()
+    >>> GramMatrix(2).over(np.array([True, False]), np.array([[1.0, 2.0]])).tolist()
     [[1.0]]
     """
 
@@ -203,7 +203,7 @@ class Products:
         self._matrix = matrix
 
 
-def highest_dual(
+def maximize_dual(
     gram: FloatArray, heights: FloatArray, owners: IntArray, C: float, alpha: FloatArray, target: float
 ) -> FloatArray | None:
     """Maximise heights·Δ − ½ΔᵀKΔ over multipliers α + Δ ≥ 0 with the sum C in every part, until the gap is ``target``.
@@ -213,7 +213,7 @@ def highest_dual(
     are computed from α in float64. Returns None where the arithmetic ends them early.
 
     >>> K, heights = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([-1.0, 0.0])   # of the planes 1 + θ₁ and θ₂
-    >>> highest_dual(K, heights, np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-9).round(6).tolist()
+    >>> maximize_dual(K, heights, np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-9).round(6).tolist()
     [1.5, 0.5]
     """
     n_parts = int(owners.max()) + 1
