@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -19,10 +21,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from marginrank import DataError, Queries, Ranker, evaluate, load
 from marginrank.errors import SplitQueriesWarning
 from marginrank.evaluation import measure_scorer
+from marginrank.fusion import BestRun, Fusion, UnsupervisedFusion
 from marginrank.losses import StructuredLoss
 from marginrank.methods.baselines.perceptron import PRank
 from marginrank.methods.baselines.rankboost import RankBoost
-from marginrank.preparation import QueryMinMax
+from marginrank.preparation import QueryMinMax, Standardize, ThresholdBins
+from marginrank.recommend import Recommender
 from marginrank.scorers import Additive, Linear
 from marginrank.solvers import Auto, Bundle
 from marginrank.training import Tight
@@ -71,6 +75,96 @@ class OneQueryPerceptron(OneQuery, PRank):
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+ESTIMATORS = (
+    Ranker("ndcg@10", C=3.0, scorer=Additive(bins=8)),
+    RankBoost(7),
+    Fusion("rrf", Cs=[1.0]),
+    UnsupervisedFusion("borda"),
+    BestRun("ndcg"),
+    Recommender(factors=3),
+    Standardize(),
+    QueryMinMax(),
+    ThresholdBins(9, spacing="even"),
+)
+every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+
+
+@every
+def test_they_are_estimators_of_scikit_learn(estimator):
+    assert isinstance(estimator, BaseEstimator)
+    assert isinstance(estimator, TransformerMixin) == hasattr(estimator, "transform")
+    assert type(estimator).__name__ in estimator._repr_html_()
+    assert pickle.loads(pickle.dumps(estimator)).get_params() == estimator.get_params()
+
+
+@every
+def test_clones_have_parameters_of_their_own(estimator):
+    other = clone(estimator)
+    assert other is not estimator
+    assert other.get_params() == estimator.get_params()
+    assert repr(other) == repr(estimator)
+    for name, value in other.get_params(deep=False).items():
+        if isinstance(value, list):
+            assert value is not getattr(estimator, name)
+
+
+def test_clones_keep_requests_and_outputs():
+    with sklearn.config_context(enable_metadata_routing=True):
+        requests = clone(Ranker().set_fit_request(group=True, qid=False)).get_metadata_routing().fit.requests
+        assert (requests["group"], requests["qid"]) == (True, False)
+        assert Ranker().get_metadata_routing().fit.requests["qid"] is True
+        with pytest.raises(TypeError, match="Unexpected args"):
+            Ranker().set_fit_request(depth=True)
+    assert not hasattr(Ranker(), "set_transform_request")
+    assert not hasattr(Standardize(), "set_predict_request")
+    scaler = clone(Standardize().set_output(transform="pandas"))
+    assert list(scaler.fit_transform([[1.0], [3.0]]).columns) == ["x0"]
+
+
+def test_an_estimator_shows_what_was_chosen():
+    assert repr(Ranker()) == "Ranker()"
+    assert repr(Ranker("svmmap", C=10.0)) == "Ranker(C=10.0, method='svmmap')"
+    assert repr(ThresholdBins(9, spacing="even")) == "ThresholdBins(n_thresholds=9, spacing='even')"
+
+
+def bad_fits():
+    """Estimators, what they can be fitted on, what they cannot, and what they are asked afterwards."""
+    X, y, qid = judged()
+    users, items = np.repeat(np.arange(20), 6), np.tile(np.arange(6), 20)
+    likes = np.where((users % 2 == 0) == (items < 3), 5, 1)
+    rows = {"X": X, "y": y, "qid": qid}
+    named = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    one_grade = Queries.from_arrays(X[:, :2], 0 * y, qid=qid)
+    return {
+        "bad grades": (Ranker("svmmap"), rows, {**rows, "y": y * np.nan}, "predict", X),
+        "fewer columns": (Ranker("svmmap"), rows, {**rows, "X": X[:, :3], "qid": qid[1:]}, "predict", X),
+        "columns with names": (Ranker("svmmap"), rows, {**rows, "X": named, "y": 0 * y}, "predict", X),
+        "a baseline": (RankBoost(3), rows, {"X": one_grade}, "predict", X),
+        "huge features": (Standardize(), {"X": X}, {"X": [[-1e308], [1e308]]}, "transform", X),
+        "wrong groups": (ThresholdBins(), {"X": X}, {"X": named, "group": [3]}, "transform", X),
+        "equal ratings": (
+            Recommender(factors=2),
+            {"ratings": (users, items, likes)},
+            {"ratings": (users, items, 0 * likes)},
+            "predict",
+            (users, items),
+        ),
+    }
+
+
+@pytest.mark.parametrize(("estimator", "good", "bad", "method", "X"), bad_fits().values(), ids=bad_fits())
+def test_a_fit_that_fails_changes_nothing(estimator, good, bad, method, X):
+    estimator = clone(estimator)
+    with pytest.raises(ValueError):  # noqa: PT011
+        estimator.fit(**bad)
+    with pytest.raises(NotFittedError, match=f"This {type(estimator).__name__} instance is not fitted yet"):
+        getattr(estimator, method)(X)
+    expected = getattr(estimator.fit(**good), method)(X)
+    with pytest.raises(ValueError):  # noqa: PT011
+        estimator.fit(**bad)
+    np.testing.assert_array_equal(getattr(estimator, method)(X), expected)
 
 
 def test_the_number_of_parameters():

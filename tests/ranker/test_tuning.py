@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from marginrank import DataError, Queries, Ranker, evaluate, load, tune
-from marginrank.data.sklearn_api import clone
 from marginrank.losses import StructuredLoss
 from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.ranker import tuning

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.trec import Run
 from marginrank.data.queries import Queries
-from marginrank.data.sklearn_api import Estimator, check_is_fitted
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.export.export_files import Check
@@ -46,7 +47,7 @@ _TRIED: Final = ("linear", "additive")
 _LARGE_C: Final = 1000.0
 
 
-class Fusion(Estimator):
+class Fusion(BaseEstimator):
     """A learned combination of runs: the score is Σ_r w_r · x_r, with x_r the score of run r on a common scale.
 
     The weights minimise the structured hinge of a measure, as in Yue et al. (SIGIR 2007), sections 4 and 5, which

@@ -9,9 +9,9 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import clone
 
 from marginrank.data.queries import Queries
-from marginrank.data.sklearn_api import clone
 from marginrank.errors import DataError
 from marginrank.evaluation.comparison import Comparison, compare
 from marginrank.evaluation.evaluation import evaluate

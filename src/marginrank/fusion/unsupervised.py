@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from marginrank.data.queries import Queries
-from marginrank.data.sklearn_api import Estimator, check_is_fitted
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.fusion.run_pool import RunScores
@@ -70,7 +71,7 @@ UNSUPERVISED: Final[Mapping[str, Callable[..., FloatArray]]] = {
 }
 
 
-class UnsupervisedFusion(Estimator):
+class UnsupervisedFusion(BaseEstimator):
     """An unsupervised fusion.
 
     >>> queries = Queries.from_arrays([[9.0, np.nan], [8.0, 0.3]], [0, 1], group=[2], allow_nan=True)
@@ -97,7 +98,7 @@ class UnsupervisedFusion(Estimator):
         return UNSUPERVISED[self.method](queries, ranks=self.ranks)
 
 
-class BestRun(Estimator):
+class BestRun(BaseEstimator):
     """The run that is best on the training queries; documents that it did not return are ranked last.
 
     Args:

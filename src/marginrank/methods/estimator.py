@@ -6,10 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypedDict, cast, overload
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginrank.data.column_roles import column_names
 from marginrank.data.fingerprint import fingerprint
@@ -17,7 +19,6 @@ from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import Validation, as_queries, check_same_features, refuse_other_columns, validation_parts
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores
 from marginrank.data.queries import Queries, check_finite
-from marginrank.data.sklearn_api import Estimator, check_is_fitted, check_rows, clone
 from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
@@ -35,8 +36,9 @@ from marginrank.methods.argument_checks import (
 from marginrank.methods.attributes import FittedAttributes
 from marginrank.model.feature_quantiles import feature_quantiles
 from marginrank.model.model import Model, Provenance
-from marginrank.preparation.base import check_columns, learn_columns
+from marginrank.preparation.base import check_columns, refuse_empty, set_columns
 from marginrank.runtime.option_objects import check_C, check_seed, to_spec
+from marginrank.runtime.text import suggest
 from marginrank.runtime.threads import default_threads
 from marginrank.scorers.additive.form import Shape
 from marginrank.solvers.base import Callback
@@ -48,6 +50,15 @@ if TYPE_CHECKING:
     from marginrank.export.base import Export, Target
 
 
+#: How scikit-learn checks rows of features; missing values are looked for afterwards, with better advice.
+_ROWS: Final[Mapping[str, Any]] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "ensure_all_finite": False,
+}
+
+
 class _NanRule(TypedDict):
     """What `as_queries` is told about missing values."""
 
@@ -55,7 +66,7 @@ class _NanRule(TypedDict):
     nan_advice: str
 
 
-class BaseRanker(FittedAttributes, Estimator):
+class BaseRanker(FittedAttributes, BaseEstimator):
     """An estimator that learns to rank documents, with a scikit-learn API.
 
     Attributes:
@@ -78,12 +89,22 @@ class BaseRanker(FittedAttributes, Estimator):
     def __new__(cls, *positional: Any, **parameters: Any) -> Self:
         """Refuse unknown parameters with what to use instead."""
         refuse_parameters(cls, positional, parameters)
-        return super().__new__(cls)
+        return cast("Self", super().__new__(cls))
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name, and refuse unknown ones with what to use instead."""
+        known = self.get_params(deep=False)
+        for name in (name.partition("__")[0] for name in parameters):
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; {suggest(name, known)}")
+        return cast("Self", super().set_params(**parameters))
 
     #: Parameters that every estimator has; where there is no C to choose, it is 1.
     C: float
     random_state: int | None
     n_jobs: int | None
+    n_features_in_: int
+    feature_names_in_: AnyArray
 
     # With metadata routing, scikit-learn passes qid on without being asked by set_fit_request and the like.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
@@ -193,7 +214,8 @@ class BaseRanker(FittedAttributes, Estimator):
             default_threads(self.n_jobs),
             run_log(checkpoint, resume, lambda: self._about(queries, Cs, held_out, begin)) as log,
         ):
-            self.model_ = self._train(queries, Cs, held_out, callback, begin, log=log)[0].with_quantiles(queries)
+            model = self._train(queries, Cs, held_out, callback, begin, log=log)[0]
+        self._adopt(model.with_quantiles(queries))
         self._trained_queries = query_contents(queries) if qid is not None and isinstance(queries, Queries) else None
         warn_of_ties([self.model_], queries)
         return self
@@ -215,7 +237,8 @@ class BaseRanker(FittedAttributes, Estimator):
 
         The other arguments are those of `fit`.
         """
-        first, values = clone(self), [check_C(C) for C in Cs]
+        first: Self = clone(self)
+        values = [check_C(C) for C in Cs]
         if checkpoint is not None:
             self._check_resumes()
         queries = first._training_queries(X, y, qid, group, query_weights)
@@ -256,7 +279,7 @@ class BaseRanker(FittedAttributes, Estimator):
         values = [check_C(C) for C in Cs]
         if not values:
             raise ValueError("Cs is empty; give at least one C")
-        learn_columns(self, queries)
+        refuse_empty(queries)
         check_seed(self.random_state)
         with default_threads(self.n_jobs):
             models = self._train(queries, values, None, callback, None, time_limit, log)
@@ -274,13 +297,13 @@ class BaseRanker(FittedAttributes, Estimator):
     def _with_parameters(self, parameters: Mapping[str, Any]) -> Self:
         """Return a ranker that is not fitted, with other parameters; a C is left out where there is none."""
         known = self.get_params(deep=False)
-        return clone(self).set_params(**{n: value for n, value in parameters.items() if n != "C" or n in known})
+        chosen = {name: value for name, value in parameters.items() if name != "C" or name in known}
+        return cast("Self", clone(self).set_params(**chosen))
 
     def _adopt(self, model: Model) -> None:
         """Take a model for one's own."""
-        self.model_, self.n_features_in_ = model, model.n_features
-        if model.feature_names is not None:
-            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
+        self.model_ = model
+        set_columns(self, model.n_features, model.feature_names)
 
     @overload
     def predict(
@@ -448,7 +471,10 @@ class BaseRanker(FittedAttributes, Estimator):
         reset: bool = True,
     ) -> AnyQueries:
         if isinstance(X, AnyQueries):
-            (learn_columns if reset else check_columns)(self, X)
+            if reset:
+                refuse_empty(X)
+            else:
+                check_columns(self, X)
             return as_queries(X, y, qid, group, query_weights, **self._nan)
         # One document teaches nothing, but in a stream of batches it is no mistake.
         least = 2 if reset else 1
@@ -459,17 +485,23 @@ class BaseRanker(FittedAttributes, Estimator):
             raise DataError(
                 f"training needs the queries: give qid, the query of each row, or group, the rows of each; {ROUTING}"
             )
-        features, grades = check_rows(self, X, y, reset=reset, finite=False, order="C", sparse=True, least=least)
-        check_finite(features, self._takes_nan, self._nan_advice, getattr(self, "feature_names_in_", None))
+        # On a copy, so that a fit that fails changes nothing.
+        columns = clone(self) if reset else self
+        features, grades = validate_data(columns, X, y, reset=reset, y_numeric=True, ensure_min_samples=least, **_ROWS)
+        names = column_names(X) if reset else self.model_.feature_names
+        check_finite(features, self._takes_nan, self._nan_advice, names)
         return Queries.from_arrays(
             features,
             grades,
             qid=qid,
             group=group,
             query_weights=query_weights,
-            feature_names=getattr(self, "feature_names_in_", None),
+            feature_names=names,
             allow_nan=True,
         )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -483,7 +515,7 @@ class BaseRanker(FittedAttributes, Estimator):
             column_names(X), [*map(str, getattr(self, "feature_names_in_", ()))], "the model was trained on"
         )
         refuse_rows(type(self).__name__, X, expected=self.n_features_in_)
-        return cast("Features", check_rows(self, X, reset=False, finite=False, order="C", sparse=True))
+        return cast("Features", validate_data(self, X, reset=False, **_ROWS))
 
 
 def _scores(queries: Queries, model: Model, n_jobs: int | None) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
-from marginrank.data.partitions import AnyQueries
+from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries, check_finite
 from marginrank.errors import DataError, NumericalError
 from marginrank.model.feature_quantiles import FeatureQuantiles, feature_quantiles
@@ -253,18 +253,19 @@ class Model:
         transformed: Features = self.scaler.transform(cast("Any", features), **given)
         return transformed
 
-    def check(self, X: Queries | Features) -> None:
+    def check(self, X: AnyQueries | Features) -> None:
         """Refuse other columns than those that the model was trained on, and missing values that it does not take."""
-        features = X.X if isinstance(X, Queries) else X
-        refuse_other_columns(
-            X.feature_names if isinstance(X, Queries) else None, self.feature_names, "the model was trained on"
-        )
-        if features.shape[1] != self.n_features:
+        names, n_features = (X.feature_names, X.n_features) if isinstance(X, AnyQueries) else (None, X.shape[1])
+        refuse_other_columns(names, self.feature_names, "the model was trained on")
+        if n_features != self.n_features:
             raise DataError(
-                f"X has {features.shape[1]} features but the model was trained on {self.n_features}; give the same "
+                f"X has {n_features} features but the model was trained on {self.n_features}; give the same "
                 "columns to both"
             )
-        check_finite(X, self.form.takes_nan, self.form.nan_advice, self.feature_names)
+        if isinstance(X, PartitionedQueries):
+            X.check_finite(self.form.takes_nan, self.form.nan_advice)
+        else:
+            check_finite(X, self.form.takes_nan, self.form.nan_advice, self.feature_names)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one row per feature: its name, and its weight, spread or number of splits.

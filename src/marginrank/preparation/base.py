@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils._set_output import _wrap_data_with_container
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from marginrank.data.column_roles import column_names
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import features_named, refuse_other_columns
-from marginrank.data.partitions import PartitionedQueries, Partitions
+from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partitions
 from marginrank.data.queries import Queries
-from marginrank.data.sklearn_api import UNUSED, Estimator, check_is_fitted, check_rows
 from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import AnyArray, Features, IntArray
@@ -21,7 +25,8 @@ from marginrank.typing import AnyArray, Features, IntArray
 Grouping: TypeAlias = tuple[IntArray, IntArray | None]
 
 
-class FeatureTransformer(Estimator):
+# Not wrapped by `set_output`, which would make frames of `Queries`; `transform` wraps the rest itself.
+class FeatureTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A transformer of document features; a subclass says what to learn and how to apply it.
 
     Numbers are float32 or float64 and stay what they are; everything else becomes float64. NaN is a missing
@@ -31,8 +36,8 @@ class FeatureTransformer(Estimator):
     #: Whether ``X`` may be a sparse matrix.
     takes_sparse: ClassVar[bool] = False
 
-    _sklearn_output_config: dict[str, str]
-    _sklearn_auto_wrap_output_keys: ClassVar = {"transform"}
+    n_features_in_: int
+    feature_names_in_: AnyArray
 
     # Columns mean the same in every query here, so a Pipeline that routes qid need not mention this step.
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": UNUSED, "group": UNUSED}
@@ -55,14 +60,17 @@ class FeatureTransformer(Estimator):
             group: Instead of ``qid``, the number of consecutive rows of each query.
         """
         if isinstance(X, PartitionedQueries):
-            learn_columns(self, X)
+            refuse_empty(X)
             with features_named(X):
                 self._learn_in(X.partitions.derive(_features_of))
+            set_columns(self, X.n_features, X.feature_names)
             return self
-        features = self._features(X, reset=True)
+        # On a copy, so that a fit that fails changes nothing.
+        features = clone(self)._features(X, reset=True)
         _grouping(X, features.shape[0], qid, group)
         with features_named(X):
             self._learn(features)
+        set_columns(self, features.shape[1], X.feature_names if isinstance(X, Queries) else column_names(X))
         return self
 
     def transform(
@@ -87,7 +95,7 @@ class FeatureTransformer(Estimator):
         with features_named(X):
             prepared = self._apply(features, _grouping(X, features.shape[0], qid, group))
         if not isinstance(X, Queries):
-            return self._as_configured(prepared, X)
+            return _wrap_data_with_container("transform", prepared, X, self)
         return X.with_features(prepared, None if X.feature_names is None else self.get_feature_names_out())
 
     def fit_transform(
@@ -118,46 +126,23 @@ class FeatureTransformer(Estimator):
                 f"{type(self).__name__} takes no sparse X; pass X.toarray(), or use Standardize, which keeps zeros"
             )
         if isinstance(X, Queries):
-            (learn_columns if reset else check_columns)(self, X)
+            if reset:
+                refuse_empty(X)
+            else:
+                check_columns(self, X)
             return cast("Features", features)
-        return cast("Features", check_rows(self, X, reset=reset, finite="allow-nan", sparse=self.takes_sparse))
-
-    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> AnyArray:
-        """Return the names of the columns that come out, which are those that came in.
-
-        Args:
-            input_features: Names for columns without names; by default x0, x1 and so on.
-        """
-        check_is_fitted(self)
-        if input_features is None and hasattr(self, "feature_names_in_"):
-            return self.feature_names_in_
-        from sklearn.base import OneToOneFeatureMixin  # noqa: PLC0415
-
-        return np.asarray(OneToOneFeatureMixin.get_feature_names_out(self, input_features))
-
-    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
-        """Choose what `transform` returns for arrays and frames.
-
-        Args:
-            transform: ``default`` for arrays, ``pandas`` or ``polars`` for frames, None for no change.
-        """
-        if transform is not None:
-            self._sklearn_output_config = {"transform": transform}
-        return self
-
-    def _as_configured(self, prepared: Features, X: npt.ArrayLike) -> Any:
-        """Make a frame of features where `set_output` or scikit-learn's configuration asks for it."""
-        if "_sklearn_output_config" not in vars(self) and "sklearn" not in sys.modules:
-            return prepared
-        from sklearn.utils._set_output import _wrap_data_with_container  # noqa: PLC0415
-
-        return _wrap_data_with_container("transform", prepared, X, self)
+        checked = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr" if self.takes_sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+        )
+        return cast("Features", checked)
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import TransformerTags  # noqa: PLC0415
-
         tags = super().__sklearn_tags__()
-        tags.transformer_tags = TransformerTags()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self.takes_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -173,18 +158,21 @@ def _transformed(queries: Queries, transformer: FeatureTransformer) -> Queries:
     return prepared
 
 
-def learn_columns(estimator: Any, queries: Queries | PartitionedQueries) -> None:
-    """Note the number and names of the features that an estimator is fitted on."""
+def refuse_empty(queries: AnyQueries) -> None:
+    """Refuse queries without documents."""
     if queries.n_documents == 0:
         raise DataError("there is no document to learn from; give at least one query with documents")
-    estimator.n_features_in_ = queries.n_features
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-    if queries.feature_names is not None:
-        estimator.feature_names_in_ = np.array(queries.feature_names, dtype=object)
 
 
-def check_columns(estimator: Any, queries: Queries | PartitionedQueries) -> None:
+def set_columns(estimator: Any, n_features: int, names: Sequence[str] | None) -> None:
+    """Set the number and names of the features that an estimator is fitted on."""
+    estimator.n_features_in_ = n_features
+    vars(estimator).pop("feature_names_in_", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+
+
+def check_columns(estimator: Any, queries: AnyQueries) -> None:
     """Refuse features that differ in number or name from those that an estimator was fitted on."""
     kind = type(estimator).__name__
     refuse_other_columns(

@@ -8,10 +8,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from marginrank.data.inputs import Validation, as_queries, check_same_features, validation_parts
 from marginrank.data.queries import Queries, in_canonical_order
-from marginrank.data.sklearn_api import clone
 from marginrank.errors import DataError
 from marginrank.losses.feature_maps import Positional, parse_map
 from marginrank.losses.structured import PreparedStructured, StructuredLoss
@@ -233,7 +233,8 @@ def _fitted(ranker: Online, profile: FloatArray, queries: Queries, start: Model 
     """Train the weights for a profile, from a model; without one, the ranker may be fitted already."""
     if start is None and hasattr(ranker, "model_"):
         return ranker
-    return clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile))).fit(queries, start=start)
+    last: BaseRanker = clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile)))
+    return last.fit(queries, start=start)
 
 
 def _trained_bound(ranker: BaseRanker) -> Any:

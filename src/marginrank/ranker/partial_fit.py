@@ -17,7 +17,6 @@ from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.methods.estimator import BaseRanker
 from marginrank.methods.presets import ResolvedMethod
 from marginrank.model.model import Model
-from marginrank.preparation.base import check_columns
 from marginrank.preparation.scaling import FittedScaling, scale_as
 from marginrank.ranker.resolution import loss_of
 from marginrank.runtime.option_objects import check_C, check_seed, seconds
@@ -94,7 +93,7 @@ class Online(BaseRanker):
         batch = in_canonical_order(in_memory(given, "a stream of batches"))
         if first:
             with default_threads(self.n_jobs):
-                self.model_ = self._train(batch, [check_C(self.C)], None, callback, None)[0].with_quantiles(batch)
+                self._adopt(self._train(batch, [check_C(self.C)], None, callback, None)[0].with_quantiles(batch))
         else:
             self.model_ = self._after(batch, callback)
         return self
@@ -117,10 +116,7 @@ class Online(BaseRanker):
 
     def _as_before(self, model: Model, queries: SomeQueries) -> tuple[FittedScaling[SomeQueries], Prepared]:
         """Prepare queries as a model was trained."""
-        if isinstance(queries, Queries):
-            model.check(queries)
-        else:
-            check_columns(self, queries)
+        model.check(queries)
         if self.scaling not in ("auto", model.scaling):
             raise ValueError(
                 f"the scaling of the model is {model.scaling!r} and scaling={self.scaling!r}; leave it out"

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
+from sklearn.base import clone
 
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
-from marginrank.data.sklearn_api import clone
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
@@ -183,7 +183,7 @@ class Ranker(Online):
     def _bounded_as(self, model: Model) -> Self:
         """Return this ranker, or one with the bound that a model was trained with if that is left open here."""
         if model.method.bound == "tight" and self._bound(self._method()) == "auto":
-            return clone(self).set_params(bound="tight")
+            return cast("Self", clone(self).set_params(bound="tight"))
         return self
 
     def _bound(self, method: ResolvedMethod) -> BoundChoice:
@@ -357,7 +357,7 @@ class Ranker(Online):
 
     def _baseline(self, method: ResolvedMethod) -> BaseRanker:
         """Return the estimator behind a preset, with the parameters of this one that mean something to it."""
-        baseline = clone(cast("BaseRanker", method.baseline))
+        baseline: BaseRanker = clone(method.baseline)
         known = baseline.get_params(deep=False)
         for name, parameter in inspect.signature(Ranker).parameters.items():
             value = getattr(self, name)

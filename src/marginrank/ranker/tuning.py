@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
 from marginrank.data.grouping import join
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
-from marginrank.data.sklearn_api import clone
 from marginrank.errors import DataError
 from marginrank.evaluation.evaluation import evaluate
 from marginrank.evaluation.policies import Policy, parse_policy

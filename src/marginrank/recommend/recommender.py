@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, Unpack, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from marginrank.data.sklearn_api import Estimator, check_is_fitted
 from marginrank.errors import DataError, TrainingDataWarning
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.evaluation.systems import best_first
@@ -75,7 +76,7 @@ class Recommendation(NamedTuple):
     score: float
 
 
-class Recommender(FactorAttributes, Estimator):
+class Recommender(FactorAttributes, BaseEstimator):
     """Recommend items to users: matrix factorisation that is trained for a ranking measure.
 
     Users are queries, items are documents, and the score of item i for user u is b_i + U_u·V_i and what fixed columns
@@ -457,6 +458,9 @@ class Recommender(FactorAttributes, Estimator):
                 if header[name] != counts[name]:
                     raise ValueError(f"{counts[name]} {name}, but the header says {header[name]}")
         return recommender
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
 
     def __str__(self) -> str:
         if "model_" not in vars(self):
