@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -97,6 +99,12 @@ def test_they_are_estimators_of_scikit_learn(estimator):
     assert isinstance(estimator, TransformerMixin) == hasattr(estimator, "transform")
     assert type(estimator).__name__ in estimator._repr_html_()
     assert pickle.loads(pickle.dumps(estimator)).get_params() == estimator.get_params()
+
+
+def test_scikit_learn_is_imported_with_the_first_estimator():
+    code = "import sys, marginrank\nprint('sklearn' in sys.modules)\nmarginrank.Ranker\nprint('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
 
 
 @every
@@ -351,6 +359,18 @@ def test_frames_are_taken_without_warnings(scaling, tmp_path):
     for other in (frame, pl.from_pandas(frame)):
         for own in (ranker, load(tmp_path / "m.safetensors")):
             np.testing.assert_array_equal(own.predict(other, qid=qid), expected)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "query-minmax"])
+def test_the_scaling_of_a_model_does_without_frames(scaling, tmp_path):
+    X, y, qid = judged()
+    ranker = Ranker("svmmap", scorer="kernel", scaling=scaling).fit(X, y, qid=qid)
+    expected = ranker.predict(X, qid=qid)
+    with sklearn.config_context(transform_output="pandas"):
+        again = Ranker("svmmap", scorer="kernel", scaling=scaling).fit(X, y, qid=qid)
+        again.save(tmp_path / "m.safetensors")
+        for own in (ranker, again, load(tmp_path / "m.safetensors")):
+            np.testing.assert_array_equal(own.predict(X, qid=qid), expected)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from scipy import sparse
+from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from marginrank import DataError, Queries, Ranker, evaluate, load, tune

@@ -7,6 +7,8 @@ import logging
 import random
 import re
 import shutil
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -55,6 +57,20 @@ def shapes_of(X, rng):
         named.append(dict(pairs))
     columns = {name: X[:, at].tolist() for at, name in enumerate(names)}
     return X.tolist(), named, dict(rng.sample(list(columns.items()), len(columns)))
+
+
+def test_a_service_does_without_scikit_learn(models):
+    code = (
+        "import sys\n"
+        "from marginrank.serving import create_app\n"
+        "from tests.serving.client import InProcess\n"
+        "client = InProcess(create_app(sys.argv[1], reload_every=0))\n"
+        "answer = client.post('/rank', json={'queries': [{'features': [[1.0, 2.0, 3.0], [0.0, 1.0, 2.0]]}]})\n"
+        "print(answer.status, 'sklearn' in sys.modules, 'numba' in sys.modules)"
+    )
+    words = [sys.executable, "-c", code, str(models["by-query"])]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["200", "False", "False"]
 
 
 @pytest.mark.parametrize("name", ["linear", "additive", "by-query", "kernel"])

@@ -464,6 +464,7 @@ def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> S
 
 def _scaler(scaling: str, parts: ModelArrays) -> FeatureTransformer:
     scaler = SCALINGS[scaling]()
+    scaler.set_output(transform="default")
     scaler.n_features_in_ = parts.n_features
     for name, array in parts.learned.items():
         setattr(scaler, name, array)

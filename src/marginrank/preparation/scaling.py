@@ -118,7 +118,8 @@ def scale(
         raise ValueError(f"unknown scaling {scaling!r}; {suggest(str(scaling), ('auto', *SCALINGS, 'None'))}")
     scaler = SCALINGS[name]().fit(queries) if learned is None else learned
     scaled = FittedScaling(scaler.transform(queries), name, scaler, before)
-    # A model knows the names of its features, and gives its scaling plain arrays.
+    # A model knows the names of its features, and its scaling takes and returns arrays, however scikit-learn is set.
+    scaler.set_output(transform="default")
     if hasattr(scaler, "feature_names_in_"):
         del scaler.feature_names_in_
     return scaled

@@ -241,12 +241,12 @@ class Recommender(FactorAttributes, BaseEstimator):
         callback: Callable[[HalfStep], bool | None] | None = None,
     ) -> Self:
         judged = seen if self.negatives is None else with_negatives(seen, self.negatives, self.random_state)
-        self.loss_ = self.loss_ if warm else loss_to_train(self.measure, self.loss, judged.values)
-        self.C_ = check_C(self.C)
+        loss = self.loss_ if warm else loss_to_train(self.measure, self.loss, judged.values)
+        C = check_C(self.C)
         task = Factorization(
             judged,
-            self.loss_,
-            self.C_,
+            loss,
+            C,
             parse_solver(self.solver),
             self.max_iter,
             self.tol,
@@ -255,12 +255,13 @@ class Recommender(FactorAttributes, BaseEstimator):
             self.n_jobs,
             callback,
         )
-        if not self.loss_.prepare(judged.values, judged.offsets).active.any():
+        if not loss.prepare(judged.values, judged.offsets).active.any():
             raise DataError(
                 "every user gives the same rating to all items, so there is nothing to learn; for data without "
                 "ratings pass negatives='all'"
             )
         factors, trace = task.run(start, warm=warm)
+        self.loss_, self.C_ = loss, C
         self.model_ = FactorModel(seen, factors, columns, trace)
         return self
 
