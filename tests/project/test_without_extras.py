@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-WITHOUT = """
-import sys; sys.modules['torch'] = sys.modules['jax'] = None
+from tests.absent import WITHOUT_TORCH_AND_JAX
+
+IMPORTS = """
 import importlib
 for module in ('pytorch', 'jax'):
     try:
@@ -24,7 +25,9 @@ print(sorted(registered(scorers.Scorer)))
 @pytest.fixture(scope="module")
 def printed():
     """What is printed where neither is installed: why a module of each cannot be imported, and the scorers."""
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH_AND_JAX + IMPORTS], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

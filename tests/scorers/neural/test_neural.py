@@ -15,6 +15,7 @@ from marginrank.methods.presets import parse_preset
 from marginrank.model.file_format import read_model, write_model
 from marginrank.scorers import Neural, parse_scorer
 from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
+from tests.absent import WITHOUT_TORCH_AND_JAX
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
@@ -148,8 +149,7 @@ def test_a_saved_model_scores_without_pytorch(tmp_path):
     ranker = Ranker("softmax", scorer=SMALL).fit(train)
     ranker.save(tmp_path / "model")
     np.save(tmp_path / "X.npy", train.X)
-    code = f"""
-import sys; sys.modules['torch'] = None
+    code = f"""{WITHOUT_TORCH_AND_JAX}
 import numpy as np
 from marginrank import load
 ranker, X = load({str(tmp_path / "model")!r}), np.load({str(tmp_path / "X.npy")!r})
