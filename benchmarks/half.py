@@ -25,7 +25,7 @@ from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
 from marginrank.losses.structured import StructuredLoss
 from marginrank.scorers import Linear
 from marginrank.solvers import Auto
-from marginrank.training.convex import CollapseWarning
+from marginrank.training.loss_minimizer import CollapseWarning
 from marginrank.training.risk import RankingRisk
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

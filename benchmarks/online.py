@@ -16,6 +16,7 @@ import numpy as np
 
 from marginrank import Queries, Ranker
 from marginrank.losses.base import Loss
+from marginrank.ranker.resolution import resolve
 from marginrank.solvers import Auto
 from marginrank.training.partitioned_risk import empirical_risk
 
@@ -55,7 +56,7 @@ def stream(method: str, C: float, train: Queries, solver: str) -> tuple[Ranker, 
 
 def compare(method: str, C: float, train: Queries, test: Queries) -> None:
     first = ranker(method, C).fit(train[:FIRST])
-    loss: Loss | None = first._method().loss
+    loss: Loss | None = resolve(first).loss
     assert loss is not None
     risk = empirical_risk(first.model_.scaler.transform(train), loss, n_jobs=1)  # type: ignore[union-attr]
     best, seconds = timed(lambda: ranker(method, C).fit(train, start=first))

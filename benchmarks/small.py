@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 
 from marginrank import Queries, Ranker, tune
-from marginrank.training.convex import CollapseWarning
+from marginrank.training.loss_minimizer import CollapseWarning
 
 PRESETS = ("svmmap", "svmndcg", "svmauc", "ranksvm", "softmax")
 N_QUERIES = 50

@@ -13,7 +13,6 @@ from experiments.letor import SETS, Fold, choose, fold, pooled, values
 from experiments.rankers import ranker
 from experiments.verdicts import Difference, differences
 from marginrank.losses.structured import StructuredLoss
-from marginrank.methods.estimator import BaseRanker
 from marginrank.preparation import QueryStandardize
 from marginrank.ranker.ranker import Ranker
 from marginrank.typing import FloatArray
@@ -52,12 +51,12 @@ def ndcg_loss(k: int = 10, shape: str = "truncated") -> StructuredLoss:
     return StructuredLoss(f"ndcg@{k}", f"dorm(shape={shape})")
 
 
-def regression(data: Fold, criterion: str = "ndcg@10", Cs: Sequence[float] = CS) -> BaseRanker:
+def regression(data: Fold, criterion: str = "ndcg@10", Cs: Sequence[float] = CS) -> Ranker:
     """Train w0 of §5.3, a regression on the grades."""
     return choose(ranker("regression", tol=1e-4), data, Cs=Cs, criterion=criterion).ranker
 
 
-def tight(start: BaseRanker, k: int = 10, shape: str = "truncated") -> Ranker:
+def tight(start: Ranker, k: int = 10, shape: str = "truncated") -> Ranker:
     """Return an untrained ranker for the bound of eq. (14), which begins at the weights of another and stays near."""
     return ranker(ndcg_loss(k, shape), bound="tight", start=start.coef_)
 

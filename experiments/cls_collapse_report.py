@@ -20,7 +20,7 @@ from experiments.cls import (
 from experiments.letor import FOLDS, SETS, fold_average, pooled
 from experiments.verdicts import Difference, beats, exact, in_all
 from marginrank.model.plots import new_figure
-from marginrank.training.convex import COLLAPSED
+from marginrank.training.loss_minimizer import COLLAPSED
 
 #: Feature maps: φdorm with the profiles of the paper, and φpo of Yue et al. (2007).
 MAPS: Final[Mapping[str, str]] = {**{shape: f"A = {text}" for shape, text in PROFILES.items()}, "po": "φpo"}

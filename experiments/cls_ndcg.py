@@ -29,7 +29,7 @@ from experiments.letor import FOLDS, SETS, Fold, choose, fold_average, pooled
 from experiments.letor_published import mean_of, published
 from experiments.rankers import ranker
 from experiments.verdicts import Difference, beats, exact, reaches, unanimous
-from marginrank.methods.estimator import BaseRanker
+from marginrank import Ranker
 from marginrank.model.plots import new_figure
 
 OURS: Final = "tight"
@@ -50,7 +50,7 @@ ROUNDS: Final = (30, 100, 300)
 BOOSTED: Final[Mapping[str, Sequence[str | None]]] = {"rankboost": (None, "query-minmax"), ALIKE: (None,)}
 
 
-def _trained(method: str, data: Fold, Cs: Sequence[float]) -> BaseRanker:
+def _trained(method: str, data: Fold, Cs: Sequence[float]) -> Ranker:
     """Train a method for NDCG@10 and choose its C, or its rounds, by the validation queries."""
     if method in BOOSTED:
         rankers = [ranker(f"rankboost@{n}", scaling=scaling) for n in ROUNDS for scaling in BOOSTED[method]]

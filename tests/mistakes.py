@@ -174,7 +174,10 @@ IN_PYTHON: Sequence[InPython] = (
     # Queries.
     InPython("no queries", lambda d: d.fit(d.X, d.y), DATA, ("training needs the queries", "give qid")),
     InPython(
-        "queries by position", lambda d: d.fit(d.X, d.y, d.qid), TYPE, ("fit takes X and y", "fit(X, y, qid=qid)")
+        "queries by position",
+        lambda d: d.fit(d.X, d.y, d.qid),
+        TYPE,
+        ("fit takes 2 parameters without a name, not 3", "fit(X, y, qid=qid)"),
     ),
     InPython(
         "qid of another length",

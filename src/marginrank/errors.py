@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from pathlib import Path
 
 
@@ -60,3 +62,11 @@ class TrainingDataWarning(UserWarning):
 
 def _rebuild(problem: str, path: str | None, line: int | None, column: int | None) -> DataError:
     return DataError(problem, path=path, line=line, column=column)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn about a line of code outside of this package."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "marginrank":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -12,9 +12,10 @@ import time
 import numpy as np
 import pytest
 
-from marginrank import Ranker, load
+from marginrank import load
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.progress import TrainingProgress
+from marginrank.ranker import tuning
 from tests import forks
 from tests.cli.test_streams import TALKATIVE
 
@@ -50,13 +51,13 @@ def test_a_signal_keeps_the_best_model_so_far(run, monkeypatch, number, words):
 
 def test_a_fold_that_began_stands_in_for_what_was_not_trained(run, monkeypatch):
     """Even if it is not the first fold."""
-    began, fit_path = threading.Event(), Ranker._fit_path
+    began, train_path = threading.Event(), tuning.train_path
     folds = itertools.count()
 
-    def in_turn(self, *arguments, **options):
+    def in_turn(*arguments, **options):
         if next(folds) == 0:
             began.wait(60)
-        return fit_path(self, *arguments, **options)
+        return train_path(*arguments, **options)
 
     def step(self, *arguments):
         if next(steps) == 20:
@@ -65,7 +66,7 @@ def test_a_fold_that_began_stands_in_for_what_was_not_trained(run, monkeypatch):
         return watch(self, *arguments)
 
     watch, steps = TrainingProgress.__call__, itertools.count(1)
-    monkeypatch.setattr(Ranker, "_fit_path", in_turn)
+    monkeypatch.setattr(tuning, "train_path", in_turn)
     monkeypatch.setattr(TrainingProgress, "__call__", step)
     words = ["--folds", "2", "--n-jobs", "2", "--Cs", "1"]
     done = run("train", "train.txt", *ENDLESS, *words, "-o", "new.safetensors")

@@ -190,7 +190,7 @@ def test_errors_and_json_show_paths_that_are_not_utf8(shell, odd):
 # Ctrl-C while modules are imported.
 
 #: At each of these imports, a fork is interrupted, and its exit code printed; the last ends the program.
-MODULES = ("typer", "marginrank.cli.commands.train", "numpy", "numba", "marginrank.ranker.ranker")
+MODULES = ("typer", "marginrank.cli.commands.train", "numpy", "marginrank.ranker.ranker")
 INTERRUPT = f"""
 import os, signal, sys
 left = list({MODULES})

@@ -109,6 +109,7 @@ def test_missing_values_are_filled_as_in_one_memory(missing):
 
 def test_scores_and_measures_are_those_of_the_queries():
     queries = judged()
+    queries = replace(queries, query_ids=np.char.add("new ", queries.query_ids))
     model = Ranker("svmmap").fit(judged(seed=1))
     cut = parts(queries, 5)
     np.testing.assert_array_equal(model.predict(cut).gather(), model.predict(queries))
@@ -154,7 +155,7 @@ def test_training_goes_on_from_a_model():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"method": "rankboost@5"}, "RankBoost is not trained on partitions"),
+        ({"method": "rankboost@5"}, "rankboost@5 is not trained on partitions"),
         ({"method": "svmmap", "scorer": "kernel"}, "the kernel scorer is not trained on partitions"),
         ({"method": "svmmap", "scorer": "boosted"}, "the boosted scorer is not trained on partitions"),
         ({"method": "svmmap", "solver": "frank-wolfe"}, "use 'auto'"),

@@ -49,10 +49,10 @@ TRAINERS: dict[str, tuple[Callable[[], object], bool]] = {
         lambda: Ranker("svmmap", scorer=Boosted(trees=5, start=Additive(bins=9, shape="steps"))),
         True,
     ),
-    "expected-grades": (lambda: McRank(rounds=4), False),
+    "expected-grades": (lambda: Ranker(McRank(rounds=4)), False),
     "kernel": (lambda: Ranker("svmmap", scorer=Kernel(rank=20), solver=_QUICK), False),
     "kernel-poly": (lambda: Ranker("svmmap", scorer=Kernel("poly", rank=15), solver=_QUICK), False),
-    "gaussian-process": (GaussianProcess, False),
+    "gaussian-process": (lambda: Ranker(GaussianProcess()), False),
 }
 
 

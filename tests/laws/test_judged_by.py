@@ -34,7 +34,7 @@ def in_order(order, with_groups=True):
     return Queries.from_arrays(X[order], y[order], qid=qid[order], document_groups=labels)
 
 
-@pytest.mark.filterwarnings("ignore::marginrank.training.convex.CollapseWarning")
+@pytest.mark.filterwarnings("ignore::marginrank.training.CollapseWarning")
 @pytest.mark.parametrize("method", [GroupedLoss("ndcg@2"), "dorm-ndcg@2", "dorm-p@2"], ids=str)
 def test_groups_are_those_of_the_documents_in_any_order_of_rows(method):
     shuffled, sorted_rows = in_order(rows()[-1]), in_order(np.arange(144))

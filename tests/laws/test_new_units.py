@@ -29,17 +29,18 @@ from marginrank.methods.presets import Preset
 from marginrank.scorers.linear.form import LinearForm
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class FeatureSum(Baseline):
     """The sum of the features, times a number."""
 
+    name = "feature-sum"
     factor: float = 1.0
 
-    def stages(self, queries, setting):
+    def stages(self, plan, queries, limits):
         yield Stage(LinearForm(queries.n_features), np.full(queries.n_features, self.factor), 0.0)
 
 
-PRESETS = (Preset("feature-sum", "sum of features", "nobody", FeatureSum, 2, kind="baseline"),)
+PRESETS = (Preset("feature-sum", "sum of features", "nobody", FeatureSum, 2),)
 '''
 
 LOSS = '''
@@ -124,10 +125,9 @@ def test_a_baseline_is_one_file(drop, tmp_path):
     assert "feature-sum" in listed.stdout
     from marginrank.methods.baselines.feature_sum import FeatureSum
 
-    alone = FeatureSum(3.0).fit(queries)
-    alone.save(tmp_path / "alone")
-    assert type(load(tmp_path / "alone")) is FeatureSum
-    assert load(tmp_path / "alone").factor == 3.0
+    Ranker(FeatureSum(3.0)).fit(queries).save(tmp_path / "alone")
+    assert load(tmp_path / "alone").method == FeatureSum(3.0)
+    assert np.array_equal(Ranker("feature-sum(factor=3)").fit(queries).coef_, ranker.coef_)
 
 
 def test_a_loss_is_one_file(drop, tmp_path):

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from marginrank import Queries, Ranker, evaluate, from_frame
 from marginrank.cli.app import app
 from marginrank.methods import all_presets, parse_preset
+from marginrank.ranker.resolution import resolve
 from marginrank.solvers import Auto
 from marginrank.training import CollapseWarning
 
@@ -200,7 +201,7 @@ def test_the_order_of_lines_changes_nothing_on_the_command_line(preset, tmp_path
     options = ["--preset", SHORT.get(preset, preset)]
     if all_presets()[preset].kind == "loss":
         options += ["--tol", "1e-9"]
-    if Ranker(preset)._path_of_C:
+    if resolve(Ranker(preset)).capabilities.takes_C:
         options += ["-C", "2"]
     outcomes = []
     for name, frame in (("sorted", table()), ("shuffled", ORDERS["across_queries"])):

@@ -335,9 +335,9 @@ def test_a_gaussian_process_keeps_to_its_sample_where_there_is_no_time(monkeypat
     from marginrank.methods.baselines.gaussian_process import GaussianProcess
 
     X, y, qid = judged(60)
-    hurried = GaussianProcess(sample=100, time_limit=1e-6).fit(X, y, qid=qid)
+    hurried = Ranker(GaussianProcess(sample=100), time_limit=1e-6).fit(X, y, qid=qid)
     assert len(hurried.coef_) == 100
-    assert len(GaussianProcess(sample=100).fit(X, y, qid=qid).coef_) == 480
+    assert len(Ranker(GaussianProcess(sample=100)).fit(X, y, qid=qid).coef_) == 480
 
 
 def test_the_time_limit_of_a_search_holds_for_baselines():

@@ -59,20 +59,20 @@ class OneQueryRanker(OneQuery, Ranker):
         return super().partial_fit(X, y, qid=np.zeros(len(X), dtype=int) if qid is None else qid)
 
 
-class OneQueryBoost(OneQuery, RankBoost):
-    """RankBoost of one query."""
+class OneQueryBaseline(OneQuery, Ranker):
+    """A `Ranker` of one query that is trained once."""
 
-
-class OneQueryPerceptron(OneQuery, PRank):
-    """PRank of one query."""
+    @property
+    def partial_fit(self):
+        raise AttributeError("baselines are not trained in batches")
 
 
 @parametrize_with_checks(
     [
         OneQueryRanker("ranksvm", solver=Auto(tol=1e-3)),
         OneQueryRanker("ranksvm", scorer=Additive(bins=16), solver=Auto(tol=1e-3)),
-        OneQueryBoost(5),
-        OneQueryPerceptron(3),
+        OneQueryBaseline(RankBoost(5)),
+        OneQueryBaseline(PRank(3)),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -81,7 +81,7 @@ def test_scikit_learn_checks(estimator, check):
 
 ESTIMATORS = (
     Ranker("ndcg@10", C=3.0, scorer=Additive(bins=8)),
-    RankBoost(7),
+    Ranker(RankBoost(7)),
     Fusion("rrf", Cs=[1.0]),
     UnsupervisedFusion("borda"),
     BestRun("ndcg"),
@@ -149,7 +149,7 @@ def bad_fits():
         "bad grades": (Ranker("svmmap"), rows, {**rows, "y": y * np.nan}, "predict", X),
         "fewer columns": (Ranker("svmmap"), rows, {**rows, "X": X[:, :3], "qid": qid[1:]}, "predict", X),
         "columns with names": (Ranker("svmmap"), rows, {**rows, "X": named, "y": 0 * y}, "predict", X),
-        "a baseline": (RankBoost(3), rows, {"X": one_grade}, "predict", X),
+        "a baseline": (Ranker(RankBoost(3)), rows, {"X": one_grade}, "predict", X),
         "huge features": (Standardize(), {"X": X}, {"X": [[-1e308], [1e308]]}, "transform", X),
         "wrong groups": (ThresholdBins(), {"X": X}, {"X": named, "group": [3]}, "transform", X),
         "equal ratings": (
@@ -215,7 +215,7 @@ def test_setting_a_parameter_of_a_loss_keeps_the_rest_of_the_preset():
     [
         Ranker("svmmap", scorer=Linear(nonnegative=[0]), solver=Bundle(tol=1e-6)),
         Ranker(StructuredLoss("ap"), bound=Tight(start=np.ones(4))),
-        RankBoost(7, n_jobs=1),
+        Ranker(RankBoost(7), n_jobs=1),
     ],
 )
 def test_clones_have_the_same_parameters_and_no_model(ranker):
@@ -242,7 +242,7 @@ def routing():
         (Ranker("svmauc", scorer=Additive()), {"C": [0.1, 10.0], "scorer__bins": [2, 16]}),
         (Ranker("svmauc", solver="bundle"), {"solver__tol": [0.5, 1e-4], "scaling": [None, "standard"]}),
         (Ranker("dorm-ndcg@3", bound="hinge"), {"loss__feature_map": ["dorm", "dorm(shape=log)"], "C": [1.0]}),
-        (RankBoost(), {"rounds": [1, 10]}),
+        (Ranker(RankBoost()), {"method__rounds": [1, 10]}),
     ],
     ids=["scorer", "solver", "loss", "baseline"],
 )
@@ -300,7 +300,7 @@ def test_pipelines_and_cross_validation_route_the_queries():
 @pytest.mark.usefixtures("routing")
 def test_cross_validation_by_queries_is_what_it_is_by_hand():
     X, y, qid = judged()
-    for ranker in (Ranker("svmauc"), Ranker("prank@3"), PRank(3)):
+    for ranker in (Ranker("svmauc"), Ranker("prank@3"), Ranker(PRank(3))):
         scores = cross_val_score(
             ranker, X, y, cv=GroupKFold(4), params={"qid": qid, "groups": qid}, error_score="raise"
         )

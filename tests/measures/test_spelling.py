@@ -142,5 +142,5 @@ def test_arguments_of_other_libraries_are_answered(name, instead):
         Ranker(**{name: 1})
     with pytest.raises(TypeError, match=f"fit has no {name}; use .*{instead}"):
         Ranker().fit([[1.0], [2.0]], [0, 1], group=[2], **{name: 1})
-    with pytest.raises(TypeError, match="fit has no argument 'speed'"):
+    with pytest.raises(TypeError, match="fit has no parameter 'speed'"):
         Ranker().fit([[1.0], [2.0]], [0, 1], group=[2], speed=1)

@@ -54,8 +54,8 @@ RANKERS = {
     ),
     "max": Ranker(MaxLoss((StructuredLoss("ap"), StructuredLoss("auc")))),
     "measure": Ranker(parse_measure("ndcg@10"), bound="hinge"),
-    "rankboost": RankBoost(10),
-    "svmacc": AccuracySVM(balanced=True, C=3.0),
+    "rankboost": Ranker(RankBoost(10)),
+    "svmacc": Ranker(AccuracySVM(balanced=True), C=3.0),
 }
 
 
@@ -306,7 +306,6 @@ CHANGES = [
     ({"trained_on": {**TRAINED_ON, "features": 4}}, "3 features, but it was trained on 4"),
     ({"trained_on": {**TRAINED_ON, "queries": -1}}, "-1 queries"),
     ({"measure": 3}, "measure is 3; it has to be str"),
-    ({"estimator": "Oracle"}, "this is the model of a Oracle; import the module that defines it before loading"),
     ({"parameters": {"colour": "red"}}, "colour"),
     ({"parameters": []}, "parameters is"),
     ({"parameters": {"solver": {"kind": "Bundle", "colour": 1}}}, "colour"),

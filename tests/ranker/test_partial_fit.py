@@ -14,6 +14,7 @@ import pytest
 from marginrank import Additive, DataError, Kernel, Linear, Queries, Ranker, load
 from marginrank.losses import StructuredLoss
 from marginrank.model.model import Model
+from marginrank.ranker.resolution import resolve
 from marginrank.solvers import Auto, Bundle
 from marginrank.training.partitioned_risk import empirical_risk
 
@@ -104,7 +105,7 @@ def test_a_stream_seen_once_comes_near_the_batch_optimum(method, C):
     ranker = Ranker(method, C=C)
     for batch in [queries[:60], *batches(queries[60:], 20)]:
         ranker.partial_fit(batch)
-    risk = empirical_risk(best.model_.scaler.transform(queries), ranker._method().loss)
+    risk = empirical_risk(best.model_.scaler.transform(queries), resolve(ranker).loss)
     reached = 0.5 * ranker.coef_ @ ranker.coef_ + C * risk(ranker.coef_)[0]
     assert best.objective_ <= reached * (1 + 1e-4)
     assert reached <= 1.01 * best.objective_
@@ -207,8 +208,8 @@ def test_what_cannot_go_on_is_refused():
         Ranker("svmmap").fit(queries, start="model")
     from marginrank.methods.baselines.rankboost import RankBoost
 
-    with pytest.raises(ValueError, match="RankBoost cannot start from a model"):
-        RankBoost().fit(queries, start=fitted)
+    with pytest.raises(ValueError, match="RankBoost cannot be trained further; train it anew on all queries"):
+        Ranker(RankBoost()).fit(queries, start=fitted)
     stumps = Ranker("rankboost@2").fit(queries).set_params(method="svmmap")
     with pytest.raises(ValueError, match="cannot be trained further"):
         stumps.partial_fit(queries)

@@ -20,7 +20,7 @@ from marginrank.runtime.option_objects import OptionObject
 from marginrank.scorers import Additive, Linear
 from marginrank.solvers import Auto, Bundle, FrankWolfe, NSlack, Subgradient
 from marginrank.training import CollapseWarning, Tight
-from marginrank.training import convex as training
+from marginrank.training import loss_minimizer as training
 from marginrank.training.partitioned_risk import empirical_risk
 
 
@@ -144,7 +144,7 @@ def test_a_mix_of_measures_and_a_loss_of_ones_own():
     assert own.model_.method.trained.startswith("PairwiseHinge(")
     with pytest.raises(ValueError, match="give one of method, measure and loss, not method and measure"):
         Ranker("svmmap", measure="ap").fit(X, y, qid=qid)
-    with pytest.raises(TypeError, match="method is 3; give the name of a preset, a measure, or a Loss"):
+    with pytest.raises(TypeError, match="method is 3; give the name of a preset, a measure, a Loss or a baseline"):
         Ranker(3).fit(X, y, qid=qid)
     with pytest.raises(TypeError, match="give a Loss"):
         Ranker(loss="ap").fit(X, y, qid=qid)

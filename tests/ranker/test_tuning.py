@@ -21,7 +21,7 @@ from marginrank.ranker.selection import selection_table
 from marginrank.ranker.tuning import DEFAULT_CS
 from marginrank.scorers import Additive
 from marginrank.solvers import Auto
-from marginrank.training import convex as training
+from marginrank.training import loss_minimizer as training
 
 
 def judged(n_queries, seed, noise=1.5):
@@ -85,7 +85,7 @@ def test_few_documents_are_worth_few_threads(options, n_jobs, threads, monkeypat
     pools.clear()
     numbers = TRAIN.n_features * TRAIN.n_documents * 3 // 4
     for useful in (((numbers - 1, 1), (numbers, 2)), ((numbers - 2, 1), (numbers - 1, 2))):
-        monkeypatch.setattr("marginrank.ranker.tuning._USEFUL_THREADS", useful)
+        monkeypatch.setattr("marginrank.ranker.tuning.USEFUL_THREADS", useful)
         tune(ranker, TRAIN, folds=4, Cs=[0.1])
     assert pools == ([4, 4] if "scorer" in options else [2, 4])
 
@@ -148,7 +148,9 @@ def test_bad_requests():
         tune(Ranker(), TRAIN, valid=VALID, grid={"profile": [1]})
     with pytest.raises(ValueError, match="Linear has no parameter 'bins'; known: nonnegative"):
         tune(Ranker(), TRAIN, valid=VALID, grid={"scorer__bins": [1]})
-    with pytest.raises(ValueError, match="'C' has no parameters of its own; loss, bound, scorer and solver have"):
+    with pytest.raises(
+        ValueError, match="'C' has no parameters of its own; method, loss, bound, scorer and solver have"
+    ):
         tune(Ranker(), TRAIN, valid=VALID, grid={"C__x": [1]})
     with pytest.raises(ValueError, match="C is in the grid; give its values as Cs"):
         tune(Ranker(), TRAIN, valid=VALID, grid={"C": [1.0]})
@@ -202,7 +204,9 @@ def test_arrays_frames_and_queries_are_tuned_alike():
         tune(Ranker(), X, qid=qid)
 
 
-@pytest.mark.parametrize("ranker", [Ranker("svmauc", solver=Auto(tol=1e-9)), RankBoost(10)], ids=["loss", "baseline"])
+@pytest.mark.parametrize(
+    "ranker", [Ranker("svmauc", solver=Auto(tol=1e-9)), Ranker(RankBoost(10))], ids=["loss", "baseline"]
+)
 def test_folds_do_not_depend_on_the_order_of_rows(ranker):
     sorted_rows = tune(ranker, *rows_of(TRAIN)[:2], qid=rows_of(TRAIN)[2], folds=3, Cs=[0.1, 10.0])
     X, y, qid = rows_of(TRAIN, np.random.default_rng(5).permutation(TRAIN.n_documents))
@@ -253,12 +257,12 @@ def test_what_the_scorer_is_chosen_from_depends_on_the_features():
 
 
 def test_a_baseline_of_its_own_is_one_candidate():
-    chosen = tune(RankBoost(), TRAIN, folds=3, grid={"rounds": [1, 20]})
-    assert [one.parameters["rounds"] for one in chosen.candidates] == [1, 20]
-    assert chosen.ranker.rounds == chosen.best.parameters["rounds"] == 20
-    again = RankBoost(20).fit(TRAIN)
+    chosen = tune(Ranker(RankBoost()), TRAIN, folds=3, grid={"method__rounds": [1, 20]})
+    assert [one.parameters["method__rounds"] for one in chosen.candidates] == [1, 20]
+    assert chosen.ranker.method.rounds == chosen.best.parameters["method__rounds"] == 20
+    again = Ranker(RankBoost(20)).fit(TRAIN)
     assert np.array_equal(chosen.ranker.coef_, again.coef_)
-    path = RankBoost(5).fit_path(TRAIN, Cs=[1.0, 2.0])
+    path = Ranker(RankBoost(5)).fit_path(TRAIN, Cs=[1.0, 2.0])
     assert np.array_equal(path[0].coef_, path[1].coef_)
 
 

@@ -148,7 +148,7 @@ ADVICE = "fill it, or train with the scorer linear(missing=mean) or additive"
         (lambda: fitted("error", filled(0.0)).explain(rows()), f"X[1, 0] is NaN; {ADVICE}"),
         (
             lambda: Ranker("mcrank@2").fit(rows(), GRADES, qid=QUERY),
-            "X[1, 0] is NaN; fill it, as McRank takes no missing values",
+            "X[1, 0] is NaN; fill it, as mcrank@2 takes no missing values",
         ),
         (lambda: tune(Ranker(), rows(), GRADES, qid=QUERY), f"X[1, 0] is NaN; {ADVICE}"),
         (lambda: fitted("mean", np.array([[np.inf, 1.0]] * 6)), "X[0, 0] is inf; replace it"),

@@ -13,6 +13,7 @@ import struct
 import numpy as np
 import pytest
 
+import marginrank.ranker.tuning
 import marginrank.training.checkpoint
 from marginrank import DataError, Queries, Ranker, tune
 from marginrank.errors import CheckpointWarning
@@ -114,13 +115,17 @@ def test_early_stopping_starts_and_paths_go_on_likewise(tmp_path, passes):
         assert not passes, name
 
 
-@pytest.mark.parametrize("ranker", [Ranker("svmmap"), RankBoost(rounds=5), Ranker("svmmap", scorer="auto")], ids=str)
+@pytest.mark.parametrize(
+    "ranker", [Ranker("svmmap"), Ranker(RankBoost(rounds=5)), Ranker("svmmap", scorer="auto")], ids=str
+)
 def test_a_search_keeps_what_is_finished(ranker, tmp_path, monkeypatch):
     # Parts that are finished are dropped from the file at once.
     monkeypatch.setattr(marginrank.training.checkpoint, "_MOST_FINISHED", 0)
     path, fitted = tmp_path / "run", []
-    original = type(ranker)._train
-    monkeypatch.setattr(type(ranker), "_train", lambda *args, **kw: fitted.append(1) or original(*args, **kw))
+    original = marginrank.ranker.tuning.train_path
+    monkeypatch.setattr(
+        marginrank.ranker.tuning, "train_path", lambda *args, **kw: fitted.append(1) or original(*args, **kw)
+    )
     expected = tune(ranker, TRAIN, folds=3, Cs=[0.1, 1.0])
     all_fits = len(fitted)
     tune(ranker, TRAIN, folds=3, Cs=[0.1, 1.0], checkpoint=path)
@@ -186,10 +191,10 @@ def test_threads_and_time_may_change(tmp_path, passes):
 
 def test_what_cannot_go_on_says_so(tmp_path):
     path = tmp_path / "run"
-    for ranker in (RankBoost(), Ranker("rankboost"), Ranker("svmmap", scorer="boosted")):
-        with pytest.raises(ValueError, match="no solver that could go on"):
+    for ranker in (Ranker(RankBoost()), Ranker("rankboost"), Ranker("svmmap", scorer="boosted")):
+        with pytest.raises(ValueError, match="no solver that could resume from a checkpoint"):
             ranker.fit(TRAIN, checkpoint=path)
-        with pytest.raises(ValueError, match="no solver that could go on"):
+        with pytest.raises(ValueError, match="no solver that could resume from a checkpoint"):
             ranker.fit_path(TRAIN, Cs=[1.0], checkpoint=path)
     with pytest.raises(ValueError, match="random_state is None"):
         Ranker("svmmap", random_state=None).fit(TRAIN, checkpoint=path)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from marginrank import Queries
+from marginrank.evaluation.criterion import Criterion
 from marginrank.solvers import Solution, Step
 from marginrank.training.early_stopping import EarlyStopping
 
@@ -13,7 +14,7 @@ QUERIES = Queries.from_arrays([[0.0], [1.0]], [0, 1], group=[2])
 
 
 def stopper(patience=2, callback=None):
-    return EarlyStopping(QUERIES, "auc", patience, lambda theta: theta[0] * QUERIES.X[:, 0], callback)
+    return EarlyStopping(QUERIES, Criterion.parse("auc"), patience, lambda theta: theta[0] * QUERIES.X[:, 0], callback)
 
 
 def step(passes, primal=1.0):

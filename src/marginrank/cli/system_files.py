@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from marginrank.data.queries import Queries
     from marginrank.evaluation.evaluation import Evaluation
     from marginrank.evaluation.systems import System
-    from marginrank.methods.estimator import BaseRanker
+    from marginrank.ranker.ranker import Ranker
     from marginrank.typing import FloatArray
 
 _SYSTEMS: Final = "a model, one score per line, a TREC run, or a table with the columns query, document and score"
@@ -62,7 +62,7 @@ def check_model_first(command: str, model: Path, data: Sequence[Path]) -> None:
 
 def read_all(
     judged: Path, systems: Mapping[str, Path], reading: ReadingOptions
-) -> tuple[Queries | Qrels, dict[str, BaseRanker | FloatArray | Run]]:
+) -> tuple[Queries | Qrels, dict[str, Ranker | FloatArray | Run]]:
     """Read judged data and the systems to judge on it.
 
     Only models look at features: without one, tables are read without them. Missing values are refused where one of
@@ -96,7 +96,7 @@ def _check_names(truth: Queries | Qrels, path: Path) -> None:
         raise DataError(error.problem, path=path) from None
 
 
-def _common_features(models: Mapping[str, BaseRanker]) -> tuple[str, ...] | None:
+def _common_features(models: Mapping[str, Ranker]) -> tuple[str, ...] | None:
     """Return the names of the features of models if they all have the same; without a model, no feature is needed."""
     if not models:
         return ()

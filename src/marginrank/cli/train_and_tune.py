@@ -23,7 +23,7 @@ from marginrank.runtime.text import count, facts
 
 if TYPE_CHECKING:
     from marginrank.data.partitions import AnyQueries
-    from marginrank.methods.estimator import BaseRanker
+    from marginrank.ranker.ranker import Ranker
     from marginrank.ranker.selection import Selection
 
 _PANEL: Final = "TuneOptions"
@@ -99,7 +99,7 @@ class TuneOptions:
 class FitOutcome:
     """A trained ranker and how it came about."""
 
-    ranker: BaseRanker
+    ranker: Ranker
     selection: Selection | None
     data: str
     valid: str | None
@@ -176,7 +176,7 @@ def fit(
     from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
     from marginrank.scorers.base import scorers_to_try  # noqa: PLC0415
 
-    ranker: BaseRanker = Ranker(**method.parameters())
+    ranker: Ranker = Ranker(**method.parameters())
     watch.say("training")
     n_scorers = len(scorers_to_try(queries)) if method.scorer_is_chosen else 1
     watch.expect(n_scorers * _n_problems(choosing, grid) if chosen else 1, method.gap, _size(queries))
@@ -223,7 +223,7 @@ def _size(queries: AnyQueries) -> int | None:
 
 
 def _tune(
-    ranker: BaseRanker,
+    ranker: Ranker,
     queries: AnyQueries,
     valid: AnyQueries | None,
     choosing: TuneOptions,

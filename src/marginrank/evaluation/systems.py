@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -16,7 +15,7 @@ from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partition
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
 from marginrank.data.validation import distinct_names
-from marginrank.errors import DataError, TrainingDataWarning
+from marginrank.errors import DataError, TrainingDataWarning, warn
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
@@ -144,7 +143,7 @@ def warn_if_trained_on(judged: AnyQueries | Qrels, systems: Mapping[str, object]
     digest = judged.fingerprint if isinstance(judged, PartitionedQueries) else fingerprint(judged)
     names = [name for name, trained_on in digests.items() if trained_on == digest]
     if names:
-        warnings.warn(training_note(names), TrainingDataWarning, stacklevel=3)
+        warn(training_note(names), TrainingDataWarning)
     return names
 
 

@@ -16,16 +16,15 @@ from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.trec import Run
 from marginrank.data.queries import Queries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluation import evaluate
+from marginrank.evaluation.criterion import Criterion
 from marginrank.export.export_files import Check
 from marginrank.fusion.run_pool import RunScores, features_of
-from marginrank.measures.base import parse_mix
-from marginrank.methods.estimator import BaseRanker
 from marginrank.model.file_format import check_values, read_model, reading_model, write_model
 from marginrank.model.model import Model
 from marginrank.preparation.run_features import column_names, parse_features, run_names
 from marginrank.ranker.loader import ranker_of
 from marginrank.ranker.ranker import Ranker
+from marginrank.ranker.resolution import resolve
 from marginrank.ranker.selection import Rule, Selection
 from marginrank.ranker.tuning import DEFAULT_CS, check_Cs, tune
 from marginrank.runtime.option_objects import from_spec, to_spec
@@ -89,7 +88,7 @@ class Fusion(BaseEstimator):
         trained_on_: Number and fingerprint of the training queries.
     """
 
-    ranker_: BaseRanker
+    ranker_: Ranker
     features_: str
     selection_: Selection
     trained_on_: dict[str, Any]
@@ -145,7 +144,7 @@ class Fusion(BaseEstimator):
 
         def select(scorer: str | Scorer, kind: str, *, all_Cs: bool = False) -> Selection:
             ranker = self._ranker(scorer)
-            few = [C for C in Cs if C <= _LARGE_C] if not (all_Cs or ranker._light) else []
+            few = [C for C in Cs if C <= _LARGE_C] if not (all_Cs or resolve(ranker).capabilities.gil_bound) else []
             return tune(
                 ranker,
                 _prepare(columns, kind, ranker),
@@ -188,9 +187,7 @@ class Fusion(BaseEstimator):
 
     def score(self, queries: Queries) -> float:
         """Return the mean of the measure, under the policy of this fusion; for a mix, the weighted mean."""
-        mix = parse_mix(self.measure)
-        means = evaluate(queries, self.predict(queries), [str(one) for _, one in mix], policy=self.policy).mean
-        return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
+        return Criterion.parse(self.measure, self.policy).mean(queries, self.predict(queries))
 
     def weights(self) -> dict[str, float]:
         """Return the weight of each column, such as ``rrf(bm25)``; runs without a name have their column number."""
@@ -297,12 +294,12 @@ class Fusion(BaseEstimator):
         )
 
 
-def _keeps_missing(ranker: BaseRanker) -> bool:
+def _keeps_missing(ranker: Ranker) -> bool:
     """Whether missing scores stay missing for the scorer of a ranker."""
     return parse_scorer(ranker.get_params(deep=False)["scorer"]).takes_nan
 
 
-def _prepare(columns: RunScores, features: str, ranker: BaseRanker) -> Queries:
+def _prepare(columns: RunScores, features: str, ranker: Ranker) -> Queries:
     return features_of(columns, features, keep_missing=_keeps_missing(ranker))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +18,8 @@ from marginrank.losses.squared_error import SquaredError
 from marginrank.losses.structured import StructuredLoss
 from marginrank.measures import Measure
 from marginrank.measures.base import parse_mix
-from marginrank.methods.estimator import BaseRanker
-from marginrank.runtime.option_objects import parse_spelling, registered
+from marginrank.methods.baselines.base import Baseline
+from marginrank.runtime.option_objects import load_modules, parse_spelling, registered
 from marginrank.runtime.text import suggest
 from marginrank.training.tight_bound import BoundChoice, Tight
 
@@ -41,16 +39,19 @@ class Preset:
         make: Function that makes the loss or the baseline, given the cutoff or the number of rounds.
         cut: Default cutoff or number of rounds; None if the method has none.
         bound: The bound to minimise.
-        kind: ``loss``, or ``baseline`` for methods that are trained in their own way.
     """
 
     name: str
     summary: str
     paper: str
-    make: Callable[[int], Loss | BaseRanker]
+    make: Callable[[int], Loss | Baseline]
     cut: int | None = None
     bound: BoundChoice = "auto"
-    kind: str = "loss"
+
+    @property
+    def kind(self) -> str:
+        """``loss``, or ``baseline`` for methods that are trained in their own way."""
+        return "loss" if isinstance(self.make(self.cut or 1), Loss) else "baseline"
 
 
 _YUE = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
@@ -136,12 +137,9 @@ _LOSSES: Final = (
 
 @cache
 def _baseline_presets() -> tuple[Preset, ...]:
-    """The presets that the modules of the folder ``baselines`` name, in a tuple ``PRESETS`` each."""
-    package = importlib.import_module("marginrank.methods.baselines")
-    named: list[Preset] = []
-    for module in pkgutil.iter_modules(package.__path__):
-        named += getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "PRESETS", ())
-    return tuple(named)
+    """Return the presets that the modules of the folder ``baselines`` name, in a tuple ``PRESETS`` each."""
+    modules = load_modules("marginrank.methods.baselines")
+    return tuple(preset for module in modules for preset in getattr(module, "PRESETS", ()))
 
 
 def all_presets() -> dict[str, Preset]:
@@ -153,7 +151,7 @@ def all_presets() -> dict[str, Preset]:
 class ResolvedMethod:
     """What to train: a loss or a baseline, and the preset it came from."""
 
-    trained: Loss | BaseRanker
+    trained: Loss | Baseline
     preset: str | None = None
     bound: BoundChoice = "auto"
 
@@ -163,9 +161,9 @@ class ResolvedMethod:
         return self.trained if isinstance(self.trained, Loss) else None
 
     @property
-    def baseline(self) -> BaseRanker | None:
+    def baseline(self) -> Baseline | None:
         """The baseline; None if a loss is minimised."""
-        return self.trained if isinstance(self.trained, BaseRanker) else None
+        return self.trained if isinstance(self.trained, Baseline) else None
 
     @property
     def criterion(self) -> str:
@@ -197,8 +195,8 @@ def parse_preset(name: str) -> ResolvedMethod:
     return ResolvedMethod(preset.make(k), spelled, preset.bound)
 
 
-def parse_method(spec: str | Measure | Loss) -> ResolvedMethod:
-    """Parse what to train: the name of a preset, a measure or mix of measures, the name of a loss, or a `Loss`.
+def parse_method(spec: str | Measure | Loss | Baseline) -> ResolvedMethod:
+    """Parse what to train: a preset, a measure or mix of measures, a loss, or a baseline, or the spelling of one.
 
     >>> parse_method("ndcg@10 + 0.5*ap").criterion
     'ndcg@10 + 0.5*ap'
@@ -206,17 +204,18 @@ def parse_method(spec: str | Measure | Loss) -> ResolvedMethod:
     Traceback (most recent call last):
     ValueError: 'ncdg@10' is neither a preset nor a measure; did you mean 'ndcg@10'?
     """
-    if isinstance(spec, Loss):
+    if isinstance(spec, Loss | Baseline):
         return ResolvedMethod(spec)
     if isinstance(spec, Measure):
         return ResolvedMethod(loss_for(spec))
     if not isinstance(spec, str):
-        raise TypeError(f"method is {spec!r}; give the name of a preset, a measure, or a Loss")
+        raise TypeError(f"method is {spec!r}; give the name of a preset, a measure, a Loss or a baseline")
     spelled = spec.strip().lower()
     if _CUT.sub("", spelled) in all_presets():
         return parse_preset(spelled)
-    if spelled.partition("(")[0] in registered(Loss):
-        return ResolvedMethod(parse_spelling(Loss, spelled))
+    for family in (Loss, Baseline):
+        if spelled.partition("(")[0] in registered(family):
+            return ResolvedMethod(parse_spelling(family, spelled))
     try:
         return ResolvedMethod(loss_for(spec))
     except ValueError as error:

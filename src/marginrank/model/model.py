@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.data.fingerprint import fingerprint
 from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
@@ -73,7 +74,6 @@ class TrainingRecord:
     """How a model was trained.
 
     Args:
-        estimator: The class of the estimator.
         measure: The measure, or mix of measures, that the model is judged by.
         trained: The loss that was minimised, or the baseline.
         preset: The name that was asked for, if any.
@@ -83,7 +83,6 @@ class TrainingRecord:
         parameters: The parameters of the estimator, as `marginrank.runtime.option_objects.to_spec` describes them.
     """
 
-    estimator: str
     measure: str
     trained: str
     preset: str | None = None
@@ -101,6 +100,12 @@ class Provenance:
     documents: int
     features: int
     fingerprint: str
+
+    @classmethod
+    def of(cls, queries: AnyQueries) -> Provenance:
+        """Describe training queries."""
+        digest = queries.fingerprint if isinstance(queries, PartitionedQueries) else fingerprint(queries)
+        return cls(len(queries), queries.n_documents, queries.n_features, digest)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,11 +16,10 @@ from marginrank.errors import DataError
 from marginrank.losses.feature_maps import Positional, parse_map
 from marginrank.losses.structured import PreparedStructured, StructuredLoss
 from marginrank.measures import parse_measure
-from marginrank.methods.estimator import BaseRanker
 from marginrank.model.model import Model
-from marginrank.ranker.partial_fit import Online
-from marginrank.scorers.base import parse_scorer
-from marginrank.scorers.staged_scorer import StagedScorer
+from marginrank.ranker.ranker import Ranker
+from marginrank.ranker.resolution import resolve
+from marginrank.training.plan import Plan
 from marginrank.training.query_weighting import weighted
 from marginrank.typing import FloatArray
 
@@ -41,14 +40,14 @@ class LearnedProfile:
         validation: With validation queries, the measure on them after each round; the best round is kept.
     """
 
-    ranker: BaseRanker
+    ranker: Ranker
     profile: FloatArray
     objectives: tuple[float, ...]
     validation: tuple[float, ...] = ()
 
 
 def learn_profile(
-    ranker: Online,
+    ranker: Ranker,
     X: Queries | npt.ArrayLike,
     y: npt.ArrayLike | None = None,
     *,
@@ -96,10 +95,12 @@ def learn_profile(
     """
     if rounds < 1 or steps < 1:
         raise ValueError(f"rounds is {rounds} and steps {steps}; at least one of each is needed")
-    loss = _loss_of(ranker)
-    queries = judges = in_canonical_order(as_queries(X, y, qid, group, None, **ranker._nan))
+    plan = resolve(ranker)
+    loss, able = _loss_of(plan), plan.capabilities
+    nan_rule: Any = {"allow_nan": able.takes_nan, "nan_advice": able.nan_advice}
+    queries = judges = in_canonical_order(as_queries(X, y, qid, group, None, **nan_rule))
     if valid is not None:
-        judges = in_canonical_order(as_queries(*validation_parts(valid), None, None, **ranker._nan))
+        judges = in_canonical_order(as_queries(*validation_parts(valid), None, None, **nan_rule))
     _check_queries(loss, queries, judges)
     profile = _first_profile(loss, [queries, judges])
     radius = float(np.linalg.norm(profile))
@@ -123,7 +124,7 @@ def learn_profile(
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    ranker: BaseRanker
+    ranker: Ranker
     profile: FloatArray
     value: float | None
 
@@ -194,16 +195,14 @@ def project(profile: FloatArray, radius: float) -> FloatArray:
     return np.asarray(falling if norm <= radius else falling * (radius / norm))
 
 
-def _loss_of(ranker: Online) -> StructuredLoss:
-    """Return the loss whose profile is learned, and refuse rankers without one."""
-    method = ranker._method()
-    what = f"{method.preset} is a baseline" if method.loss is None else f"this is {method.loss}"
-    loss = method.loss
+def _loss_of(plan: Plan) -> StructuredLoss:
+    """Return the loss whose profile is learned, and refuse plans without one."""
+    loss = plan.loss
     if not isinstance(loss, StructuredLoss) or not isinstance(parse_map(loss.feature_map), Positional):
+        what = f"{plan.label} is a baseline" if loss is None else f"this is {loss}"
         raise ValueError(f"only StructuredLoss(..., 'dorm') has a profile to learn; {what}")
-    scorer = parse_scorer(ranker.scorer)
-    if isinstance(scorer, StagedScorer):
-        raise ValueError(f"profiles are learned with a scorer that a solver trains, and {scorer.name} is not")
+    if not plan.capabilities.continues:
+        raise ValueError(f"profiles are learned with a scorer that a solver trains, and {plan.scorer.name} is not")
     return loss
 
 
@@ -229,13 +228,13 @@ def _shape_of(profile: FloatArray) -> tuple[float, ...]:
     return (*profile[:n_positive].tolist(), 0.0)
 
 
-def _fitted(ranker: Online, profile: FloatArray, queries: Queries, start: Model | None) -> BaseRanker:
+def _fitted(ranker: Ranker, profile: FloatArray, queries: Queries, start: Model | None) -> Ranker:
     """Train the weights for a profile, from a model; without one, the ranker may be fitted already."""
     if start is None and hasattr(ranker, "model_"):
         return ranker
-    last: BaseRanker = clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile)))
+    last: Ranker = clone(ranker).set_params(loss__feature_map=Positional(_shape_of(profile)))
     return last.fit(queries, start=start)
 
 
-def _trained_bound(ranker: BaseRanker) -> Any:
+def _trained_bound(ranker: Ranker) -> Any:
     return ranker.model_.method.bound

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from marginrank.errors import DataError
-from marginrank.methods.estimator import BaseRanker
 from marginrank.methods.presets import all_presets
 from marginrank.model.file_format import reading_model
 from marginrank.model.model import Model
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.resolution import NotInFile
 from marginrank.runtime.option_objects import from_spec
+from marginrank.scorers.base import parse_scorer
+from marginrank.solvers.base import parse_solver
+from marginrank.training.tight_bound import parse_bound
 
 
-def load(path: str | Path) -> BaseRanker:
+def load(path: str | Path) -> Ranker:
     """Read a ranker written by `save`; its scores are the same, bit for bit, and it can be fitted again.
 
     Raises:
@@ -27,18 +29,12 @@ def load(path: str | Path) -> BaseRanker:
         return ranker_of(model)
 
 
-def ranker_of(model: Model) -> BaseRanker:
-    """Return the fitted estimator that a model came from, with its parameters."""
-    all_presets()  # loads the baselines
-    kinds = {kind.__name__: kind for kind in _subclasses(BaseRanker)}  # type: ignore[type-abstract]
-    estimator = model.method.estimator
-    if estimator not in kinds:
-        raise DataError(f"this is the model of a {estimator}; import the module that defines it before loading")
-    ranker = kinds[estimator](**{name: _parameter(name, spec) for name, spec in model.method.parameters.items()})
-    if isinstance(ranker, Ranker):
-        ranker._check_spellings()
-    ranker._adopt(model)
-    return ranker
+def ranker_of(model: Model) -> Ranker:
+    """Return the fitted ranker that a model came from, with its parameters."""
+    all_presets()  # registers the baselines
+    ranker = Ranker(**{name: _parameter(name, spec) for name, spec in model.method.parameters.items()})
+    _check_spellings(ranker)
+    return ranker.with_model(model)
 
 
 def _parameter(name: str, spec: Any) -> Any:
@@ -52,6 +48,14 @@ def _parameter(name: str, spec: Any) -> Any:
         return NotInFile(f"{name}: {error.args[0]}")
 
 
-def _subclasses(kind: type[BaseRanker]) -> list[type[BaseRanker]]:
-    own = kind.__subclasses__()
-    return [*own, *(below for one in own for below in _subclasses(one))]
+def _check_spellings(ranker: Ranker) -> None:
+    """Refuse scorers, solvers and bounds that do not exist; what a file could not hold is left alone."""
+    bound = "auto" if ranker.bound is None else ranker.bound
+    parsers: tuple[tuple[Any, Callable[[Any], object]], ...] = (
+        (ranker.scorer, parse_scorer),
+        (ranker.solver, parse_solver),
+        (bound, parse_bound),
+    )
+    for value, parse in parsers:
+        if not isinstance(value, NotInFile):
+            parse(value)

@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
-import inspect
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final, Literal, Self, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 import numpy as np
-from sklearn.base import clone
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
-from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, in_memory
-from marginrank.data.queries import Queries, in_canonical_order
+from marginrank.data.grouping import group_rows
+from marginrank.data.inputs import Validation, as_queries, check_same_features, validation_parts
+from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores
+from marginrank.data.queries import Queries
+from marginrank.data.validation import distinct_names
 from marginrank.errors import DataError
+from marginrank.evaluation.criterion import Criterion
+from marginrank.evaluation.sklearn_scoring import ROUTING
+from marginrank.evaluation.systems import orderings
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
-from marginrank.methods.argument_checks import warn_of_C
-from marginrank.methods.estimator import BaseRanker
-from marginrank.methods.presets import DEFAULT, ResolvedMethod, loss_for, parse_method
+from marginrank.methods.baselines.base import Baseline
 from marginrank.model.model import Model
-from marginrank.model.model import TrainingRecord as MethodRecord
-from marginrank.preparation.scaling import FittedScaling, scale
-from marginrank.ranker.partial_fit import Online
-from marginrank.ranker.resolution import NotInFile, loss_of
-from marginrank.runtime.option_objects import OptionObject, seconds
-from marginrank.scorers.base import Prepared, Scorer, parse_scorer, prepare
-from marginrank.scorers.form import NAN_ADVICE, Form
-from marginrank.scorers.staged_scorer import StagedScorer, StageLimits
+from marginrank.preparation.base import check_columns, set_columns
+from marginrank.ranker.argument_checks import explains_arguments, query_contents, warn_of_split, warn_of_ties
+from marginrank.ranker.attributes import FittedAttributes
+from marginrank.ranker.input_queries import features_to_score, training_queries
+from marginrank.ranker.partial_fit import train_on_batch
+from marginrank.ranker.resolution import resolve, resolve_bound, resolve_method
+from marginrank.runtime.option_objects import OptionObject, check_C
+from marginrank.runtime.text import suggest
+from marginrank.scorers.additive.form import Shape
+from marginrank.scorers.base import Scorer, parse_scorer
 from marginrank.solvers.base import Callback, Solver, parse_solver
-from marginrank.training.checkpoint import Log
-from marginrank.training.convex import ConvexTrainer, Fit
-from marginrank.training.early_stopping import EarlyStopping, Scores, check_patience
-from marginrank.training.online import with_bound_of
-from marginrank.training.plan import Start
-from marginrank.training.query_weighting import Weighting, weighted
-from marginrank.training.staged import StagedTrainer, StageSelection
-from marginrank.training.tight_bound import BoundChoice, Tight, parse_bound
-from marginrank.typing import FloatArray
+from marginrank.training.checkpoint import run_log
+from marginrank.training.plan import FitContext, Plan, Start
+from marginrank.training.query_weighting import Weighting
+from marginrank.training.tight_bound import Tight
+from marginrank.training.trainer import check_resumes, train, train_path
+from marginrank.typing import AnyArray, FloatArray
 
-#: Iterations without an improvement on validation queries after which a solver stops.
-_PATIENCE: Final = 10
-#: Parameters that say how a loss is minimised, and mean nothing to a baseline.
-_OF_LOSSES: Final = ("bound", "solver", "warm_start")
-#: Parameters that mean nothing to scorers that are trained in stages.
-_OF_SOLVERS: Final = ("solver", "warm_start")
-_SET_BELOW: Final = ("method", "measure", "loss", "scaling", "random_state")
+if TYPE_CHECKING:
+    from marginrank.export.base import Export, Target
 
 
-class Ranker(Online):
+class Ranker(FittedAttributes, BaseEstimator):
     """A ranker trained for a measure: minimises ½‖θ‖² + C · mean over queries of ξ(θ).
 
     >>> X = [[1.0, 0.2], [0.1, 0.9], [0.8, 0.3], [0.2, 0.1]]
@@ -64,8 +63,8 @@ class Ranker(Online):
     Args:
         method: What to train: the name of a preset such as ``svmmap`` or ``ranksvm`` (``marginrank presets`` lists
             them), with ``@k`` after the name where it has a cutoff; a measure or a mix of measures such as
-            ``ndcg@10 + 0.5*ap``; or a `Loss`. ``svmmap`` by default. Some presets are baselines such as ``rankboost``,
-            which minimise no loss of this package and have no certificate.
+            ``ndcg@10 + 0.5*ap``; a `Loss`; or a baseline such as ``RankBoost(rounds=50)``, which minimises no loss of
+            this package and has no certificate. ``svmmap`` by default.
         measure: Instead, a measure or a mix of measures.
         loss: Instead, a `Loss`.
         bound: ``hinge`` is convex; ``tight`` is closer to the measure but not convex, and `Tight` has its options;
@@ -90,11 +89,37 @@ class Ranker(Online):
             50 for boosted trees and baselines.
         random_state: Seed of baselines, of randomised solvers and of the boosted and neural scorers.
         n_jobs: Number of threads; all cores by default. Results do not depend on it.
+
+    Attributes:
+        model_: What training left; everything below is read from it.
+        coef_: One weight per feature; for the additive scorer, the parameters of the curves; for trees, the values of
+            all leaves; for a Gaussian process, one weight per training document.
+        objective_: The objective reached; of a baseline, what it minimises in its own terms.
+        gap_: Upper bound on the distance of the objective from the optimum; inf without a certificate.
+        n_iter_: Iterations, or rounds.
+        solution_: All that the solver reported, with the trace.
+        health_: Average slack, objective over objective at 0, ‖w‖, and whether the hinge collapsed; None for a
+            baseline, which has no slack.
+        measure_: The measure that the ranker is judged by.
+        trained_on_: Counts and fingerprint of the training data.
+        form_: How ``coef_`` scores documents.
+        n_features_in_: Number of features seen in training.
+        feature_names_in_: Their names, where they had any.
     """
 
+    n_features_in_: int
+    feature_names_in_: AnyArray
+
+    # With metadata routing, scikit-learn passes qid on without being asked by set_fit_request and the like.
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__partial_fit: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__predict: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
+
+    @explains_arguments
     def __init__(
         self,
-        method: str | Measure | Loss | None = None,
+        method: str | Measure | Loss | Baseline | None = None,
         *,
         measure: str | Measure | None = None,
         loss: Loss | None = None,
@@ -128,304 +153,338 @@ class Ranker(Online):
     @property
     def criterion(self) -> str:
         """The measure, or mix of measures, that the ranker is judged by."""
-        return self._method().criterion
+        return resolve_method(self).criterion
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters; names such as ``scorer__bins`` set those of the loss, bound, scorer or solver."""
-        own = {name: value for name, value in parameters.items() if "__" not in name}
-        super().set_params(**own)
+        """Set parameters; names such as ``scorer__bins`` set those of the method, loss, bound, scorer or solver."""
+        known = self.get_params(deep=False)
         inner: dict[str, dict[str, Any]] = {}
         for name, value in parameters.items():
-            if "__" in name:
-                outer, _, rest = name.partition("__")
+            outer, _, rest = name.partition("__")
+            if outer not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {outer!r}; {suggest(outer, known)}")
+            if rest:
                 inner.setdefault(outer, {})[rest] = value
+            else:
+                setattr(self, name, value)
         for name, values in inner.items():
-            component = self._component(name).with_params(**values)
+            changed = self._option_object(name).with_params(**values)
             if name == "loss":
                 # The loss of a preset keeps the bound that the preset has.
-                self.bound = self._bound(self._method()) if self.bound is None else self.bound
+                self.bound = resolve_bound(self, resolve_method(self)) if self.bound is None else self.bound
                 self.method = self.measure = None
-            setattr(self, name, component)
+            setattr(self, name, changed)
         return self
 
-    def _component(self, name: str) -> OptionObject:
+    def _option_object(self, name: str) -> OptionObject:
         """Return the object behind a parameter, whatever it was given as."""
         if name == "scorer":
             return parse_scorer(self.scorer)
         if name == "solver":
             return parse_solver(self.solver)
+        method = resolve_method(self)
         if name == "bound":
-            bound = self._bound(self._method())
+            bound = resolve_bound(self, method)
             return bound if isinstance(bound, Tight) else Tight()
         if name == "loss":
-            loss = self._method().loss
-            if loss is None:
+            if method.loss is None:
                 raise ValueError(f"{self.method!r} is a baseline and has no loss")
-            return loss
-        raise ValueError(f"{name!r} has no parameters of its own; loss, bound, scorer and solver have")
+            return method.loss
+        if name == "method":
+            return method.trained
+        raise ValueError(f"{name!r} has no parameters of its own; method, loss, bound, scorer and solver have")
 
-    def _method(self) -> ResolvedMethod:
-        for name, value in self.get_params(deep=False).items():
-            if isinstance(value, NotInFile):
-                raise DataError(f"{value.reason}; set it with set_params({name}=...) before fitting again")
-        given = {name: getattr(self, name) for name in ("method", "measure", "loss")}
-        chosen = [name for name, value in given.items() if value is not None]
-        if len(chosen) > 1:
-            raise ValueError(f"give one of method, measure and loss, not {' and '.join(chosen)}")
-        if self.loss is not None:
-            if not isinstance(self.loss, Loss):
-                raise TypeError(f"loss is {self.loss!r}; give a Loss such as StructuredLoss('ap'), or use measure")
-            return ResolvedMethod(self.loss)
-        if self.measure is not None:
-            return ResolvedMethod(loss_for(self.measure))
-        return parse_method(DEFAULT if self.method is None else self.method)
+    @explains_arguments
+    def fit(
+        self,
+        X: AnyQueries | npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        query_weights: npt.ArrayLike | None = None,
+        validation: Validation | None = None,
+        callback: Callback | None = None,
+        start: Model | Ranker | None = None,
+        center: Model | Ranker | None = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train on judged queries.
 
-    def _bounded_as(self, model: Model) -> Self:
-        """Return this ranker, or one with the bound that a model was trained with if that is left open here."""
-        if model.method.bound == "tight" and self._bound(self._method()) == "auto":
-            return cast("Self", clone(self).set_params(bound="tight"))
+        Ctrl-C, a time limit or a callback that returns True ends training with the best weights so far and their gap.
+
+        Args:
+            X: Queries, in this process or distributed, or features with one row per document.
+            y: Grades of the rows.
+            qid: The query of each row, in any order.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            query_weights: One weight per query, in order of first appearance.
+            validation: Validation queries, or (X, y, qid): the weights of the best iteration on them, or the best
+                round of a baseline, are kept.
+            callback: Called after every iteration with the `Step` and the best parameters so far; True stops.
+            start: A model, or a fitted ranker, to start from. Its scaling, thresholds or landmarks are kept.
+            center: Instead of ``start``, a model to start from and to stay near: the regulariser is ½‖θ − its θ‖².
+            checkpoint: A file in which what was computed is kept, every few seconds, so that a killed run can go on.
+            resume: Go on from the checkpoint if it exists; the model is the one of a run that was not killed.
+        """
+        plan = resolve(self)
+        queries = training_queries(self, plan, X, y, qid, group, query_weights)
+        held_out = _held_out(plan, queries, validation)
+        begin = Start.of(start, center) or self._warm_start(queries)
+        if checkpoint is not None:
+            check_resumes(plan)
+        with run_log(checkpoint, resume, lambda: plan.identity(queries, (), held_out, begin)) as log:
+            model = train(plan, queries, FitContext((), held_out, begin, callback=callback, log=log))
+        self._adopt(model.with_quantiles(queries))
+        self._trained_queries = query_contents(queries) if isinstance(queries, Queries) else None
+        warn_of_ties([self.model_], queries)
         return self
 
-    def _bound(self, method: ResolvedMethod) -> BoundChoice:
-        return method.bound if self.bound is None else parse_bound(self.bound)
-
-    def _train(
-        self,
-        queries: AnyQueries,
-        Cs: Sequence[float],
-        validation: AnyQueries | None,
-        callback: Callback | None,
-        start: Start | None,
-        time_limit: float = np.inf,
-        log: Log | None = None,
-    ) -> list[Model]:
-        method = self._method()
-        patience = _PATIENCE if self.patience is None else check_patience(self.patience)
-        before = None if start is None else start.model
-        if before is not None:
-            self._check_goes_on(method)
-        if not self._path_of_C:
-            scorer_name = parse_scorer(self.scorer).name
-            warn_of_C(self.C, f"the {scorer_name} scorer" if method.baseline is None else str(method.preset))
-        if method.baseline is not None:
-            return self._train_baseline(method, queries, Cs, validation, callback, time_limit)
-        scorer = parse_scorer(self.scorer)
-        if queries.is_sparse and not scorer.takes_sparse:
-            raise DataError(f"the {scorer.name} scorer takes no sparse X; pass X.toarray()")
-        if isinstance(scorer, StagedScorer):
-            return self._train_stages(method, scorer, queries, Cs, validation, callback, time_limit)
-        limit = min(time_limit, seconds(self.time_limit))
-        deadline = time.perf_counter() + limit
-        if before is None:
-            scaled = scale(queries, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
-            # Half of the time, so that the solver has as much.
-            prepared = prepare(scorer.within(limit / 2), weighted(scaled.queries, self.weighting), self.n_jobs)
-            # If the scorer made its own copy, the scaled features can be freed.
-            scaled = replace(scaled, queries=queries)
-        else:
-            scaled, prepared = self._as_before(before, queries)
-        stopper = self._stopper(prepared, scaled, validation, patience, callback)
-        solver = self._solver(callback if stopper is None else stopper, deadline)
-        training = ConvexTrainer(loss_of(method), self._bound(method), solver, self.n_jobs, log)
-        if before is not None and start is not None and start.centered:
-            fits = [with_bound_of(before, training).near(prepared, Cs[0], start.theta)]
-        else:
-            fitting = start is not None and start.theta.shape == (prepared.n_parameters,)
-            fits = training.path(prepared, Cs, start.theta if start is not None and fitting else None)
-        if stopper is not None:
-            fits = [replace(fit, solution=stopper.best_of(fit.solution, fit.center)) for fit in fits]
-        return self._models(queries, method, scaled, [(prepared.form, fit) for fit in fits])
-
-    def _check_resumes(self) -> None:
-        method, scorer = self._method(), parse_scorer(self.scorer)
-        if method.baseline is not None or isinstance(scorer, StagedScorer):
-            what = f"{method.preset!r}" if method.baseline is not None else f"the {scorer.name} scorer"
-            raise ValueError(
-                f"{what} has no solver that could go on from a checkpoint; leave it out, or use it with tune, which "
-                "keeps what it has finished"
-            )
-
-    def _train_stages(
-        self,
-        method: ResolvedMethod,
-        scorer: StagedScorer,
-        queries: AnyQueries,
-        Cs: Sequence[float],
-        validation: AnyQueries | None,
-        callback: Callback | None,
-        time_limit: float,
-    ) -> list[Model]:
-        for name in _OF_SOLVERS:
-            if not _same(name, getattr(self, name), inspect.signature(Ranker).parameters[name].default):
-                raise ValueError(f"{name} is for scorers that a solver trains, and {scorer.name} is not; leave it out")
-        deadline = time.perf_counter() + min(seconds(self.time_limit), time_limit)
-        # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
-        ordered = in_canonical_order(in_memory(queries, f"the {scorer.name} scorer"))
-        scaled = scale(ordered, self.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
-        judge = StageSelection(callback, lowest=True, n_jobs=self.n_jobs)
-        if validation is not None:
-            patience = scorer.patience if self.patience is None else self.patience
-            held_out = in_memory(validation, f"the {scorer.name} scorer")
-            judge.watch(held_out, scaled.apply(held_out), self.criterion, patience)
-        setting = StageLimits(1.0, deadline, self.random_state, self.n_jobs)
-        training = StagedTrainer(scorer, loss_of(method), self._bound(method), setting)
-        fits = training.path(weighted(scaled.queries, self.weighting), Cs, judge)
-        return self._models(queries, method, scaled, fits)
-
-    def _models(
-        self, queries: AnyQueries, method: ResolvedMethod, scaled: FittedScaling[Any], fits: Sequence[tuple[Form, Fit]]
-    ) -> list[Model]:
-        provenance, specs = self._provenance(queries), self._specs()
-        return [
-            Model(
-                form=form,
-                solution=fit.solution,
-                n_features=queries.n_features,
-                method=MethodRecord(
-                    type(self).__name__,
-                    method.criterion,
-                    str(fit.loss),
-                    method.preset,
-                    fit.bound,
-                    fit.solver,
-                    self.weighting,
-                    {**specs, "C": fit.solution.C},
-                ),
-                provenance=provenance,
-                feature_names=queries.feature_names,
-                first_feature=queries.first_feature,
-                scaling=scaled.scaling,
-                scaler=scaled.scaler,
-                health=fit.health,
-                stream=fit.stream,
-            )
-            for form, fit in fits
-        ]
-
-    def _stopper(
-        self,
-        prepared: Prepared,
-        scaled: FittedScaling[Any],
-        validation: AnyQueries | None,
-        patience: int,
-        callback: Callback | None,
-    ) -> EarlyStopping | None:
-        if validation is None:
+    def _warm_start(self, queries: AnyQueries) -> Start | None:
+        if not (self.warm_start and hasattr(self, "model_")):
             return None
-        form, n_jobs = prepared.form, self.n_jobs
-        if isinstance(validation, PartitionedQueries):
-            parts = scaled.apply(validation)
-            scores: Scores = lambda theta: PartitionedScores(parts, _scores_at, form, theta)  # noqa: E731
-            return EarlyStopping(parts, self.criterion, patience, scores, callback)
-        ready = scaled.apply(validation)
-        return EarlyStopping(
-            validation, self.criterion, patience, lambda theta: form.score(theta, ready.X, n_jobs), callback
-        )
-
-    def _solver(self, callback: Callback | None, deadline: float) -> Solver:
-        solver = parse_solver(self.solver)
-        limit = min(solver.time_limit, max(deadline - time.perf_counter(), 1e-9))
-        solver = replace(solver, time_limit=limit, callback=callback or solver.callback)
-        # A seed of the solver's own comes first.
-        if solver.get_params().get("random_state") == 0:
-            solver = solver.with_params(random_state=self.random_state)
-        return solver
-
-    def _train_baseline(
-        self,
-        method: ResolvedMethod,
-        queries: AnyQueries,
-        Cs: Sequence[float],
-        validation: AnyQueries | None,
-        callback: Callback | None,
-        time_limit: float,
-    ) -> list[Model]:
-        models = self._baseline(method)._train(queries, Cs, validation, callback, None, time_limit)
-        specs = self._specs()
-        return [
-            replace(
-                model,
-                method=replace(
-                    model.method,
-                    estimator=type(self).__name__,
-                    preset=method.preset,
-                    parameters={**specs, "C": model.solution.C},
-                ),
+        if self.model_.n_features != queries.n_features:
+            raise DataError(
+                f"X has {queries.n_features} features, and the previous fit, which warm_start=True starts from, had "
+                f"{self.model_.n_features}; give the same columns, or use warm_start=False"
             )
-            for model in models
-        ]
+        return Start(self.coef_)
 
-    def _baseline(self, method: ResolvedMethod) -> BaseRanker:
-        """Return the estimator behind a preset, with the parameters of this one that mean something to it."""
-        baseline: BaseRanker = clone(method.baseline)
-        known = baseline.get_params(deep=False)
-        for name, parameter in inspect.signature(Ranker).parameters.items():
-            value = getattr(self, name)
-            if name in _SET_BELOW or value is None or _same(name, value, parameter.default):
-                continue
-            if name in _OF_LOSSES:
-                raise ValueError(
-                    f"{name} is for methods with a loss, and {method.preset!r} is a baseline; leave it out"
-                )
-            if name in known:
-                baseline.set_params(**{name: value})
-            elif name == "scorer":
-                raise ValueError(f"preset {method.preset!r} has its own form; leave out scorer")
-        # None means something for these two.
-        baseline.set_params(scaling=self.scaling, random_state=self.random_state)
-        return baseline
+    @explains_arguments
+    def fit_path(
+        self,
+        X: AnyQueries | npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        Cs: Iterable[float],
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        query_weights: npt.ArrayLike | None = None,
+        callback: Callback | None = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+    ) -> list[Self]:
+        """Train for several C with shared cutting planes; return one fitted ranker for each, in the order given.
 
-    def _check_spellings(self) -> None:
-        """Refuse names of parts that do not exist; what a file could not hold is left alone."""
-        parts: tuple[tuple[Any, Callable[[Any], object]], ...] = (
-            (self.scorer, parse_scorer),
-            (self.solver, parse_solver),
-            ("auto" if self.bound is None else self.bound, parse_bound),
-        )
-        for value, parse in parts:
-            if not isinstance(value, NotInFile):
-                parse(value)
+        The other arguments are those of `fit`.
+        """
+        values = [check_C(C) for C in Cs]
+        if not values:
+            raise ValueError("Cs is empty; give at least one C")
+        plan = resolve(self)
+        if checkpoint is not None:
+            check_resumes(plan)
+        queries = training_queries(self, plan, X, y, qid, group, query_weights)
+        with run_log(checkpoint, resume, lambda: plan.identity(queries, values)) as log:
+            models = train_path(plan, queries, FitContext(values, callback=callback, log=log))
+        quantiles = models[0].with_quantiles(queries).quantiles
+        models = [replace(model, quantiles=quantiles) for model in models]
+        warn_of_ties(models, queries)
+        return [self.with_model(model, C=C) for C, model in zip(values, models, strict=True)]
 
-    @property
-    def _takes_nan(self) -> bool:
-        method = self._method()
-        if method.baseline is not None:
-            return self._baseline(method)._takes_nan
-        return parse_scorer(self.scorer).takes_nan
+    @explains_arguments
+    def partial_fit(
+        self,
+        X: Queries | npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        query_weights: npt.ArrayLike | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Train on the next batch of whole queries.
 
-    @property
-    def _nan_advice(self) -> str:
-        method = self._method()
-        return NAN_ADVICE if method.baseline is None else self._baseline(method)._nan_advice
+        The first call is `fit`, and fixes the features, their scaling, and the thresholds or landmarks of the scorer;
+        its batch should be large enough for that. After `fit`, a call continues from the fitted model. Each batch takes
+        one step, and is weighted by the weights of its queries. The objective is that of the batch, without a
+        certificate. A batch in which every query has a single grade changes nothing.
 
-    @property
-    def _path_of_C(self) -> bool:
-        baseline = self._method().baseline
-        if baseline is not None:
-            return baseline._path_of_C
-        return parse_scorer(self.scorer).takes_C
+        Args:
+            X: Queries, or features with one row per document.
+            y: Grades of the rows.
+            qid: The query of each row, in any order.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            query_weights: One weight per query, in order of first appearance.
+            callback: Called after every iteration on the batch with the `Step` and the best parameters so far.
+        """
+        self._adopt(train_on_batch(self, resolve(self), X, y, qid, group, query_weights, callback))
+        return self
 
-    @property
-    def _light(self) -> bool:
-        return self._method().baseline is None and parse_scorer(self.scorer).light
+    def with_model(self, model: Model, **parameters: Any) -> Self:
+        """Return a ranker with other parameters that is fitted already: it has the given model."""
+        other = cast("Self", clone(self).set_params(**parameters))
+        other._adopt(model)
+        return other
+
+    def _adopt(self, model: Model) -> None:
+        self.model_ = model
+        set_columns(self, model.n_features, model.feature_names)
+
+    @overload
+    def predict(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> FloatArray: ...
+    @overload
+    def predict(self, X: PartitionedQueries) -> PartitionedScores: ...
+    def predict(
+        self,
+        X: AnyQueries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> FloatArray | PartitionedScores:
+        """Return the score of each document, in the order given; higher is better. Compare scores within a query only.
+
+        Args:
+            X: Queries, or features with one row per document.
+            qid: The query of each row; only scalings by query need it.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+
+        Returns:
+            One score per document; for queries in partitions, `PartitionedScores`, which stay where these are.
+        """
+        check_is_fitted(self)
+        if isinstance(X, PartitionedQueries):
+            check_columns(self, X)
+            return PartitionedScores(X, _scores, self.model_, X.partitions.threads(self.n_jobs))
+        return self.model_.score(features_to_score(self, X), qid=qid, group=group, n_jobs=self.n_jobs)
+
+    def explain(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        reference: int | None = None,
+    ) -> FloatArray:
+        """Return the contribution of each feature to the score of each document, as documents × features.
+
+        Each row sums to the score of the document minus the mean score of the query or, with a ``reference``, minus the
+        score of that row; see `marginrank.Model.explain`.
+        """
+        check_is_fitted(self)
+        return self.model_.explain(features_to_score(self, X), qid=qid, group=group, reference=reference)
+
+    def rank(
+        self,
+        X: Queries | npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        k: int | None = None,
+        document_groups: npt.ArrayLike | None = None,
+        ids: bool = False,
+    ) -> list[AnyArray] | list[list[Any]]:
+        """Rank the documents of each query, best first; queries are in order of first appearance.
+
+        Args:
+            X: Queries, or features with one row per document.
+            qid: The query of each row.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            k: Number of documents per query; all by default.
+            document_groups: A label per document; a ranking has only the best document of each. By default those of
+                the `Queries`.
+            ids: Return document ids instead of row numbers; for `Queries` that have ids.
+        """
+        scores = self.predict(X, qid=qid, group=group)
+        labels = None if document_groups is None else np.asarray(document_groups)
+        if labels is not None and labels.shape != scores.shape:
+            raise DataError(f"document_groups have shape {labels.shape} for {len(scores)} documents; give one for each")
+        if isinstance(X, Queries):
+            orders = orderings(scores, X.offsets, None, k, X.document_groups if labels is None else labels)
+            return _ids_of(X, orders) if ids else list(orders)
+        if ids:
+            raise DataError("ids=True needs Queries with document_ids; rows of an array have none")
+        if qid is None and group is None:
+            raise DataError("rank needs the queries: give qid or group")
+        _, offsets, rows = group_rows(len(scores), qid, group)
+        if rows is not None:
+            scores, labels = scores[rows], None if labels is None else labels[rows]
+        return list(orderings(scores, offsets, rows, k, labels))
+
+    def score(
+        self,
+        X: AnyQueries | npt.ArrayLike,
+        y: npt.ArrayLike | None = None,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        sample_weight: None = None,
+    ) -> float:
+        """Return the mean of the measure that the ranker was trained for; for a mix, the weighted mean.
+
+        Args:
+            X: Queries, or features with one row per document.
+            y: Grades of the rows.
+            qid: The query of each row.
+            group: Instead of ``qid``, the number of consecutive rows of each query.
+            sample_weight: Accepted for scikit-learn's pipelines, which name it; measures do not weight documents.
+        """
+        if sample_weight is not None:
+            raise ValueError("measures do not weight documents; leave sample_weight out")
+        check_is_fitted(self)
+        if not isinstance(X, AnyQueries) and qid is None and group is None:
+            raise DataError(f"score needs the queries: give qid or group; {ROUTING}")
+        criterion = Criterion.parse(self.measure_)
+        queries = as_queries(X, y, qid, group, None, allow_nan=True, nan_advice="")
+        if isinstance(queries, PartitionedQueries):
+            return criterion.mean(queries, self.predict(queries))
+        scores = self.predict(cast("Queries", X), qid=qid, group=group)
+        trained = getattr(self, "_trained_queries", None)
+        if trained is not None:
+            warn_of_split(trained, queries)
+        if not isinstance(X, Queries):
+            scores = queries.from_source_rows(scores)
+        return criterion.mean(queries, scores, self.n_jobs)
+
+    def shapes(self) -> list[Shape]:
+        """Return the learned curve of each feature of an additive ranker."""
+        check_is_fitted(self)
+        return self.model_.shapes()
+
+    def export(self, target: str | Target, path: str | Path, *, overwrite: bool = True) -> Export:
+        """Write the model for another program, such as ``onnx`` or ``solr``; see `Model.export`."""
+        check_is_fitted(self)
+        return self.model_.export(target, path, overwrite=overwrite)
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the ranker to a file that `load` reads; see `marginrank.model.file_format` for the format."""
+        check_is_fitted(self)
+        self.model_.save(path, overwrite=overwrite)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if not isinstance(self.scorer, NotInFile):
-            scorer = parse_scorer(self.scorer)
-            tags.input_tags.sparse = scorer.takes_sparse
-            tags.input_tags.allow_nan = scorer.takes_nan
+        tags.target_tags.required = True
+        able = self.model_.form if "model_" in vars(self) else resolve(self).capabilities
+        tags.input_tags.sparse, tags.input_tags.allow_nan = able.takes_sparse, able.takes_nan
         return tags
 
 
-def _scores_at(queries: Queries, form: Form, theta: FloatArray) -> FloatArray:
-    return form.score(theta, queries.X, 1)
+def _held_out(plan: Plan, queries: AnyQueries, validation: Validation | None) -> AnyQueries | None:
+    if validation is None:
+        return None
+    able = plan.capabilities
+    X, y, qid = validation_parts(validation)
+    held_out: AnyQueries = as_queries(X, y, qid, None, None, allow_nan=able.takes_nan, nan_advice=able.nan_advice)
+    check_same_features(queries, held_out)
+    return held_out
 
 
-def _same(name: str, value: Any, default: Any) -> bool:
-    """Whether a parameter is its default, which ``Auto()`` is for ``auto``."""
-    if name == "solver":
-        return parse_solver(value) == parse_solver(default)
-    if name == "scorer":
-        return parse_scorer(value) == parse_scorer(default)
-    return bool(value == default)
+def _scores(queries: Queries, model: Model, n_jobs: int | None) -> FloatArray:
+    return model.score(queries, n_jobs=n_jobs)
+
+
+def _ids_of(queries: Queries, orders: Iterable[AnyArray]) -> list[list[Any]]:
+    if queries.document_ids is None:
+        raise DataError("these queries have no document_ids; give them when making the Queries, or rank without ids")
+    distinct_names(queries)
+    return [queries.document_ids[order].tolist() for order in orders]

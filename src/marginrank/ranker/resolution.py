@@ -1,18 +1,33 @@
-"""The meaning of a ranker's parameters."""
+"""Resolution of a ranker's parameters into a plan: the only place where their spellings are read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from marginrank.errors import DataError
+from marginrank.evaluation.criterion import Criterion
 from marginrank.losses.base import Loss
-from marginrank.methods.presets import ResolvedMethod
+from marginrank.methods.baselines.base import Baseline
+from marginrank.methods.presets import DEFAULT, ResolvedMethod, loss_for, parse_method
+from marginrank.runtime.option_objects import check_C, check_seed, seconds, to_spec
+from marginrank.scorers.base import Scorer, parse_scorer
+from marginrank.scorers.linear.scorer import Linear
+from marginrank.scorers.staged_scorer import StagedScorer
+from marginrank.solvers.auto import Auto
+from marginrank.solvers.base import Solver, parse_solver
+from marginrank.training.convex import ConvexTrainer
+from marginrank.training.early_stopping import check_patience
+from marginrank.training.plan import Plan
+from marginrank.training.staged import StagedTrainer
+from marginrank.training.tight_bound import BoundChoice, parse_bound
+from marginrank.training.trainer import Trainer
 
+if TYPE_CHECKING:
+    from marginrank.ranker.ranker import Ranker
 
-def loss_of(method: ResolvedMethod) -> Loss:
-    """Return the loss of a method, unless it is a baseline."""
-    if method.loss is None:
-        raise TypeError(f"{method.preset} is a baseline")
-    return method.loss
+#: Parameters that change nothing in a model.
+_NOT_SAVED: Final = ("n_jobs",)
 
 
 @dataclass(frozen=True)
@@ -20,3 +35,98 @@ class NotInFile:
     """A parameter that a model file could not hold."""
 
     reason: str
+
+
+def resolve(ranker: Ranker) -> Plan:
+    """Return what the parameters of a ranker mean; refuse those that contradict each other."""
+    method = resolve_method(ranker)
+    scorer, solver = parse_scorer(ranker.scorer), parse_solver(ranker.solver)
+    trainer = _trainer(method, scorer)
+    plan = Plan(
+        trainer=trainer,
+        label=_label(method, scorer),
+        criterion=Criterion.parse(method.criterion),
+        loss=method.loss,
+        bound=resolve_bound(ranker, method),
+        scorer=scorer,
+        solver=_seeded(solver, check_seed(ranker.random_state)),
+        scaling=ranker.scaling,
+        weighting=ranker.weighting,
+        C=check_C(ranker.C),
+        seed=check_seed(ranker.random_state),
+        time_limit=seconds(ranker.time_limit),
+        patience=None if ranker.patience is None else check_patience(ranker.patience),
+        n_jobs=ranker.n_jobs,
+        preset=method.preset,
+        parameters=parameter_specs(ranker),
+    )
+    _check_meaning(ranker, plan, solver)
+    return plan
+
+
+def resolve_method(ranker: Ranker) -> ResolvedMethod:
+    """Return the loss or the baseline that a ranker trains."""
+    for name, value in ranker.get_params(deep=False).items():
+        if isinstance(value, NotInFile):
+            raise DataError(f"{value.reason}; set it with set_params({name}=...) before fitting again")
+    chosen = [name for name in ("method", "measure", "loss") if getattr(ranker, name) is not None]
+    if len(chosen) > 1:
+        raise ValueError(f"give one of method, measure and loss, not {' and '.join(chosen)}")
+    if ranker.loss is not None:
+        if not isinstance(ranker.loss, Loss):
+            raise TypeError(f"loss is {ranker.loss!r}; give a Loss such as StructuredLoss('ap'), or use measure")
+        return ResolvedMethod(ranker.loss)
+    if ranker.measure is not None:
+        return ResolvedMethod(loss_for(ranker.measure))
+    return parse_method(DEFAULT if ranker.method is None else ranker.method)
+
+
+def resolve_bound(ranker: Ranker, method: ResolvedMethod) -> BoundChoice:
+    """Return the bound that a ranker asks for; by default that of the preset."""
+    return method.bound if ranker.bound is None else parse_bound(ranker.bound)
+
+
+def parameter_specs(ranker: Ranker) -> dict[str, Any]:
+    """Describe the parameters of a ranker in plain values, for model files and checkpoints."""
+    specs = {}
+    for name, value in ranker.get_params(deep=False).items():
+        if name in _NOT_SAVED:
+            continue
+        try:
+            specs[name] = to_spec(value)
+        except TypeError as error:
+            specs[name] = {"kind": "unknown", "reason": f"{name}: {error}"}
+    return specs
+
+
+def _trainer(method: ResolvedMethod, scorer: Scorer) -> Trainer:
+    if method.baseline is not None:
+        return method.baseline
+    return StagedTrainer() if isinstance(scorer, StagedScorer) else ConvexTrainer()
+
+
+def _label(method: ResolvedMethod, scorer: Scorer) -> str:
+    if method.baseline is not None:
+        return method.preset or type(method.baseline).__name__
+    return f"the {scorer.name} scorer"
+
+
+def _seeded(solver: Solver, seed: int | None) -> Solver:
+    """Return the solver with the seed of the ranker, unless it has its own."""
+    has_no_seed = solver.get_params().get("random_state", 0) is None
+    return solver.with_params(random_state=seed) if has_no_seed else solver
+
+
+def _check_meaning(ranker: Ranker, plan: Plan, solver: Solver) -> None:
+    """Refuse parameters that mean nothing to what is trained."""
+    is_baseline, is_staged = isinstance(plan.trainer, Baseline), isinstance(plan.trainer, StagedTrainer)
+    set_names = [name for name, is_set in (("solver", solver != Auto()), ("warm_start", ranker.warm_start)) if is_set]
+    if is_baseline and (ranker.bound is not None or set_names):
+        name = "bound" if ranker.bound is not None else set_names[0]
+        raise ValueError(f"{name} is for methods with a loss, and {plan.label} is a baseline; leave it out")
+    if is_baseline and plan.scorer != Linear() and not plan.trainer.takes_scorer:  # type: ignore[attr-defined]
+        raise ValueError(f"{plan.label} has its own form; leave out scorer")
+    if is_staged and set_names:
+        raise ValueError(
+            f"{set_names[0]} is for scorers that a solver trains, and {plan.scorer.name} is not; leave it out"
+        )

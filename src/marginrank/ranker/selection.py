@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from marginrank.methods.estimator import BaseRanker
 from marginrank.runtime.text import ResultTable, count, data_frame, plain
+
+if TYPE_CHECKING:
+    from marginrank.ranker.ranker import Ranker
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class Selection:
 
     candidates: tuple[Candidate, ...]
     chosen: int
-    ranker: BaseRanker
+    ranker: Ranker
     criterion: str
     policy: str
     rule: Rule

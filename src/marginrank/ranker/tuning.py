@@ -1,17 +1,18 @@
-"""Choose C, and anything else, on queries that were not trained on."""
+"""`tune`: the choice of C and other parameters on held-out queries."""
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
+import io
+import json
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,34 +22,32 @@ from marginrank.data.grouping import join
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluation import evaluate
-from marginrank.evaluation.policies import Policy, parse_policy
-from marginrank.measures.base import parse_mix
-from marginrank.methods.argument_checks import warn_of_ties
-from marginrank.methods.estimator import BaseRanker
+from marginrank.evaluation.criterion import Criterion
+from marginrank.evaluation.policies import Policy
 from marginrank.model.model import Model
-from marginrank.ranker.selection import (
-    Candidate,
-    Rule,
-    Selection,
-)
+from marginrank.preparation.base import refuse_empty
+from marginrank.ranker.argument_checks import warn_of_ties
+from marginrank.ranker.ranker import Ranker
+from marginrank.ranker.resolution import parameter_specs, resolve, resolve_method
+from marginrank.ranker.selection import Candidate, Rule, Selection
 from marginrank.runtime.option_objects import check_C, check_seed, seconds, to_spec
 from marginrank.runtime.text import suggest
-from marginrank.runtime.threads import one_blas_thread, thread_count
+from marginrank.runtime.threads import USEFUL_THREADS, one_blas_thread, thread_count
 from marginrank.scorers.base import CHOSEN, scorers_to_try
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Step
 from marginrank.training.checkpoint import Log, repeatable, run_log
+from marginrank.training.plan import FitContext, Plan
+from marginrank.training.tight_bound import Tight
+from marginrank.training.trainer import train_path
 from marginrank.typing import AnyArray, FloatArray
 
 #: Ten values of C over six decades: raw features in [0, 1] want large ones, standardised features small ones.
 DEFAULT_CS: Final = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 4, 10))
-#: Where training is mostly Python, threads wait for each other: how many are of use, by the numbers in the features.
-_USEFUL_THREADS: Final = ((50_000, 1), (1_000_000, 2))
 
 
 def tune(
-    ranker: BaseRanker,
+    ranker: Ranker,
     X: AnyQueries | npt.ArrayLike,
     y: npt.ArrayLike | None = None,
     *,
@@ -57,7 +56,7 @@ def tune(
     valid: Validation | None = None,
     folds: int | None = None,
     Cs: Iterable[float] = DEFAULT_CS,
-    grid: Mapping[str, Sequence[Any]] | None = None,
+    grid: Mapping[str, Iterable[Any]] | None = None,
     criterion: str | None = None,
     policy: str | Policy = "standard",
     rule: Rule = "best",
@@ -95,9 +94,9 @@ def tune(
         random_state: Seed of the folds, which do not depend on the order of the queries.
         n_jobs: Number of folds to train in parallel; by default one or two for a linear scorer on small data, where
             more would wait for each other, and otherwise all cores.
-        checkpoint: A file in which finished settings are kept, and what was computed for the others, every few
-            seconds, so that a killed search can go on.
-        resume: Go on from the checkpoint if it exists.
+        checkpoint: A file in which finished settings are saved, and what was computed for the others, every few
+            seconds, so that a killed search can be resumed.
+        resume: Resume from the checkpoint if it exists.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((600, 3))
@@ -111,68 +110,70 @@ def tune(
         raise ValueError(f"rule is {rule!r}; choose 'best' or 'one-se'")
     if valid is not None and folds is not None:
         raise ValueError("give validation queries or a number of folds, not both")
-    if not isinstance(ranker, BaseRanker):
+    if not isinstance(ranker, Ranker):
         raise TypeError(f"tune takes a ranker first, not {ranker!r:.60}; give for example Ranker('ndcg@10')")
     values = check_Cs(Cs)
-    is_chosen = ranker.get_params(deep=False).get("scorer") == CHOSEN
-    nan_rule: Any = {"allow_nan": True, "nan_advice": ""} if is_chosen else ranker._nan
-    queries = as_queries(X, y, qid, group, None, **nan_rule)
-    grid = _with_scorers(grid or {}, queries) if is_chosen else grid or {}
-    settings = _settings(grid)
-    _check_names(grid, ranker.get_params(deep=False))
-    judge = Criterion(criterion or ranker.criterion, parse_policy(policy))
-    held_out = None
-    if valid is not None:
-        held_out = as_queries(*validation_parts(valid), None, None, **nan_rule)
+    queries, held_out = _queries(ranker, X, y, qid, group, valid)
+    tried = _full_grid(ranker, grid or {}, queries)
+    settings = _settings(ranker, tried)
+    judge = Criterion.parse(criterion or resolve_method(ranker).criterion, policy)
     n_folds = 5 if folds is None else folds
-    search = _Search(
-        ranker,
-        _folds(queries, n_folds, random_state) if held_out is None else [(queries, held_out)],
-        settings,
-        values,
-        judge,
-        _Stop(callback, seconds(time_limit)),
-    )
+    splits = _folds(queries, n_folds, random_state) if held_out is None else [(queries, held_out)]
+    stop = _Stop(callback, seconds(time_limit))
 
-    def about() -> dict[str, Any]:
+    def identity() -> dict[str, Any]:
         cut = {"number": n_folds, "random_state": random_state, "query ids": _digest(queries)}
         return {
-            **ranker._about(queries, values, held_out),
-            **repeatable({"grid": {name: to_spec(list(tried)) for name, tried in grid.items()}}),
+            **settings[0].plan.identity(queries, values, held_out),
+            **repeatable(parameter_specs(ranker)),
+            **repeatable({"grid": {name: to_spec(list(options)) for name, options in tried.items()}}),
             **repeatable({"folds": cut if held_out is None else None}),
-            "judged by": f"{judge.criterion}, policy {judge.policy.name}",
+            "judged by": f"{judge}, policy {judge.policy.name}",
         }
 
-    with run_log(checkpoint, resume, about) as log:
-        candidates = search.run(n_jobs, log)
+    with run_log(checkpoint, resume, identity) as log:
+        candidates = _try_all(settings, splits, values, judge, stop, n_jobs, log)
         chosen = _choose([candidate for candidate, _ in candidates], rule)
-        best, final = candidates[chosen]
-        if held_out is None and not search.stop.stopped:
-            on_all = final._with_parameters(best.parameters).set_params(n_jobs=ranker.n_jobs)
-            rest = None if log is None else log.log("on all")
-            # What was judged is trained: a large C by itself may not be enough to tell that a hinge has collapsed.
-            alike = on_all._bounded_as(final.model_)
-            (trained,) = alike._fit_path(queries, [on_all.C], search.stop, search.stop.seconds_left, rest)
-            on_all = trained if alike is on_all else on_all._with_model(on_all.C, trained.model_)
-            # A ranker that was trained to the end on most of the queries is worth more than one that was not, on all.
-            final = final if search.stop.cut_short(on_all) or search.stop.stopped else on_all
-    complete = not search.stop.stopped
-    warn_of_ties([final.model_], queries)
-    what = f"{len(queries):,} queries in {len(search.splits)} folds"
-    if held_out is not None:
-        what = f"{len(held_out):,} validation queries"
+        final = candidates[chosen][1]
+        if held_out is None and not stop.stopped:
+            model = _train_on_all(final, queries, stop, None if log is None else log.log("on all"))
+            # A model that was trained to the end on most of the queries is worth more than one that was not, on all.
+            final = final if stop.cut_short(model) or stop.stopped else replace(final, model=model)
+    complete = not stop.stopped
+    warn_of_ties([final.model], queries)
     selection = Selection(
         tuple(candidate for candidate, _ in candidates),
         chosen,
-        final.set_params(n_jobs=ranker.n_jobs),
-        judge.criterion,
+        final.setting.ranker.with_model(final.model, C=final.model.solution.C, n_jobs=ranker.n_jobs),
+        str(judge),
         judge.policy.name,
         rule,
-        what,
+        f"{len(queries):,} queries in {len(splits)} folds"
+        if held_out is None
+        else f"{len(held_out):,} validation queries",
         complete,
     )
-    final.model_ = final.model_.with_selection(selection.to_dict()).with_quantiles(queries)
+    fitted = selection.ranker
+    fitted.model_ = fitted.model_.with_selection(selection.to_dict()).with_quantiles(queries)
     return selection
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Parameters to try, apart from C: the ranker that has them, and its plan."""
+
+    parameters: Mapping[str, Any]
+    ranker: Ranker
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A model of a setting, and the value of the criterion for each query held out."""
+
+    setting: _Setting
+    model: Model
+    values: FloatArray
 
 
 def check_Cs(Cs: Iterable[float]) -> list[float]:
@@ -189,40 +190,164 @@ def check_Cs(Cs: Iterable[float]) -> list[float]:
     return values
 
 
-def _with_scorers(grid: Mapping[str, Sequence[Any]], queries: AnyQueries) -> dict[str, Sequence[Any]]:
-    """Add the scorers that ``auto`` stands for to a grid."""
-    for name in grid:
-        if name.startswith("scorer__"):
-            raise ValueError(f"{name} is for one scorer; name it instead of scorer='auto'")
-    return {"scorer": scorers_to_try(queries), **grid}
+def _queries(
+    ranker: Ranker,
+    X: AnyQueries | npt.ArrayLike,
+    y: npt.ArrayLike | None,
+    qid: npt.ArrayLike | None,
+    group: npt.ArrayLike | None,
+    valid: Validation | None,
+) -> tuple[AnyQueries, AnyQueries | None]:
+    """Return the training queries and the validation queries; the scorer to choose takes missing values."""
+    nan_rule: Any = {"allow_nan": True, "nan_advice": ""}
+    if ranker.scorer != CHOSEN:
+        able = resolve(ranker).capabilities
+        nan_rule = {"allow_nan": able.takes_nan, "nan_advice": able.nan_advice}
+    queries = as_queries(X, y, qid, group, None, **nan_rule)
+    refuse_empty(queries)
+    if valid is None:
+        return queries, None
+    return queries, as_queries(*validation_parts(valid), None, None, **nan_rule)
 
 
-def _settings(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return all combinations of the values of parameters.
-
-    >>> _settings({"scorer__bins": [64, 255], "weighting": [None]})
-    [{'scorer__bins': 64, 'weighting': None}, {'scorer__bins': 255, 'weighting': None}]
-    """
-    if "C" in grid:
-        raise ValueError("C is in the grid; give its values as Cs")
-    for name, values in grid.items():
-        if isinstance(values, str) or not len(values):
-            raise ValueError(f"the grid has {values!r} for {name}; give a list of values")
-    return [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values())]
-
-
-def _check_names(grid: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse parameters that the ranker does not have; those of its parts have two underscores."""
-    for name in grid:
+def _full_grid(ranker: Ranker, grid: Mapping[str, Iterable[Any]], queries: AnyQueries) -> dict[str, list[Any]]:
+    """Return the grid as lists, with the scorers that ``auto`` stands for; refuse what is no grid of the ranker."""
+    known = ranker.get_params(deep=False)
+    tried: dict[str, list[Any]] = {}
+    for name, options in grid.items():
+        if name == "C":
+            raise ValueError("C is in the grid; give its values as Cs")
         if name.partition("__")[0] not in known:
             raise ValueError(
                 f"the grid has {name!r}, which is not a parameter of the ranker; {suggest(name, known)}; parameters of "
                 "its parts are spelled scorer__bins, solver__tol, loss__measure"
             )
+        if isinstance(options, str) or not isinstance(options, Iterable):
+            raise ValueError(f"the grid has {options!r} for {name}; give a list of values")
+        tried[name] = list(options)
+        if not tried[name]:
+            raise ValueError(f"the grid has no value for {name}; give a list of values")
+    if ranker.scorer != CHOSEN:
+        return tried
+    for name in grid:
+        if name.startswith("scorer__"):
+            raise ValueError(f"{name} is for one scorer; name it instead of scorer='auto'")
+    return {"scorer": [*scorers_to_try(queries)], **tried}
+
+
+def _settings(ranker: Ranker, grid: Mapping[str, Sequence[Any]]) -> list[_Setting]:
+    """Return all combinations of the values of a grid."""
+    settings = []
+    for options in product(*grid.values()):
+        parameters = dict(zip(grid, options, strict=True))
+        one: Ranker = clone(ranker).set_params(**parameters)
+        settings.append(_Setting(parameters, one, resolve(one)))
+    return settings
+
+
+def _try_all(
+    settings: Sequence[_Setting],
+    splits: Sequence[tuple[AnyQueries, AnyQueries]],
+    Cs: Sequence[float],
+    judge: Criterion,
+    stop: _Stop,
+    n_jobs: int | None,
+    log: Log | None,
+) -> list[tuple[Candidate, _Trained]]:
+    """Return the settings that were tried on every split, each with the model of one of them; at least one."""
+    tasks = [(setting, split) for setting in settings for split in splits]
+    threads = min(_thread_count(settings, splits, n_jobs), len(tasks))
+
+    def work(number: int) -> list[_Trained] | None:
+        setting, (train, held_out) = tasks[number]
+        if stop.stopped and number > 0:
+            return None
+        one_thread = replace(setting, plan=replace(setting.plan, n_jobs=1)) if threads > 1 else setting
+        own_log = None if log is None else log.log(f"setting and split {number}")
+        return _try(one_thread, train, held_out, _path_of(setting, Cs), judge, stop, own_log)
+
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        trained = list(pool.map(work, range(len(tasks))))
+    finished: list[tuple[Candidate, _Trained]] = []
+    others: list[tuple[Candidate, _Trained]] = []
+    for number, setting in enumerate(settings):
+        of_folds = trained[number * len(splits) : (number + 1) * len(splits)]
+        done = [path for path in of_folds if path is not None]
+        for at, C in enumerate(_path_of(setting, Cs) if done else []):
+            of_C = [path[at] for path in done]
+            # What was not trained to the end, or not judged on all folds, says little about its setting.
+            whole = len(done) == len(of_folds) and not any(stop.cut_short(one.model) for one in of_C)
+            # Of folds that were stopped, some may not have begun.
+            kept = of_C[0] if whole else max(of_C, key=lambda one: one.model.solution.n_iter)
+            (finished if whole else others).append((_candidate({**setting.parameters, "C": C}, of_C), kept))
+    return finished or others
+
+
+def _path_of(setting: _Setting, Cs: Sequence[float]) -> list[float]:
+    """Return the values of C to try; a method without C is the same for all."""
+    return list(Cs) if setting.plan.capabilities.takes_C else [setting.plan.C]
+
+
+def _try(
+    setting: _Setting,
+    train: AnyQueries,
+    held_out: AnyQueries,
+    Cs: Sequence[float],
+    judge: Criterion,
+    stop: _Stop,
+    log: Log | None,
+) -> list[_Trained]:
+    """Train a path of C on one split and judge it on the other; take it from the checkpoint if it is finished."""
+    saved = None if log is None else load_finished(log, len(Cs), len(held_out))
+    if saved is not None:
+        return [_Trained(setting, model, values) for model, values in saved]
+    running = None if log is None else log.part_of("running")
+    resumed = running if setting.plan.capabilities.resumes else None
+    context = FitContext(Cs, time_limit=stop.seconds_left, callback=stop, log=resumed)
+    models = train_path(setting.plan, train, context)
+    n_jobs = setting.plan.n_jobs
+    results = [
+        _Trained(
+            setting,
+            model,
+            judge.values(held_out, setting.ranker.with_model(model, n_jobs=n_jobs).predict(held_out), n_jobs),
+        )
+        for model in models
+    ]
+    if log is not None and running is not None and not any(stop.cut_short(model) for model in models):
+        save_finished(log, [(one.model, one.values) for one in results])
+        running.finish()
+    return results
+
+
+def _train_on_all(final: _Trained, queries: AnyQueries, stop: _Stop, log: Log | None) -> Model:
+    """Train the chosen setting on all queries, with the bound that was judged."""
+    plan, C = final.setting.plan, final.model.solution.C
+    # A large C by itself may not be enough to tell that a hinge has collapsed.
+    if plan.bound == "auto" and final.model.method.bound == "tight":
+        plan = replace(plan, bound=Tight())
+    resumed = log if plan.capabilities.resumes else None
+    context = FitContext((C,), time_limit=stop.seconds_left, callback=stop, log=resumed)
+    (model,) = train_path(plan, queries, context)
+    return model
+
+
+def _thread_count(
+    settings: Sequence[_Setting], splits: Sequence[tuple[AnyQueries, AnyQueries]], n_jobs: int | None
+) -> int:
+    """Return the number of folds to train at a time."""
+    # Workers of a cluster are busy with one ranker, and have memory for its data once.
+    if any(isinstance(queries, PartitionedQueries) for split in splits for queries in split):
+        return 1
+    threads, (train, _) = thread_count(n_jobs), splits[0]
+    if n_jobs is None and all(setting.plan.capabilities.gil_bound for setting in settings):
+        numbers = train.n_documents * train.n_features
+        threads = min([threads, *(useful for most, useful in USEFUL_THREADS if numbers <= most)])
+    return threads
 
 
 class _Stop:
-    """A callback that ends the search: after a time limit, or where another callback says so."""
+    """A callback that ends the search: after a time limit, or when another callback returns True."""
 
     def __init__(self, callback: Callback | None, time_limit: float) -> None:
         self.callback, self.deadline = callback, time.perf_counter() + time_limit
@@ -236,9 +361,9 @@ class _Stop:
     def seconds_left(self) -> float:
         return max(self.deadline - time.perf_counter(), 1e-9)
 
-    def cut_short(self, ranker: BaseRanker) -> bool:
-        """Whether the search, and not a limit of its own, ended the training of a ranker."""
-        reason = ranker.solution_.reason
+    def cut_short(self, model: Model) -> bool:
+        """Whether the search, and not a limit of its own, ended the training of a model."""
+        reason = model.solution.reason
         late = reason == "time_limit" and time.perf_counter() > self.deadline
         if late:
             self._stopped.set()
@@ -248,94 +373,6 @@ class _Stop:
         if (self.callback is not None and self.callback(step, theta)) or time.perf_counter() > self.deadline:
             self._stopped.set()
         return self.stopped
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """What decides."""
-
-    criterion: str
-    policy: Policy
-
-    def values(self, ranker: BaseRanker, held_out: AnyQueries) -> FloatArray:
-        """Return the value of the criterion for each query, NaN where the policy leaves it out."""
-        parts = parse_mix(self.criterion)
-        names = [str(measure) for _, measure in parts]
-        result = evaluate(held_out, ranker.predict(held_out), names, policy=self.policy, n_jobs=ranker.n_jobs)
-        total = sum(weight for weight, _ in parts)
-        return np.asarray(sum(weight * result[name] for (weight, _), name in zip(parts, names, strict=True)) / total)
-
-
-#: A fitted ranker, and the value of the criterion for each query held out.
-_Result: TypeAlias = tuple[BaseRanker, FloatArray]
-
-
-@dataclass(frozen=True)
-class _Search:
-    """Every setting on every split of the queries."""
-
-    ranker: BaseRanker
-    splits: Sequence[tuple[AnyQueries, AnyQueries]]
-    settings: Sequence[Mapping[str, Any]]
-    Cs: Sequence[float]
-    judge: Criterion
-    stop: _Stop
-
-    def run(self, n_jobs: int | None, log: Log | None = None) -> list[tuple[Candidate, BaseRanker]]:
-        """Return the settings that were tried on every split, each with the ranker of one of them; at least one."""
-        rankers = [clone(self.ranker).set_params(**setting) for setting in self.settings]
-        # A method without C is the same for all.
-        paths = [list(self.Cs) if one._path_of_C else [self.ranker.C] for one in rankers]
-        tasks = [(one, split, Cs) for one, Cs in zip(rankers, paths, strict=True) for split in self.splits]
-        threads = min(self._threads(n_jobs, rankers), len(tasks))
-
-        def work(number: int) -> list[_Result] | None:
-            ranker, (train, held_out), Cs = tasks[number]
-            if self.stop.stopped and number > 0:
-                return None
-            own = clone(ranker).set_params(**({"n_jobs": 1} if threads > 1 else {}))
-            name = f"setting and split {number}"
-            part = None if log is None else log.part_of(name)
-            kept = None if log is None else load_finished(log.log(name), len(Cs), len(held_out))
-            if kept is not None:
-                return [(own._with_model(C, model), values) for C, (model, values) in zip(Cs, kept, strict=True)]
-            path = own._fit_path(train, Cs, self.stop, self.stop.seconds_left, part)
-            results = [(one, self.judge.values(one, held_out)) for one in path]
-            if log is not None and part is not None and not any(self.stop.cut_short(one) for one in path):
-                save_finished(log.log(name), [(one.model_, values) for one, values in results])
-                part.finish()
-            return results
-
-        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-            trained = list(pool.map(work, range(len(tasks))))
-        finished: list[tuple[Candidate, BaseRanker]] = []
-        others: list[tuple[Candidate, BaseRanker]] = []
-        for number, setting in enumerate(self.settings):
-            of_folds = trained[number * len(self.splits) : (number + 1) * len(self.splits)]
-            done = [path for path in of_folds if path is not None]
-            for at, C in enumerate(paths[number] if done else []):
-                of_C = [path[at] for path in done]
-                # What was not trained to the end, or not judged on all folds, says little about its setting.
-                whole = len(done) == len(of_folds) and not any(self.stop.cut_short(ranker) for ranker, _ in of_C)
-                # Of folds that were stopped, some may not have begun.
-                ranker = of_C[0][0] if whole else max((one for one, _ in of_C), key=lambda one: one.n_iter_)
-                (finished if whole else others).append((_candidate({**setting, "C": C}, of_C), ranker))
-        return finished or others
-
-    def _threads(self, n_jobs: int | None, rankers: Sequence[BaseRanker]) -> int:
-        """Return the number of threads to use."""
-        # Workers of a cluster are busy with one ranker, and have room for its data once.
-        if _partitioned(self.splits):
-            return 1
-        threads, (train, _) = thread_count(n_jobs), self.splits[0]
-        if n_jobs is None and all(one._light for one in rankers):
-            numbers = train.n_documents * train.n_features
-            threads = min([threads, *(useful for most, useful in _USEFUL_THREADS if numbers <= most)])
-        return threads
-
-
-def _partitioned(splits: Sequence[tuple[AnyQueries, AnyQueries]]) -> bool:
-    return any(isinstance(queries, PartitionedQueries) for split in splits for queries in split)
 
 
 def _folds(queries: AnyQueries, k: int, random_state: int | None) -> list[tuple[AnyQueries, AnyQueries]]:
@@ -369,20 +406,20 @@ def _digest(queries: AnyQueries) -> str:
     return hashlib.sha256(repr(names).encode()).hexdigest()[:16]
 
 
-def _candidate(parameters: Mapping[str, Any], folds: Sequence[_Result]) -> Candidate:
-    values = np.concatenate([own for _, own in folds])
+def _candidate(parameters: Mapping[str, Any], folds: Sequence[_Trained]) -> Candidate:
+    values = np.concatenate([fold.values for fold in folds])
     counted = values[~np.isnan(values)]
     if not len(counted):
         raise DataError("no validation query has a relevant document; give more queries, or fewer folds")
-    rankers = [ranker for ranker, _ in folds]
+    solutions = [fold.model.solution for fold in folds]
     return Candidate(
         parameters,
         float(counted.mean()),
         float(counted.std(ddof=1) / np.sqrt(len(counted))) if len(counted) > 1 else 0.0,
-        float(np.mean([ranker.objective_ for ranker in rankers])),
-        float(np.mean([ranker.solution_.risk for ranker in rankers])),
-        float(np.mean([np.linalg.norm(ranker.coef_) for ranker in rankers])),
-        float(np.mean([ranker.solution_.passes for ranker in rankers])),
+        float(np.mean([solution.primal for solution in solutions])),
+        float(np.mean([solution.risk for solution in solutions])),
+        float(np.mean([np.linalg.norm(solution.theta) for solution in solutions])),
+        float(np.mean([solution.passes for solution in solutions])),
     )
 
 
@@ -392,44 +429,37 @@ def _choose(candidates: Sequence[Candidate], rule: Rule) -> int:
         return best
     top = candidates[best]
     others = {name: value for name, value in top.parameters.items() if name != "C"}
-    for number, one in enumerate(candidates):
-        same = {name: value for name, value in one.parameters.items() if name != "C"} == others
-        if same and one.mean >= top.mean - top.standard_error:
+    for number, candidate in enumerate(candidates):
+        same = {name: value for name, value in candidate.parameters.items() if name != "C"} == others
+        if same and candidate.mean >= top.mean - top.standard_error:
             return number
     return best
 
 
-def save_finished(log: Log, results: Judged) -> None:
-    """Keep models that are finished, as model files, and what they reached."""
-    parts = [len(results).to_bytes(8, "little")]
-    with tempfile.TemporaryDirectory() as folder:
-        for model, values in results:
-            model.save(file := Path(folder, "model"))
-            for part in (file.read_bytes(), np.ascontiguousarray(values, dtype="<f8").tobytes()):
-                parts += [len(part).to_bytes(8, "little"), part]
-    log.put(b"".join(parts), b"judged")
+def save_finished(log: Log, results: Sequence[tuple[Model, FloatArray]]) -> None:
+    """Save finished models in a checkpoint, each with the value of the criterion for each query held out."""
+    arrays: dict[str, AnyArray] = {}
+    for number, (model, values) in enumerate(results):
+        header = json.dumps(model.describe()).encode()
+        arrays |= {f"{number}.header": np.frombuffer(header, dtype=np.uint8), f"{number}.values": values}
+        arrays |= {f"{number}.array.{name}": array for name, array in model.arrays().items()}
+    buffer = io.BytesIO()
+    np.savez(buffer, **cast("Any", arrays))
+    log.put(buffer.getvalue(), b"finished")
 
 
-def load_finished(log: Log, n_models: int, n_queries: int) -> Judged | None:
-    """Return models that were kept, and what they reached; None if they were not finished."""
-    kept = log.get(b"judged")
-    if kept is None:
+def load_finished(log: Log, n_models: int, n_queries: int) -> list[tuple[Model, FloatArray]] | None:
+    """Return finished models of a checkpoint with the values of the criterion; None if there are none."""
+    content = log.get(b"finished")
+    if content is None:
         return None
-    parts, at = [], 8
-    while at < len(kept):
-        end = at + 8 + int.from_bytes(kept[at : at + 8], "little")
-        parts.append(kept[at + 8 : end])
-        at = end
-    whole = at == len(kept) and len(parts) == 2 * n_models and kept[:8] == n_models.to_bytes(8, "little")
-    if not whole or any(len(values) != 8 * n_queries for values in parts[1::2]):
-        raise DataError("its models are not those of this search; remove the file", path=log.checkpoint.path)
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        for model, values in zip(parts[::2], parts[1::2], strict=True):
-            (file := Path(folder, "model")).write_bytes(model)
-            results.append((Model.load(file), np.frombuffer(values, dtype="<f8").astype(np.float64)))
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        for number in range(n_models):
+            header, values = arrays.get(f"{number}.header"), arrays.get(f"{number}.values")
+            if header is None or values is None or len(values) != n_queries:
+                raise DataError("its models are not those of this search; remove the file", path=log.checkpoint.path)
+            prefix = f"{number}.array."
+            parts = {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
+            results.append((Model.from_parts(json.loads(header.tobytes()), parts), values))
     return results
-
-
-#: Models, each with the value of a criterion for each query that it was judged on.
-Judged: TypeAlias = Sequence[tuple[Model, FloatArray]]

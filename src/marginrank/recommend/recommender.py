@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from marginrank.errors import DataError, TrainingDataWarning
+from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.evaluation.systems import best_first
 from marginrank.losses.base import Loss
@@ -424,9 +425,7 @@ class Recommender(FactorAttributes, BaseEstimator):
 
     def score(self, ratings: Any, **columns: Unpack[ColumnNames]) -> float:
         """Return the mean of the measure over the users of held-out ratings; for a mix, the weighted mean."""
-        mix = parse_mix(self.measure)
-        means = self.evaluate(ratings, **columns).mean
-        return sum(weight * means[str(one)] for weight, one in mix) / sum(weight for weight, _ in mix)
+        return Criterion.parse(self.measure).mean_of(self.evaluate(ratings, **columns))
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the recommender to a file that `Recommender.load` reads. It holds who rated what."""

@@ -13,7 +13,6 @@ from marginrank.datasets.python_docs import Collection, pydocs
 from marginrank.evaluation.comparison import Comparison, compare, mean_interval
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.fusion.unsupervised import rrf
-from marginrank.methods.estimator import BaseRanker
 from marginrank.ranker.ranker import Ranker
 from marginrank.ranker.tuning import tune
 from marginrank.reporting.html_elements import (
@@ -62,7 +61,7 @@ class DemoResults:
     """
 
     collection: Collection
-    ranker: BaseRanker
+    ranker: Ranker
     scores: Mapping[str, FloatArray]
     values: Mapping[str, Evaluation]
     means: tuple[Mean, ...]
@@ -197,7 +196,7 @@ def _query_example(outcome: DemoResults, at: int) -> Example:
     )
 
 
-def certificate(ranker: BaseRanker) -> str:
+def certificate(ranker: Ranker) -> str:
     """Say in a line how far from the optimum the weights can be."""
     share = ranker.gap_ / ranker.objective_
     return (
@@ -236,7 +235,7 @@ def _gain_cells(gain: Gain | None) -> list[str]:
     return [f"{gain.difference:+.4f}", f"[{gain.low:+.4f}, {gain.high:+.4f}]", "/".join(map(str, gain.record)), p]
 
 
-def weights(ranker: BaseRanker) -> dict[str, float]:
+def weights(ranker: Ranker) -> dict[str, float]:
     """Return the weight of each feature, the largest first."""
     named = dict(zip(ranker.model_.names, ranker.coef_.tolist(), strict=True))
     return dict(sorted(named.items(), key=lambda one: -abs(one[1])))

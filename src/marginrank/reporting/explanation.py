@@ -12,6 +12,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.model.model import Model
 from marginrank.ranker.loader import ranker_of
+from marginrank.ranker.resolution import resolve
 from marginrank.runtime.lazy_imports import sp
 from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.typing import FloatArray
@@ -134,7 +135,7 @@ def trace_records(model: Model) -> list[dict[str, float]]:
 def takes_C(model: Model) -> bool:
     """Whether C had an effect on a model; it has none on networks, and on trees and baselines without one."""
     try:
-        return ranker_of(model)._path_of_C
+        return resolve(ranker_of(model)).capabilities.takes_C
     except (DataError, TypeError):  # a part of it is not known here
         return True
 

@@ -30,7 +30,7 @@ from marginrank.evaluation.systems import (
     score_documents,
     warn_if_trained_on,
 )
-from marginrank.methods.estimator import BaseRanker
+from marginrank.ranker.ranker import Ranker
 from marginrank.reporting.explanation import (
     Explanation,
     explain_document,
@@ -112,7 +112,7 @@ def gather_facts(
         curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in results.items() for at in _upto(k)),
         queries=_query_table(judged, results, settings.measures[0], texts),
         contests=_contests(judged, systems, scored, results, settings, texts),
-        models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, BaseRanker)),
+        models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, Ranker)),
         profile=profile(judged) if isinstance(judged, Queries) else _profile_of_qrels(judged),
         commands=None if sources is None else _commands(sources, settings),
     )
@@ -182,7 +182,7 @@ def _check_queries(results: Mapping[str, Evaluation], settings: Settings) -> Non
 
 
 def _kind(system: System) -> Any:
-    return "model" if isinstance(system, BaseRanker) else "run" if isinstance(system, Run) else "scores"
+    return "model" if isinstance(system, Ranker) else "run" if isinstance(system, Run) else "scores"
 
 
 def _upto(k: int) -> range:
@@ -284,7 +284,7 @@ class _Explainer:
 
     def __init__(self, judged: Queries | Qrels, systems: Mapping[str, System]) -> None:
         self._judged = judged
-        self._models = {name: system.model_ for name, system in systems.items() if isinstance(system, BaseRanker)}
+        self._models = {name: system.model_ for name, system in systems.items() if isinstance(system, Ranker)}
         ids = as_text(judged.query_ids).tolist() if isinstance(judged, Queries) else []
         self._place = {query: at for at, query in enumerate(ids)}
 
@@ -367,7 +367,7 @@ def _bars(
     return tuple(Bar(start + 1, stop, float(d[start:stop].mean())) for start, stop in pairwise(edges))
 
 
-def _model(name: str, ranker: BaseRanker) -> ModelFacts:
+def _model(name: str, ranker: Ranker) -> ModelFacts:
     model = ranker.model_
     steps = trace_records(model)
     shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_STEPS)).astype(int)).tolist()

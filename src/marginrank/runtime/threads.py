@@ -27,6 +27,8 @@ _Item = TypeVar("_Item")
 CHUNKS = 64
 #: To hand the work on as few documents as these to threads takes longer than to do it.
 _FEW_DOCUMENTS = 2_000
+#: Threads that are of use to fits that are bound by the GIL, by the numbers in the features: more wait for each other.
+USEFUL_THREADS = ((50_000, 1), (1_000_000, 2))
 #: Threads that are used where no number is given; None for all cores.
 _DEFAULT: ContextVar[int | None] = ContextVar("marginrank_threads", default=None)
 

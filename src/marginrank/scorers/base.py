@@ -42,8 +42,8 @@ class Scorer(OptionObject, ABC):
     takes_C: ClassVar[bool] = True  # noqa: N815
     #: Whether a ranker's seed changes what it learns.
     draws: ClassVar[bool] = False
-    #: Whether training on few documents is mostly Python, which one thread at a time can run.
-    light: ClassVar[bool] = False
+    #: Whether small fits are bound by the GIL.
+    gil_bound: ClassVar[bool] = False
 
     def before_scaling(self, X: Features) -> Features:
         """Return the features to scale."""

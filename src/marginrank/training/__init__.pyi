@@ -1,7 +1,15 @@
-from .convex import CollapseWarning as CollapseWarning
 from .convex import ConvexTrainer as ConvexTrainer
+from .loss_minimizer import CollapseWarning as CollapseWarning
+from .loss_minimizer import LossMinimizer as LossMinimizer
 from .partitioned_risk import PartitionedRisk as PartitionedRisk
 from .partitioned_risk import empirical_risk as empirical_risk
 from .partitioned_risk import ranking_risk as ranking_risk
+from .plan import Capabilities as Capabilities
+from .plan import FitContext as FitContext
+from .plan import Plan as Plan
 from .risk import RankingRisk as RankingRisk
+from .staged import StagedTrainer as StagedTrainer
 from .tight_bound import Tight as Tight
+from .trainer import Trainer as Trainer
+from .trainer import train as train
+from .trainer import train_path as train_path

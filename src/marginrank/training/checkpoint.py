@@ -20,7 +20,6 @@ import os
 import struct
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,11 +30,9 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from marginrank.errors import CheckpointWarning, DataError
-from marginrank.runtime.array_file import array_digest
+from marginrank.errors import CheckpointWarning, DataError, warn
 from marginrank.runtime.files import atomic_path
 from marginrank.solvers.problem import Problem, Segment
-from marginrank.training.plan import Start
 from marginrank.typing import FloatArray
 from marginrank.version import __version__
 
@@ -241,7 +238,7 @@ class Checkpoint:
         self._waiting.clear()
 
     def _warn(self, problem: str) -> None:
-        warnings.warn(f"{self.path}: {problem}", CheckpointWarning, stacklevel=2)
+        warn(f"{self.path}: {problem}", CheckpointWarning)
 
 
 @dataclass(frozen=True)
@@ -264,7 +261,7 @@ class Log:
 
     def part_of(self, name: str) -> Log:
         """Return the log of a part of the run, which may be dropped when it is finished."""
-        return Log(self.checkpoint, f"{self.name}/{name}", name)
+        return Log(self.checkpoint, f"{self.name}/{name}", f"{self.name}/{name}")
 
     def finish(self) -> None:
         """Drop the answers of this part of the run, which are not asked for again."""
@@ -397,16 +394,6 @@ def repeatable(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(spec, dict):
             repeatable(spec)
     return {name: spec for name, spec in parameters.items() if name not in _FREE}
-
-
-def start_digest(start: Start | None) -> str | None:
-    """Return what tells starts apart: parameters, and the arrays of the model they are of."""
-    if start is None:
-        return None
-    arrays = {"theta": start.theta} if start.model is None else start.model.arrays()
-    # Times of another run.
-    parts = [f"{name} {array_digest(array)}" for name, array in sorted(arrays.items()) if name != "trace"]
-    return hashlib.sha256(f"{start.centered} {' '.join(parts)}".encode()).hexdigest()[:16]
 
 
 #: Whether all values so far were exact, number of values and of slopes.

@@ -1,4 +1,4 @@
-"""Stop training when the measure on validation queries no longer improves."""
+"""Early stopping: training ends when validation queries are no longer ranked better."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from marginrank.data.partitions import AnyQueries
 from marginrank.errors import DataError
-from marginrank.evaluation.evaluation import evaluate
+from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.systems import System
-from marginrank.measures.base import parse_mix
 from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Solution, Step
 from marginrank.typing import FloatArray
@@ -36,14 +35,14 @@ class EarlyStopping:
 
     Args:
         queries: The validation queries.
-        criterion: The measure, or a mix.
+        criterion: What they are judged by.
         patience: Iterations without an improvement after which training stops.
         scores: Scores of the validation queries, given the parameters; may be set anew before each call.
         callback: Another callback that is called first.
     """
 
     queries: AnyQueries
-    criterion: str
+    criterion: Criterion
     patience: int
     scores: Scores
     callback: Callback | None = None
@@ -51,7 +50,6 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         check_patience(self.patience)
-        self._mix = parse_mix(self.criterion)
         self._waited, self._passes = 0, 0.0
         self._last: FloatArray | None = None
 
@@ -73,12 +71,12 @@ class EarlyStopping:
                 self.best = value, theta, step
         return stop or self._waited >= self.patience
 
-    def best_of(self, solution: Solution, center: FloatArray) -> Solution:
+    def best_of(self, solution: Solution, center: FloatArray | None) -> Solution:
         """Return the solution with the parameters that were best on the validation queries."""
         if self.best is None:
             return solution
         _, theta, step = self.best
-        away = theta - center
+        away = theta if center is None else theta - center
         risk = (step.primal - 0.5 * float(away @ away)) / solution.C
         # An earlier point is not what the solver converged to.
         reason = solution.reason if np.array_equal(theta, solution.theta) else "callback"
@@ -86,8 +84,7 @@ class EarlyStopping:
 
     def measure(self, theta: FloatArray) -> float:
         """Return the value of the criterion on the validation queries."""
-        means = evaluate(self.queries, self.scores(theta), [str(measure) for _, measure in self._mix]).mean
-        value = float(sum(weight * means[str(measure)] for weight, measure in self._mix))
+        value = self.criterion.mean(self.queries, self.scores(theta))
         if np.isnan(value):
             raise DataError("no validation query has a relevant document; give other validation queries")
         return value

@@ -1,4 +1,4 @@
-"""Training that goes on: the next batch of a stream, and the model after it."""
+"""Training continued with the next batch of a stream."""
 
 from __future__ import annotations
 
@@ -8,22 +8,39 @@ from dataclasses import replace
 
 import numpy as np
 
-from marginrank.losses.base import Bound
+from marginrank.data.queries import Queries
 from marginrank.model.model import Health, Model, Provenance
 from marginrank.runtime.threads import single_blas
 from marginrank.scorers.base import Prepared
+from marginrank.solvers.base import Callback
 from marginrank.solvers.solution import Reason, Solution, Step
 from marginrank.solvers.stream_state import StreamState
-from marginrank.training.convex import ConvexTrainer, Fit, bound_of
+from marginrank.training.convex import bind_scorer, loss_minimizer
+from marginrank.training.loss_minimizer import Fit, LossMinimizer, bound_of
 from marginrank.training.partitioned_risk import ranking_risk
-from marginrank.training.tight_bound import Tight
+from marginrank.training.plan import Deadline, Plan, Start
+from marginrank.training.trainer import make_model
 from marginrank.typing import FloatArray
 
 
+def train_batch(plan: Plan, model: Model, batch: Queries, callback: Callback | None = None) -> Model:
+    """Return the model after one more batch; the same model if no query of the batch has two grades."""
+    if model.stream is None:
+        raise ValueError(f"this model cannot be trained further, as it is one of {model.method.trained}; use fit")
+    minimizer = loss_minimizer(plan, Deadline.after(plan.time_limit), callback).with_bound_of(model)
+    scaling, scorer = bind_scorer(plan, batch, Start(model.theta, model))
+    fit = fit_batch(minimizer, scorer, plan.C, model.theta, model.stream)
+    if fit is None:
+        return model
+    after = make_model(plan, batch, scaling, scorer.form, fit)
+    provenance = add_provenance(model.provenance, after.provenance)
+    return replace(after, provenance=provenance, first_feature=model.first_feature, quantiles=model.quantiles)
+
+
 def fit_batch(
-    training: ConvexTrainer, scorer: Prepared, C: float, theta: FloatArray, stream: StreamState
+    training: LossMinimizer, scorer: Prepared, C: float, theta: FloatArray, stream: StreamState
 ) -> Fit | None:
-    """Take the step of a batch and return the parameters after it; None if no query has an order.
+    """Take the step of a batch and return the parameters after it; None if every query has a single grade.
 
     The objective is that of the batch at these parameters: what it is for all batches together is not known, and there
     is no lower bound.
@@ -71,12 +88,3 @@ def add_provenance(before: Provenance, batch: Provenance) -> Provenance:
         documents=before.documents + batch.documents,
         fingerprint=digest,
     )
-
-
-def with_bound_of(model: Model, training: ConvexTrainer) -> ConvexTrainer:
-    """Return the training of the bound that a model was trained with; refuse another."""
-    bound: Bound = "tight" if model.method.bound == "tight" else "hinge"
-    asked = "tight" if isinstance(training.bound, Tight) else training.bound
-    if asked not in ("auto", bound):
-        raise ValueError(f"the model was trained with the {bound} bound and bound={asked!r}; leave it out, or use fit")
-    return replace(training, loss=training.loss.bounded(bound))

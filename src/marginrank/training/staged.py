@@ -1,33 +1,38 @@
-"""Training in stages: one after the other, until one is as good as it gets; baselines and staged scorers share it."""
+"""Training in stages, for staged scorers and baselines: which stage to keep, and when to stop."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 
-from marginrank.data.queries import Queries
+from marginrank.data.partitions import AnyQueries, in_memory
+from marginrank.data.queries import Queries, in_canonical_order
 from marginrank.errors import DataError, NumericalError
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.score_risk import ScoreRisk
-from marginrank.model.model import Health
+from marginrank.model.model import Health, Model
+from marginrank.preparation.scaling import FittedScaling, scale
 from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.runtime.text import count
 from marginrank.runtime.threads import one_blas_thread
 from marginrank.scorers.base import PreparedScorer
 from marginrank.scorers.boosted.form import BoostedForm
-from marginrank.scorers.form import Form, SumForm
+from marginrank.scorers.form import NAN_ADVICE, Form, SumForm
 from marginrank.scorers.staged_scorer import GrownStage, Stage, StagedScorer, StageLimits, Towards
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Callback, Solver
 from marginrank.solvers.solution import Reason, Solution, Step
-from marginrank.training.convex import NO_ORDER, ConvexTrainer, Fit
 from marginrank.training.early_stopping import EarlyStopping
+from marginrank.training.loss_minimizer import NO_ORDER, Fit, LossMinimizer
+from marginrank.training.plan import Capabilities, Deadline, FitContext, Plan
+from marginrank.training.query_weighting import weighted
 from marginrank.training.risk import RankingRisk
 from marginrank.training.tight_bound import BoundChoice, Tight
+from marginrank.training.trainer import make_model
 from marginrank.typing import FloatArray
 
 
@@ -146,9 +151,17 @@ class StageSelection:
     _least: float = field(default=np.inf, init=False)
     _scores: FloatArray | None = field(default=None, init=False)
 
-    def watch(self, validation: Queries, scaled: Queries, criterion: str, patience: int) -> None:
-        """Keep the stage that is best on validation queries, and stop when none is better for some time."""
-        self.stopping = EarlyStopping(validation, criterion, patience, lambda theta: theta, self.callback), scaled
+    @classmethod
+    def of(
+        cls, plan: Plan, scaling: FittedScaling[Any], context: FitContext, patience: int, *, lowest: bool = False
+    ) -> StageSelection:
+        """Select by the validation queries of a call, if there are any."""
+        if context.validation is None:
+            return cls(context.callback, lowest=lowest, n_jobs=plan.n_jobs)
+        validation = in_memory(context.validation, plan.label)
+        patience = patience if plan.patience is None else plan.patience
+        stopping = EarlyStopping(validation, plan.criterion, patience, lambda theta: theta, context.callback)
+        return cls(context.callback, (stopping, scaling.apply(validation)), lowest, plan.n_jobs)
 
     def __call__(self, step: Step, stage: Stage) -> tuple[bool, bool]:
         """Return whether to stop, and whether to keep the stage."""
@@ -228,9 +241,31 @@ def keep_best(
     return kept, Solution(theta, setting.C, kept.objective, -np.inf, kept.objective, reason, tuple(trace))
 
 
-@dataclass(frozen=True)
 class StagedTrainer:
-    """How a staged scorer is trained.
+    """Trains staged scorers: trees one after the other, networks epoch by epoch."""
+
+    def capabilities(self, plan: Plan) -> Capabilities:
+        """Return what this trainer can do with a plan."""
+        scorer = plan.scorer
+        return Capabilities(scorer.takes_nan, NAN_ADVICE, scorer.takes_sparse, scorer.takes_C)
+
+    def train(self, plan: Plan, queries: AnyQueries, context: FitContext) -> list[Model]:
+        """Train a model for each C; once, if the scorer has no use for it."""
+        deadline = Deadline.after(min(plan.time_limit, context.time_limit))
+        scorer = cast("StagedScorer", plan.scorer)
+        # Sorted before they are scaled: means of the same rows in another order differ in the last digit.
+        ordered = in_canonical_order(in_memory(queries, plan.label))
+        scaling = scale(ordered, plan.scaling, matters=scorer.scale_matters, before=scorer.before_scaling)
+        selection = StageSelection.of(plan, scaling, context, scorer.patience, lowest=True)
+        limits = StageLimits(1.0, deadline.at, plan.seed, plan.n_jobs)
+        growth = _Growth(scorer, plan.needed_loss, plan.bound, limits)
+        fits = growth.path(weighted(scaling.queries, plan.weighting), context.Cs, selection)
+        return [make_model(plan, queries, scaling, form, fit) for form, fit in fits]
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """How a staged scorer minimises a loss.
 
     Args:
         scorer: The scorer.
@@ -245,7 +280,7 @@ class StagedTrainer:
     setting: StageLimits
 
     def path(self, queries: Queries, Cs: Sequence[float], judge: StageSelection) -> list[tuple[Form, Fit]]:
-        """Train for each C; once, where the scorer has no use for it."""
+        """Train for each C; once, if the scorer has no use for it."""
         loss, bound = self._bounded()
         if self.scorer.refits is not None and not loss.convex:
             raise ValueError(f"{loss} is not convex, so no solver refits the leaves; use bound='hinge', or no refit")
@@ -290,7 +325,7 @@ class StagedTrainer:
             return
         prepared = start.prepare(risk.queries, setting.n_jobs)
         solver = Auto(tol=_START_TOL, time_limit=setting.seconds_left)
-        training = ConvexTrainer(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
+        training = LossMinimizer(self.loss.bounded("hinge"), "hinge", solver, setting.n_jobs)
         theta = training.path(prepared, [setting.C])[0].solution.theta
         started = risk.starting_at(prepared.scores(theta))
         yield Stage(prepared.form, theta, risk(started.start)[0])

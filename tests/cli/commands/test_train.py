@@ -17,6 +17,7 @@ from marginrank.cli.options.method_options import MethodOptions
 from marginrank.data import read_queries, write_binary, write_letor, write_parquet
 from marginrank.data.fingerprint import fingerprint
 from marginrank.losses import StructuredLoss
+from marginrank.ranker.resolution import resolve
 from marginrank.runtime.option_objects import registered
 from marginrank.scorers import Linear
 from marginrank.scorers.base import Scorer
@@ -478,7 +479,7 @@ def test_where_C_has_no_effect_it_is_not_taken(scorer):
     expected = nullcontext() if method.has_C else pytest.warns(UserWarning, match="has no C")
     with expected:
         weak, strong = (Ranker(scorer=scorer, C=C).fit(queries).predict(queries) for C in (0.001, 1000.0))
-    assert method.has_C == (not np.array_equal(weak, strong)) == Ranker(scorer=scorer)._path_of_C
+    assert method.has_C == (not np.array_equal(weak, strong)) == resolve(Ranker(scorer=scorer)).capabilities.takes_C
 
 
 def test_sparse_text_is_read_for_methods_that_need_dense_features(run, folder):

@@ -6,6 +6,7 @@ import pytest
 
 from marginrank import Ranker, load
 from marginrank.methods import all_presets
+from marginrank.ranker.resolution import resolve
 
 PRESETS = all_presets()
 
@@ -16,7 +17,7 @@ BASELINES = [name for name, preset in PRESETS.items() if preset.kind == "baselin
 def test_every_baseline_is_trained_inspected_and_ranks(run, name):
     if name == "lambdarank":
         pytest.importorskip("lightgbm", reason="LightGBM is an extra")
-    C = ["-C", "1"] if Ranker(name)._path_of_C else []
+    C = ["-C", "1"] if resolve(Ranker(name)).capabilities.takes_C else []
     short = name + "@5" if PRESETS[name].cut else name
     words = ["--preset", short, *C, "--n-jobs", "1"]
     done = run("train", "train.txt", "--valid", "valid.txt", *words, "-o", "b.safetensors", "--json")

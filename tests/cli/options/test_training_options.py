@@ -44,7 +44,7 @@ def test_a_search_and_a_start_have_checkpoints_too(folder, run):
         (["--checkpoint", "train.txt", "--resume"], "both input and output"),
         (["--checkpoint", "new.safetensors", "--resume"], "name of another file"),
         (["--checkpoint", "missing/run"], "no such folder"),
-        (["--checkpoint", "run", "--preset", "rankboost@5"], "no solver that could go on"),
+        (["--checkpoint", "run", "--preset", "rankboost@5"], "no solver that could resume from a checkpoint"),
         (["--checkpoint", "run", "--update", "model.safetensors"], "--update takes one step"),
     ],
 )

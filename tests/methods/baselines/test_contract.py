@@ -16,6 +16,8 @@ from marginrank.data.queries import in_canonical_order
 from marginrank.errors import FractionalGradesWarning
 from marginrank.methods import all_presets, parse_preset
 from marginrank.methods.baselines.base import LinearBaseline
+from marginrank.methods.baselines.rankboost import RankBoost
+from marginrank.ranker.resolution import resolve
 from marginrank.scorers import Additive, Linear
 from marginrank.scorers.boosted.form import BoostedForm
 from marginrank.scorers.staged_scorer import StageLimits
@@ -72,7 +74,7 @@ def test_what_says_how_a_loss_is_minimised_is_refused(name, judged):
     queries = judged()
     for option in ({"bound": "tight"}, {"solver": "bundle"}, {"solver": Auto(tol=1e-9)}, {"warm_start": True}):
         key = next(iter(option))
-        with pytest.raises(ValueError, match=f"{key} is for methods with a loss, and '{name}' is a baseline"):
+        with pytest.raises(ValueError, match=f"{key} is for methods with a loss, and {name} is a baseline"):
             Ranker(name, **option).fit(queries)
     with pytest.raises(ValueError, match=f"'{name}' is a baseline and has no loss"):
         Ranker(name).set_params(loss__feature_map="dorm")
@@ -88,20 +90,33 @@ def test_the_defaults_of_a_ranker_mean_the_same_as_objects(name, judged):
     assert np.array_equal(as_objects.predict(queries), spelled.predict(queries))
 
 
-def test_an_estimator_of_its_own_is_the_preset(name, judged):
+def test_an_option_object_is_the_preset(name, judged, tmp_path):
     queries, baseline = judged(), parse_preset(name).baseline
-    baseline.set_params(n_jobs=1, random_state=3, **own_C(name, 7.0))
-    alone = clone(baseline).fit(queries)
-    ranker = Ranker(name, n_jobs=1, random_state=3, **own_C(name, 7.0)).fit(queries)
-    assert np.array_equal(alone.predict(queries), ranker.predict(queries))
-    assert alone.score(queries) == ranker.score(queries)
-    assert alone.model_.method.estimator == type(baseline).__name__
-    assert (alone.measure_, ranker.model_.method.preset) == (ranker.measure_, name)
+    options = {"n_jobs": 1, "random_state": 3, **own_C(name, 7.0)}
+    ranker = Ranker(name, **options).fit(queries)
+    for spec in (baseline, str(baseline)):
+        other = Ranker(spec, **options).fit(queries)
+        assert np.array_equal(other.predict(queries), ranker.predict(queries))
+        assert other.score(queries) == ranker.score(queries)
+        assert other.measure_ == ranker.measure_
+        assert other.model_.method.trained == ranker.model_.method.trained == str(baseline)
+    other.save(tmp_path / "model")
+    assert load(tmp_path / "model").method == spec
+    assert ranker.model_.method.preset == name
+
+
+def test_options_of_a_baseline_are_parameters():
+    ranker = Ranker(RankBoost(rounds=50))
+    assert ranker.get_params()["method__rounds"] == 50
+    assert clone(ranker).set_params(method__rounds=20).method == RankBoost(20)
+    assert Ranker("rankboost(rounds=20)").set_params(method__bins=8).method == RankBoost(20, 8)
+    with pytest.raises(ValueError, match="RankBoost has no parameter 'round'; did you mean 'rounds'"):
+        ranker.set_params(method__round=3)
 
 
 def test_seeds_are_passed_on(judged):
     queries = judged()
-    assert Ranker("prank", random_state=None)._baseline(parse_preset("prank")).random_state is None
+    assert resolve(Ranker("prank", random_state=None)).seed is None
     one, same, other = (Ranker("prank", random_state=seed).fit(queries).coef_ for seed in (0, 0, 1))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
@@ -149,7 +164,7 @@ def test_a_path_and_a_choice_train_what_differs(name, judged):
 def test_validation_queries_choose_the_round(preset, judged):
     train, valid = judged(n_queries=10), judged(n_queries=40, seed=9)
     ranker = Ranker(preset, scaling=None, patience=1000).fit(train, validation=valid)
-    stages = list(parse_preset(preset).baseline.stages(in_canonical_order(train), StageLimits(1.0)))
+    stages = list(parse_preset(preset).baseline.stages(resolve(ranker), in_canonical_order(train), StageLimits(1.0)))
     values = [
         evaluate(valid, stage.form.score(stage.theta, valid.X), ranker.measure_).mean[ranker.measure_]
         for stage in stages
@@ -174,13 +189,13 @@ def test_budgets_and_interrupts_give_the_rounds_so_far(judged):
     assert (three.solution_.reason, three.n_iter_) == ("callback", 4)
 
 
-def test_rounds_are_checked(judged):
+def test_rounds_are_checked():
     for name in ("rankboost@0", "mcrank@0", "lambdarank@0", "prank@0"):
         with pytest.raises(ValueError, match=f"'{name}' has 0 after the @; give at least 1"):
             parse_preset(name)
         baseline = parse_preset(name.replace("@0", "@3")).baseline
         with pytest.raises(ValueError, match=r"0 (rounds|epochs); give at least 1"):
-            baseline.set_params(**{"epochs" if "epochs" in baseline.get_params() else "rounds": 0}).fit(judged())
+            baseline.with_params(**{"epochs" if "epochs" in baseline.get_params() else "rounds": 0})
     with pytest.raises(ValueError, match="preset 'svmacc' has no cutoff; leave out '@3'"):
         parse_preset("svmacc@3")
     with pytest.raises(DataError, match="100 different grades; a class for each is for at most 64"):
@@ -203,7 +218,7 @@ def test_missing_values_are_refused_or_known(judged):
     broken = replace(queries, X=np.where(np.arange(len(queries.X))[:, None] == 5, np.nan, queries.X))
     for name in BASELINES:
         ranker = Ranker(name)
-        if ranker._takes_nan:
+        if resolve(ranker).capabilities.takes_nan:
             assert np.isfinite(ranker.fit(broken).predict(broken)).all()
             continue
         with pytest.raises(DataError, match=r"feature 0 of document 5 \(query 0\) is NaN"):

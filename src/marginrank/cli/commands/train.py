@@ -21,7 +21,7 @@ from marginrank.cli.summary import data_line
 from marginrank.cli.train_and_tune import FitOutcome, TuneOptions, fit
 
 if TYPE_CHECKING:
-    from marginrank.methods.estimator import BaseRanker
+    from marginrank.ranker.ranker import Ranker
 
 _PANEL: Final = "Updating"
 #: Options of a method that may differ from those of the model.
@@ -121,7 +121,7 @@ class ContinueOptions:
         described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
         return FitOutcome(ranker, None, *described, len(queries), watch.stopping, watch.seconds)
 
-    def _parameters(self, ranker: BaseRanker, C: float | None, method: MethodOptions) -> dict[str, Any]:
+    def _parameters(self, ranker: Ranker, C: float | None, method: MethodOptions) -> dict[str, Any]:
         given = {"C": C, "time_limit": method.time_limit, "patience": method.patience, "n_jobs": method.n_jobs}
         parameters = {name: value for name, value in given.items() if value is not None}
         known = ranker.get_params(deep=False)

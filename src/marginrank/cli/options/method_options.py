@@ -269,8 +269,9 @@ class MethodOptions:
     def takes_nan(self) -> bool:
         """Whether missing values are left to the method."""
         from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
+        from marginrank.ranker.resolution import resolve  # noqa: PLC0415
 
-        return self.scorer_is_chosen or Ranker(**self.parameters())._takes_nan
+        return self.scorer_is_chosen or resolve(Ranker(**self.parameters())).capabilities.takes_nan
 
     @property
     def missing_advice(self) -> str:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from marginrank.data.formats.trec import Qrels, Run
     from marginrank.data.partitions import PartitionedQueries
     from marginrank.data.queries import Queries
-    from marginrank.methods.estimator import BaseRanker
     from marginrank.model.model import Model
+    from marginrank.ranker.ranker import Ranker
 
 _PANEL: Final = "ReadingOptions"
 
@@ -185,7 +185,7 @@ def dense(content: Content) -> Content:
     return content
 
 
-def load_ranker(path: Path) -> BaseRanker:
+def load_ranker(path: Path) -> Ranker:
     """Read a model that scores documents by their own features."""
     from marginrank.ranker.loader import load  # noqa: PLC0415
 

@@ -15,10 +15,11 @@ from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
 from marginrank.scorers.linear.form import LinearForm
 from marginrank.scorers.staged_scorer import Stage, StageLimits
+from marginrank.training.plan import Plan
 from marginrank.typing import FloatArray
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class BestFeature(Baseline):
     """Ranks by one feature, up or down: the one with the highest mean of a measure on the training queries.
 
@@ -30,6 +31,7 @@ class BestFeature(Baseline):
         measure: The measure.
     """
 
+    name = "best-feature"
     takes_weights: ClassVar[bool] = True
     scale_matters: ClassVar[bool] = False
     measure: str = "ap"
@@ -39,25 +41,25 @@ class BestFeature(Baseline):
         """The measure that decides."""
         return self.measure
 
-    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
+    def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:
         """Try all features in both directions, until time is up."""
         means: list[float] = []
         for column in np.asarray(queries.dense()).T:
-            if means and setting.late:
+            if means and limits.late:
                 break
-            means += [self._mean(queries, sign * column) for sign in (1.0, -1.0)]
+            means += [self._mean(queries, sign * column, plan.n_jobs) for sign in (1.0, -1.0)]
         best = int(np.argmax(means))
         theta = np.zeros(queries.n_features)
         theta[best // 2] = 1.0 if best % 2 == 0 else -1.0
         yield Stage(LinearForm(queries.n_features), theta, 1.0 - float(means[best]))
 
-    def _mean(self, queries: Queries, scores: FloatArray) -> float:
-        found = evaluate(queries, scores, self.measure, n_jobs=self.n_jobs)[self.measure]
+    def _mean(self, queries: Queries, scores: FloatArray, n_jobs: int | None) -> float:
+        values = evaluate(queries, scores, self.measure, n_jobs=n_jobs)[self.measure]
         weights = np.ones(len(queries)) if queries.query_weights is None else queries.query_weights
-        counted = ~np.isnan(found) & (weights > 0)
+        counted = ~np.isnan(values) & (weights > 0)
         if not counted.any():
             raise DataError(f"no query has a value of {self.measure}; give queries with relevant documents")
-        return float(np.average(found[counted], weights=weights[counted]))
+        return float(np.average(values[counted], weights=weights[counted]))
 
 
 PRESETS: Final = (
@@ -66,6 +68,5 @@ PRESETS: Final = (
         "one feature, up or down",
         "Yue, Finley, Radlinski, Joachims (SIGIR 2007) §5.1",
         lambda _: BestFeature(),
-        kind="baseline",
     ),
 )

@@ -17,6 +17,7 @@ from marginrank.methods.baselines.base import Baseline
 from marginrank.methods.presets import Preset
 from marginrank.scorers.kernel.form import KernelForm, Rbf
 from marginrank.scorers.staged_scorer import Stage, StageLimits
+from marginrank.training.plan import Plan
 from marginrank.typing import FloatArray
 
 #: Most documents: training takes the cube of their number, and a model keeps them all.
@@ -24,7 +25,7 @@ MOST_DOCUMENTS: Final = 10_000
 _LARGEST_GRADE: Final = 1e100
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class GaussianProcess(Baseline):
     """Gaussian-process regression on the grades (GPR in Le and Smola (2008) §6.6), by scikit-learn.
 
@@ -37,12 +38,13 @@ class GaussianProcess(Baseline):
         sample: Most documents that a, ℓ and b are learned from.
     """
 
+    name = "gp-regression"
     draws: ClassVar[bool] = True
     sample: int = 1000
 
-    def check(self, queries: Queries) -> None:
+    def check(self, plan: Plan, queries: Queries) -> None:
         """Refuse more documents than it takes."""
-        super().check(queries)
+        super().check(plan, queries)
         if queries.n_documents > MOST_DOCUMENTS:
             raise DataError(
                 f"{queries.n_documents:,} documents; a Gaussian process takes at most {MOST_DOCUMENTS:,}, use fewer"
@@ -50,17 +52,17 @@ class GaussianProcess(Baseline):
         if queries.grades.max() > _LARGEST_GRADE:
             raise NumericalError(f"grade {queries.grades.max():g} cannot be squared; rescale the features, or grades")
 
-    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
+    def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:
         """Train once."""
         X, y = np.array(queries.X, dtype=np.float64), queries.grades - queries.grades.mean()
-        rng = np.random.default_rng(self.random_state)
+        rng = np.random.default_rng(plan.seed)
         drawn = np.sort(rng.permutation(len(y))[: self.sample])
         # More threads would change the last digits.
         with threadpool_limits(1, "blas"):
-            search = _TimedLBFGS(setting)
+            search = _TimedLBFGS(limits)
             learned = _regressor(None, search).fit(X[drawn], y[drawn]).kernel_
             # One step of the search takes about as long as the same number of documents takes here.
-            if search.seconds * (len(y) / len(drawn)) ** 3 > setting.seconds_left:
+            if search.seconds * (len(y) / len(drawn)) ** 3 > limits.seconds_left:
                 X, y = X[drawn], y[drawn]
             fitted = _regressor(learned, None).fit(X, y)
         scale, length = learned.k1.k1.constant_value, learned.k1.k2.length_scale
@@ -71,8 +73,8 @@ class GaussianProcess(Baseline):
 class _TimedLBFGS:
     """L-BFGS that ends at a deadline, as scikit-learn takes optimisers."""
 
-    def __init__(self, setting: StageLimits) -> None:
-        self._setting = setting
+    def __init__(self, limits: StageLimits) -> None:
+        self._limits = limits
         #: What the last step took.
         self.seconds = 0.0
 
@@ -83,7 +85,7 @@ class _TimedLBFGS:
 
         def watched(theta: FloatArray) -> tuple[float, FloatArray]:
             nonlocal best
-            if np.isfinite(best[0]) and self._setting.late:
+            if np.isfinite(best[0]) and self._limits.late:
                 raise StopIteration
             began = time.perf_counter()
             value, slope = objective(theta)
@@ -111,6 +113,5 @@ PRESETS: Final = (
         "Gaussian process on the grades",
         "Le, Smola (2008) §6.6",
         lambda _: GaussianProcess(),
-        kind="baseline",
     ),
 )

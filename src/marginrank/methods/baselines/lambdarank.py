@@ -11,18 +11,19 @@ import numpy as np
 
 from marginrank.data.queries import Queries
 from marginrank.measures.gains import exp2
-from marginrank.methods.baselines.base import Baseline, grade_classes
+from marginrank.methods.baselines.base import Baseline, check_rounds, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.runtime.threads import thread_count
 from marginrank.scorers.boosted.form import BoostedForm
 from marginrank.scorers.boosted.scorer import backend_module, lightgbm_tree
 from marginrank.scorers.staged_scorer import Stage, StageLimits
+from marginrank.training.plan import Plan
 
 #: Where LightGBM cuts the NDCG that it reports.
 _CUT: Final = 10
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class LambdaRank(Baseline):
     """LightGBM's ``lambdarank``, Burges, Ragno and Le (NIPS 2006) with boosted trees: a yardstick of today.
 
@@ -36,6 +37,8 @@ class LambdaRank(Baseline):
         shrinkage: What each tree is multiplied with.
     """
 
+    name = "lambdarank"
+    takes_nan: ClassVar[bool] = True
     at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     draws: ClassVar[bool] = True
@@ -44,26 +47,19 @@ class LambdaRank(Baseline):
     leaves: int = 31
     shrinkage: float = 0.1
 
-    @property
-    def _takes_nan(self) -> bool:
-        return True
+    def __post_init__(self) -> None:
+        check_rounds(self.rounds)
 
-    def check(self, queries: Queries) -> None:
-        """Refuse fewer rounds than one."""
-        super().check(queries)
-        if self.rounds < 1:
-            raise ValueError(f"{self.rounds} rounds; give at least 1")
-
-    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
+    def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
         """Train all rounds, and give what is reached after each."""
-        values, dumped = self._boost(queries, setting)
+        values, dumped = self._boost(queries, limits)
         trees = [lightgbm_tree(one["tree_structure"]) for one in dumped["tree_info"]]
         form, theta = BoostedForm.collect(trees, [0] * len(trees), queries.n_features)
         for done in range(1, len(trees) + 1):
             part = form.first(done)
             yield Stage(part, theta[: part.n_parameters], 1.0 - values[done - 1])
 
-    def _boost(self, queries: Queries, setting: StageLimits) -> tuple[list[float], dict[str, Any]]:
+    def _boost(self, queries: Queries, limits: StageLimits) -> tuple[list[float], dict[str, Any]]:
         """NDCG@10 after each round, and the trees as LightGBM writes them down."""
         lightgbm = backend_module("lightgbm")
         grades, classes = grade_classes(queries)
@@ -74,15 +70,15 @@ class LambdaRank(Baseline):
             "label_gain": exp2(grades).tolist(),
             "metric": "ndcg",
             "eval_at": [_CUT],
-            "num_threads": thread_count(self.n_jobs),
-            "seed": self.random_state or 0,
+            "num_threads": thread_count(limits.n_jobs),
+            "seed": limits.random_state or 0,
             "deterministic": True,
             "force_row_wise": True,
             "verbosity": -1,
         }
 
         def end_in_time(state: Any) -> None:
-            if time.perf_counter() > setting.deadline:
+            if time.perf_counter() > limits.deadline:
                 raise lightgbm.callback.EarlyStopException(state.iteration, state.evaluation_result_list)
 
         end_in_time.order = 99  # type: ignore[attr-defined]  # after the round has been recorded
@@ -101,6 +97,4 @@ class LambdaRank(Baseline):
         return list(seen["train"][f"ndcg@{_CUT}"]), booster.dump_model()
 
 
-PRESETS: Final = (
-    Preset("lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", LambdaRank, 100, kind="baseline"),
-)
+PRESETS: Final = (Preset("lambdarank", "LightGBM's boosted trees", "Burges, Ragno, Le (NIPS 2006)", LambdaRank, 100),)

@@ -10,14 +10,15 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.methods.baselines.base import Baseline, document_weights, grade_classes
+from marginrank.methods.baselines.base import Baseline, check_rounds, document_weights, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers.staged_scorer import Stage, StageLimits
+from marginrank.training.plan import Plan
 from marginrank.typing import AnyArray, FloatArray
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class McRank(Baseline):
     """McRank of Li, Burges and Wu (NIPS 2007) as in Chakrabarti et al. (KDD 2008) §3.8: score Σ_z z · Pr(z | x).
 
@@ -31,6 +32,7 @@ class McRank(Baseline):
         shrinkage: What each tree is multiplied with.
     """
 
+    name = "mcrank"
     at_once: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     draws: ClassVar[bool] = True
@@ -39,23 +41,20 @@ class McRank(Baseline):
     leaves: int = 10
     shrinkage: float = 0.1
 
-    def check(self, queries: Queries) -> None:
-        """Refuse fewer rounds than one."""
-        super().check(queries)
-        if self.rounds < 1:
-            raise ValueError(f"{self.rounds} rounds; give at least 1")
+    def __post_init__(self) -> None:
+        check_rounds(self.rounds)
 
-    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:
+    def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
         """Train all rounds, and give what is reached after each."""
         grades, classes = grade_classes(queries)
         weights = queries.n_documents * document_weights(queries)
-        fitted = self._boost().set_params(random_state=self.random_state)
+        fitted = self._boost().set_params(random_state=limits.random_state)
         units = _units(np.asarray(queries.X))
         fitted.fit(
             np.asarray(queries.X) / units,
             classes,
             sample_weight=weights,
-            monitor=lambda *_: time.perf_counter() > setting.deadline,
+            monitor=lambda *_: time.perf_counter() > limits.deadline,
         )
         rounds = len(fitted.estimators_)
         per_round = fitted.estimators_.shape[1]
@@ -97,6 +96,4 @@ def _units(X: AnyArray) -> FloatArray:
     return np.where((largest > 0) & ((largest < 1e-30) | (largest > 1e30)), largest, 1.0)
 
 
-PRESETS: Final = (
-    Preset("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", McRank, 30, kind="baseline"),
-)
+PRESETS: Final = (Preset("mcrank", "expected grade by boosted trees", "Li, Burges, Wu (NIPS 2007)", McRank, 30),)

@@ -9,14 +9,14 @@ from typing import ClassVar, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.methods.baselines.base import LinearBaseline, grade_classes
+from marginrank.methods.baselines.base import LinearBaseline, check_rounds, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.runtime.lazy_imports import sp
 from marginrank.scorers.staged_scorer import StageLimits
 from marginrank.typing import Features, FloatArray
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class PRank(LinearBaseline):
     """PRank of Crammer and Singer (NIPS 2001): weights w and thresholds b_1, ..., b_{k−1} between the k grades.
 
@@ -31,26 +31,24 @@ class PRank(LinearBaseline):
         epochs: Passes over all documents.
     """
 
+    name = "prank"
     draws: ClassVar[bool] = True
     epochs: int = 30
 
-    def check(self, queries: Queries) -> None:
-        """Refuse fewer epochs than one."""
-        super().check(queries)
-        if self.epochs < 1:
-            raise ValueError(f"{self.epochs} epochs; give at least 1")
+    def __post_init__(self) -> None:
+        check_rounds(self.epochs, "epochs")
 
     def weights(
         self,
         X: Features,
         queries: Queries,
-        setting: StageLimits,  # noqa: ARG002
+        limits: StageLimits,
     ) -> Iterator[tuple[FloatArray, float]]:
         """Train, an epoch at a time."""
         from marginrank.methods.baselines import perceptron_kernel as kernel  # noqa: PLC0415
 
         grades, classes = grade_classes(queries)
-        rows, rng = sp.csr_array(X), np.random.default_rng(self.random_state)
+        rows, rng = sp.csr_array(X), np.random.default_rng(limits.random_state)
         n, width = rows.shape
         query, clock = np.repeat(np.arange(len(queries)), queries.lengths), 1
         documents = kernel.Documents(rows.data, rows.indices, rows.indptr, classes, query)
@@ -65,7 +63,7 @@ class PRank(LinearBaseline):
         return 0
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class JRank(PRank):
     """The perceptron of JRank, Basilico and Hofmann (ICML 2004), with linear kernels.
 
@@ -75,18 +73,19 @@ class JRank(PRank):
     peculiar to a training query goes to its w_q, and other queries are ranked by w. With K_Q = 1 it is `PRank`.
     """
 
+    name = "jrank"
+
     def _own(self, queries: Queries) -> int:
         return len(queries)
 
 
 PRESETS: Final = (
-    Preset("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", PRank, 30, kind="baseline"),
+    Preset("prank", "perceptron with thresholds", "Crammer, Singer (NIPS 2001)", PRank, 30),
     Preset(
         "jrank",
         "perceptron with thresholds, and weights for each query",
         "Basilico, Hofmann (ICML 2004)",
         JRank,
         30,
-        kind="baseline",
     ),
 )

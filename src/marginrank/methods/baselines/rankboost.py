@@ -9,11 +9,12 @@ from typing import ClassVar, Final
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.methods.baselines.base import Baseline, grade_classes
+from marginrank.methods.baselines.base import Baseline, check_rounds, grade_classes
 from marginrank.methods.presets import Preset
 from marginrank.scorers.additive.form import MOST_BINS, AdditiveForm
 from marginrank.scorers.additive.scorer import PreparedAdditive
 from marginrank.scorers.staged_scorer import Stage, StageLimits
+from marginrank.training.plan import Plan
 from marginrank.typing import FloatArray
 
 #: A weak ranker that orders hardly more pairs well than badly ends the rounds; one that errs in none does so too, and
@@ -21,7 +22,7 @@ from marginrank.typing import FloatArray
 _LEAST: Final = 1e-9
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class RankBoost(Baseline):
     """RankBoost of Freund, Iyer, Schapire and Singer (JMLR 2003), over the pairs of different grade of each query.
 
@@ -40,27 +41,22 @@ class RankBoost(Baseline):
             of them.
     """
 
+    name = "rankboost"
+    #: A missing value is a weak ranker of its own.
+    takes_nan: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     scale_matters: ClassVar[bool] = False
     judged_by: ClassVar[str] = "ap"
     rounds: int = 300
     bins: int = MOST_BINS
 
-    def check(self, queries: Queries) -> None:
-        """Refuse fewer rounds than one."""
-        super().check(queries)
-        if self.rounds < 1:
-            raise ValueError(f"{self.rounds} rounds; give at least 1")
+    def __post_init__(self) -> None:
+        check_rounds(self.rounds)
 
-    @property
-    def _takes_nan(self) -> bool:
-        """A missing value is a weak ranker of its own."""
-        return True
-
-    def stages(self, queries: Queries, setting: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
+    def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
         """Train, a weak ranker at a time."""
-        bins = AdditiveForm.learn(queries.X, self.bins, "quantile", self.n_jobs)
-        scorer, pairs = PreparedAdditive(queries, bins, self.n_jobs), PairWeights(queries)
+        bins = AdditiveForm.learn(queries.X, self.bins, "quantile", plan.n_jobs)
+        scorer, pairs = PreparedAdditive(queries, bins, plan.n_jobs), PairWeights(queries)
         theta, scores = np.zeros(bins.n_parameters), np.zeros(queries.n_documents)
         potentials, _ = pairs.at(scores)
         for _ in range(self.rounds):
@@ -136,6 +132,5 @@ PRESETS: Final = (
         "Freund, Iyer, Schapire, Singer (JMLR 2003)",
         RankBoost,
         300,
-        kind="baseline",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from marginrank.scorers.staged_scorer import StageLimits
 from marginrank.solvers.newton import Newton
 from marginrank.solvers.problem import Problem
 from marginrank.solvers.solution import Solution
+from marginrank.training.plan import Capabilities, Plan
 from marginrank.typing import Features, FloatArray
 
 #: The intercept is the weight of a constant feature, and regularised; the larger the constant, the less.
@@ -27,7 +28,7 @@ _TOL: Final = 1e-12
 _THRESHOLDS: Final = np.arange(1, 51) / 51
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class AccuracySVM(LinearBaseline):
     """SVM_acc and its variants, Yue et al. (SIGIR 2007) §5.2.1: relevant or not, ranked by the distance to the plane.
 
@@ -43,22 +44,22 @@ class AccuracySVM(LinearBaseline):
             which 50 thresholds evenly spaced between 0 and 1 are learned.
     """
 
+    name = "accuracy-svm"
     takes_C: ClassVar[bool] = True  # noqa: N815
     judged_by: ClassVar[str] = "ap"
     takes_weights: ClassVar[bool] = True
     balanced: bool = False
     relative: str | None = None
-    C: float = field(default=1.0, kw_only=True)  # type: ignore[misc]
 
     @property
     def own_scaling(self) -> str | None:
         """Percentiles for SVM_acc3, the range of the query for SVM_acc4."""
         return self.relative
 
-    @property
-    def _takes_nan(self) -> bool:
-        """A missing value exceeds none of the thresholds."""
-        return self.relative is not None or super()._takes_nan
+    def capabilities(self, plan: Plan) -> Capabilities:
+        """Return what the method can do; a missing value exceeds none of its own thresholds."""
+        able = super().capabilities(plan)
+        return able if self.relative is None else replace(able, takes_nan=True)
 
     def own_bins(self, n_features: int) -> AdditiveForm | None:
         """50 thresholds between 0 and 1 where the features lie there."""
@@ -66,15 +67,15 @@ class AccuracySVM(LinearBaseline):
             return None
         return AdditiveForm((_THRESHOLDS,) * n_features, np.zeros(n_features, dtype=np.bool_))
 
-    def weights(self, X: Features, queries: Queries, setting: StageLimits) -> Iterator[tuple[FloatArray, float]]:
+    def weights(self, X: Features, queries: Queries, limits: StageLimits) -> Iterator[tuple[FloatArray, float]]:
         """Train once."""
         sides = np.where(queries.grades > 0, 1.0, -1.0)
         if sides.min() == sides.max():
             raise DataError("all documents are relevant, or none is; a classifier needs both")
         costs = self._costs(sides, document_weights(queries))
-        plane = _separate(X, sides, costs, setting)
+        plane = _separate(X, sides, costs, limits)
         theta = plane.theta[:-1].copy()
-        yield theta, 0.5 * float(theta @ theta) + setting.C * plane.risk
+        yield theta, 0.5 * float(theta @ theta) + limits.C * plane.risk
 
     def _costs(self, sides: FloatArray, costs: FloatArray) -> FloatArray:
         if not self.balanced:
@@ -84,7 +85,7 @@ class AccuracySVM(LinearBaseline):
         return np.asarray(costs * shares / (costs @ shares))
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class MulticlassSVM(LinearBaseline):
     """The multiclass SVM of Le and Smola (2008) §6.3: one class per grade, one against the rest.
 
@@ -92,26 +93,26 @@ class MulticlassSVM(LinearBaseline):
     paper does not say how classes rank; here the score is Σ_g g · w_g·x, with the grades counted 0, 1, ... upwards.
     """
 
+    name = "multiclass-svm"
     takes_C: ClassVar[bool] = True  # noqa: N815
     takes_weights: ClassVar[bool] = True
-    C: float = field(default=1.0, kw_only=True)  # type: ignore[misc]
 
-    def weights(self, X: Features, queries: Queries, setting: StageLimits) -> Iterator[tuple[FloatArray, float]]:
+    def weights(self, X: Features, queries: Queries, limits: StageLimits) -> Iterator[tuple[FloatArray, float]]:
         """Train once for each grade."""
         grades, classes = grade_classes(queries)
         costs = document_weights(queries)
         theta, errors = np.zeros(X.shape[1]), 0.0
         for place in range(len(grades)):
-            share = StageLimits(setting.C, time.perf_counter() + setting.seconds_left / (len(grades) - place))
+            share = StageLimits(limits.C, time.perf_counter() + limits.seconds_left / (len(grades) - place))
             plane = _separate(X, np.where(classes == place, 1.0, -1.0), costs, share)
             theta += place * plane.theta[:-1]
             errors += plane.risk
         yield theta, errors
 
 
-def _separate(X: Features, sides: FloatArray, costs: FloatArray, setting: StageLimits) -> Solution:
+def _separate(X: Features, sides: FloatArray, costs: FloatArray, limits: StageLimits) -> Solution:
     """Find the weights, and the intercept over 10 as the last of them."""
-    return Newton(tol=_TOL, time_limit=setting.seconds_left).minimize(SquaredHinges(X, sides, costs), setting.C)
+    return Newton(tol=_TOL, time_limit=limits.seconds_left).minimize(SquaredHinges(X, sides, costs), limits.C)
 
 
 class SquaredHinges(Problem):
@@ -148,29 +149,24 @@ class SquaredHinges(Problem):
 
 _YUE: Final = "Yue, Finley, Radlinski, Joachims (SIGIR 2007)"
 PRESETS: Final = (
-    Preset("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", lambda _: AccuracySVM(), kind="baseline"),
+    Preset("svmacc", "relevant or not, squared hinge", f"{_YUE} §5.2", lambda _: AccuracySVM()),
     Preset(
         "svmacc2",
         "relevant or not, squared hinge, both classes at equal cost",
         f"{_YUE} §5.2.1",
         lambda _: AccuracySVM(balanced=True),
-        kind="baseline",
     ),
     Preset(
         "svmacc3",
         "svmacc of step functions of percentiles",
         f"{_YUE} §5.2.1",
         lambda _: AccuracySVM(relative="query-percentile"),
-        kind="baseline",
     ),
     Preset(
         "svmacc4",
         "svmacc of step functions of each query's range",
         f"{_YUE} §5.2.1",
         lambda _: AccuracySVM(relative="query-minmax"),
-        kind="baseline",
     ),
-    Preset(
-        "svm-multiclass", "one class per grade", "Le, Smola (2008) §6.3", lambda _: MulticlassSVM(), kind="baseline"
-    ),
+    Preset("svm-multiclass", "one class per grade", "Le, Smola (2008) §6.3", lambda _: MulticlassSVM()),
 )

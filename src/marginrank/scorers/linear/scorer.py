@@ -137,7 +137,7 @@ class Linear(Scorer):
 
     name = "linear"
     takes_sparse = True
-    light = True
+    gil_bound = True
     nonnegative: bool | Sequence[int | str] = False
     missing: Missing = "error"
     device: str | None = None

@@ -1,4 +1,4 @@
-"""What a fitted ranker is asked for, read from its model."""
+"""Attributes of fitted rankers, read from the model."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What is looked at around fitting: foreign arguments, where to begin, fits that rank nothing, torn queries."""
+"""Argument checks and warnings of `fit` and `score`."""
 
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from marginrank.data.arrays import as_grades
 from marginrank.data.column_roles import column_names
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning
+from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning, warn
 from marginrank.model.model import Model
 from marginrank.runtime.text import count, suggest
 
@@ -41,55 +41,34 @@ _INSTEAD: Final = {
     "groups": "qid=, the query of each row, or group=, the rows of each query",
 }
 
-#: Arguments of `fit`.
-_ARGUMENTS: Final = (
-    "qid",
-    "group",
-    "query_weights",
-    "validation",
-    "callback",
-    "start",
-    "center",
-    "checkpoint",
-    "resume",
-)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def refuse_unknown(foreign: Mapping[str, Any], positional: Sequence[Any]) -> None:
-    """Refuse what `fit` does not take: arguments of other libraries, misspelled ones, and queries without a name."""
-    if positional:
-        raise TypeError("fit takes X and y, and all else by name: fit(X, y, qid=qid) or fit(X, y, group=group)")
-    refuse_foreign("fit", foreign)
-    for name in foreign:
-        raise TypeError(f"fit has no argument {name!r}; {suggest(name, _ARGUMENTS)}")
+def explains_arguments(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let a method answer unknown arguments, such as those of other libraries, with what to use instead."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    known = [parameter.name for parameter in parameters]
+    n_positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
 
+    @wraps(function)
+    def checked(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        owner, *positional = arguments
+        name = type(owner).__name__ if function.__name__ == "__init__" else function.__name__
+        for argument in named:
+            if argument in _INSTEAD and argument not in known:
+                raise TypeError(f"{name} has no {argument}; use {_INSTEAD[argument]}")
+            if argument not in known:
+                raise TypeError(f"{name} has no parameter {argument!r}; {suggest(argument, sorted(known))}")
+        if len(positional) > n_positional:
+            given = ", ".join([*known[:n_positional], *(["qid=qid"] if "qid" in known else [])])
+            raise TypeError(
+                f"{name} takes {count(n_positional, 'parameter')} without a name, not {len(positional)}; give the "
+                f"others by name: {name}({given})"
+            )
+        return function(*arguments, **named)
 
-def refuse_parameters(kind: type, positional: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Refuse what an estimator does not take: parameters of other libraries, misspelled ones, and too many.
-
-    Args:
-        kind: Class of the estimator.
-        positional: Parameters that are given without a name.
-        named: Parameters that are given by name.
-    """
-    refuse_foreign(kind.__name__, named)
-    known = inspect.signature(kind).parameters
-    for name in named:
-        if name not in known:
-            raise TypeError(f"{kind.__name__} has no parameter {name!r}; {suggest(name, sorted(known))}")
-    most = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
-    if len(positional) > most:
-        raise TypeError(
-            f"{kind.__name__} takes {count(most, 'parameter')} without a name, not {len(positional)}; give the others "
-            "by name"
-        )
-
-
-def refuse_foreign(where: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse what other libraries call otherwise."""
-    for name in arguments:
-        if name in _INSTEAD:
-            raise TypeError(f"{where} has no {name}; use {_INSTEAD[name]}")
+    return checked
 
 
 def refuse_rows(name: str, X: Any, y: Any = None, *, least: int = 1, expected: int | None = None) -> None:
@@ -186,7 +165,7 @@ def _refuse_grades(y: Any, n: int) -> None:
 
 
 def query_contents(queries: Queries) -> Contents:
-    """Count documents and sum up grades by query, in any order of rows."""
+    """Return the number of documents and the sum of grades of each query, in any order of rows."""
     ends = np.append(0.0, np.cumsum(queries.grades))[queries.offsets]
     return dict(
         zip(
@@ -197,24 +176,27 @@ def query_contents(queries: Queries) -> Contents:
     )
 
 
-def warn_of_split(trained: Contents | None, queries: Queries) -> None:
-    """Warn where a split of rows cut through queries, as `KFold` does: the scores would be too good."""
-    if trained is None:
+def warn_of_split(trained: Contents, queries: Queries) -> None:
+    """Warn if a split of rows cut through queries, as `KFold` does: the scores would be too high.
+
+    Ids that only count queries, from 0 or 1, do not tell whether queries are the same.
+    """
+    judged = query_contents(queries)
+    if _only_count(trained) and _only_count(judged):
         return
-    cut = sum(query in trained and trained[query] != own for query, own in query_contents(queries).items())
-    if cut:
-        warnings.warn(
-            f"{cut:,} of {len(queries):,} queries were trained on with other documents, so the score is too good; "
+    n_cut = sum(query in trained and trained[query] != content for query, content in judged.items())
+    if n_cut:
+        warn(
+            f"{n_cut:,} of {len(queries):,} queries were trained on with other documents, so the score is too high; "
             "split by query, for example cv=GroupKFold() with groups=qid",
             SplitQueriesWarning,
-            stacklevel=4,
         )
 
 
-def warn_of_C(C: float, name: str) -> None:
-    """Warn of a C, other than the default, that a method without C ignores."""
-    if C != 1.0:
-        warnings.warn(f"{name} has no C, so C = {C:g} is ignored; leave it out", UserWarning, stacklevel=4)
+def _only_count(contents: Contents) -> bool:
+    """Whether the ids of queries are 0, 1, 2, ... or 1, 2, 3, ..."""
+    ids = set(contents)
+    return any(ids == set(range(first, first + len(ids))) for first in (0, 1))
 
 
 def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
@@ -236,11 +218,10 @@ def warn_of_ties(models: Sequence[Model], queries: AnyQueries) -> None:
         advice = "the features of the documents of each query are the same"
     elif reason in ("max_iter", "time_limit", "callback", "interrupted"):
         advice = f"training was stopped ({reason}) before it got anywhere"
-    warnings.warn(
+    warn(
         f"{which} all documents of a query the same score, on all {len(queries):,} training queries, and ranks "
         f"nothing; {advice}",
         NothingRankedWarning,
-        stacklevel=3,
     )
 
 

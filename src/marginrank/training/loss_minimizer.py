@@ -1,0 +1,327 @@
+"""Minimisation of a loss: the hinge, the tight bound, and the check for a collapsed hinge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from marginrank.errors import DataError, warn
+from marginrank.losses.base import Bound, Loss
+from marginrank.model.model import Health, Model
+from marginrank.runtime.threads import one_blas_thread
+from marginrank.scorers.base import Prepared
+from marginrank.solvers.auto import Auto
+from marginrank.solvers.base import Callback, Solver
+from marginrank.solvers.bundle import Bundle
+from marginrank.solvers.concave_convex import ConcaveConvex
+from marginrank.solvers.cutting_planes import PlaneModel
+from marginrank.solvers.problem import Problem
+from marginrank.solvers.solution import Solution, Step
+from marginrank.solvers.stream_state import StreamState
+from marginrank.training.checkpoint import Log, recorded
+from marginrank.training.partitioned_risk import PartitionedRisk, ranking_risk
+from marginrank.training.plan import Deadline, Start
+from marginrank.training.risk import RankingRisk
+from marginrank.training.tight_bound import BoundChoice, Tight
+from marginrank.typing import FloatArray
+
+#: A hinge whose objective stays above this share of the objective at 0 has collapsed.
+COLLAPSED: Final = 0.999
+#: How much larger a C is tried before a hinge counts as collapsed: a small C alone also leaves the objective high, and
+#: so do small features.
+_MUCH: Final = 1000.0
+#: Iterations of that trial.
+_TRIAL: Final = 50
+#: Parts of the risk that have planes of their own in the trial, where there are many parameters. With more parts,
+#: scorers that can fit anything lower a collapsed hinge by a little more than a thousandth.
+_TRIAL_PARTS: Final = 8
+#: Iterations without noticeable progress after which the trial is made.
+_PATIENCE: Final = 30
+NO_ORDER: Final = (
+    "every query has a single document or a single grade, so there is nothing to learn; give queries with documents of "
+    "different grades"
+)
+
+
+class CollapseWarning(UserWarning):
+    """Warns that the hinge of a loss is minimal at w = 0, so that nothing is learned."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Parameters for one C, and how they were found."""
+
+    solution: Solution
+    #: The loss and its bound, the solver and the health of the result; None for a baseline.
+    loss: Loss | None = None
+    bound: Bound | None = None
+    solver: str | None = None
+    health: Health | None = None
+    #: Where the regulariser is minimal.
+    center: FloatArray | None = None
+    #: What is needed to continue with more queries; None if that is impossible.
+    stream: StreamState | None = None
+
+
+@dataclass(frozen=True)
+class LossMinimizer:
+    """How a loss is minimised.
+
+    Args:
+        loss: The loss.
+        bound: With ``auto`` the hinge is minimised and, where it is minimal at 0, the tight bound, with a
+            warning.
+        solver: The solver.
+        n_jobs: Number of threads; all cores by default.
+        log: Where the answers of the risk are kept for a run that is killed; nowhere by default.
+    """
+
+    loss: Loss
+    bound: BoundChoice = "auto"
+    solver: Solver = field(default_factory=Auto)
+    n_jobs: int | None = None
+    log: Log | None = None
+
+    def from_start(self, scorer: Prepared, Cs: Sequence[float], start: Start | None) -> list[Fit]:
+        """Minimise for several C from a starting point, or near it."""
+        if start is None:
+            return self.path(scorer, Cs)
+        if start.theta.shape != (scorer.n_parameters,):
+            warn(
+                f"the previous fit has {len(start.theta)} parameters and this one {scorer.n_parameters}, so training "
+                "starts anew"
+            )
+            return self.path(scorer, Cs)
+        if start.model is not None and start.centered:
+            return [self.with_bound_of(start.model).near(scorer, Cs[0], start.theta)]
+        return self.path(scorer, Cs, start.theta)
+
+    def with_bound_of(self, model: Model) -> LossMinimizer:
+        """Return the minimisation of the bound that a model was trained with; refuse another."""
+        bound: Bound = "tight" if model.method.bound == "tight" else "hinge"
+        asked = "tight" if isinstance(self.bound, Tight) else self.bound
+        if asked not in ("auto", bound):
+            raise ValueError(
+                f"the model was trained with the {bound} bound and bound={asked!r}; leave it out, or use fit"
+            )
+        return replace(self, loss=self.loss.bounded(bound))
+
+    def path(self, scorer: Prepared, Cs: Sequence[float], start: FloatArray | None = None) -> list[Fit]:
+        """Minimise ½‖θ‖² + C·risk(θ) for several C; under the tight bound ½‖θ − w0‖² + C·risk(θ)."""
+        deadline = Deadline.after(self.solver.time_limit)
+        # Two threads of BLAS for matrices as small as those of the solvers cost more than they bring.
+        with one_blas_thread():
+            if isinstance(self.bound, Tight):
+                loss = self.loss.bounded("tight") if self.loss.convex else self.loss
+                return replace(self, loss=loss)._descend(scorer, Cs, start, self.bound, deadline)
+            loss = self.loss.bounded("hinge") if self.bound == "hinge" else self.loss
+            if not loss.convex:
+                return replace(self, loss=loss)._descend(scorer, Cs, start, Tight(), deadline)
+            if isinstance(self.solver, ConcaveConvex):
+                return replace(self, loss=loss.bounded("tight"))._descend(scorer, Cs, start, Tight(), deadline)
+            return replace(self, loss=loss)._hinge(scorer, Cs, start, deadline)
+
+    def _hinge(self, scorer: Prepared, Cs: Sequence[float], start: FloatArray | None, deadline: Deadline) -> list[Fit]:
+        risk = ranking_risk(scorer, self.loss, self.n_jobs)
+        _check_order(risk)
+        problem = self._recorded(risk)
+        solver, has_tight = _chosen(deadline.limit(self.solver), problem), "tight" in self.loss.bounds
+        watch = _Watch(solver.callback, partial(_trial_of_idle, problem, scorer, Cs, deadline))
+        watched = self.bound == "auto" and has_tight and start is None and isinstance(solver, Bundle)
+        solutions = _solve(replace(solver, callback=watch) if watched else solver, problem, Cs, start)
+        at_zero = problem.risk_at_center
+        trial = watch.trial if watch.tried else _trial_of_solved(problem, scorer, solutions, deadline)
+        collapsed = trial is not None
+        tried = max(*Cs, trial or 0.0)
+        if collapsed and self.bound == "auto" and has_tight:
+            self._warn(tried, "training the tight bound instead; bound='tight' does so without this warning")
+            tight = replace(self, loss=self.loss.bounded("tight"), solver=_limits_of(self.solver))
+            return tight._descend(scorer, Cs, None, Tight(), deadline, collapsed=True)
+        if collapsed:
+            advice = "use bound='tight' or 'auto'" if has_tight else "train for another measure or feature map"
+            self._warn(tried, f"the weights are near 0 and rank little; {advice}")
+        origin = np.zeros(scorer.n_parameters)
+        return [
+            Fit(
+                s,
+                self.loss,
+                "hinge",
+                solver.name,
+                _health(s, at_zero, s.C * at_zero, collapsed),
+                origin,
+                StreamState(risk.weight),
+            )
+            for s in solutions
+        ]
+
+    def _descend(
+        self,
+        scorer: Prepared,
+        Cs: Sequence[float],
+        start: FloatArray | None,
+        tight: Tight,
+        deadline: Deadline,
+        *,
+        collapsed: bool = False,
+    ) -> list[Fit]:
+        """Minimise a loss that is not convex, near the w0 that training begins at."""
+        _check_order(ranking_risk(scorer, self.loss, self.n_jobs))
+        center = tight.center(scorer, deadline.limit(self.solver), self.n_jobs, self.log)
+        risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
+        problem = self._recorded(risk)
+        solver = deadline.limit(self.solver)
+        solver = _annealed(solver, tight.anneal) if tight.anneal else _chosen(solver, problem)
+        solutions = _solve(solver, problem, Cs, center if start is None else start)
+        at_zero, _ = problem(np.zeros(scorer.n_parameters))
+        reference = 0.5 * float(center @ center)
+        healths = [_health(s, at_zero, reference + s.C * at_zero, collapsed) for s in solutions]
+        bound = bound_of(self.loss)
+        stream = StreamState(risk.weight, origin=center)
+        return [
+            Fit(s, self.loss, bound, solver.name, health, center, stream)
+            for s, health in zip(solutions, healths, strict=True)
+        ]
+
+    def near(self, scorer: Prepared, C: float, center: FloatArray) -> Fit:
+        """Minimise ½‖θ − center‖² + C·risk(θ) for the loss as it is, from the centre."""
+        risk = ranking_risk(scorer, self.loss, self.n_jobs, center)
+        _check_order(risk)
+        problem = self._recorded(risk)
+        with one_blas_thread():
+            solution = self.solve(problem, C, center)
+        at_zero, _ = problem(np.zeros(scorer.n_parameters))
+        health = _health(solution, at_zero, 0.5 * float(center @ center) + C * at_zero, collapsed=False)
+        stream = StreamState(risk.weight, origin=center)
+        return Fit(solution, self.loss, bound_of(self.loss), self.chosen(risk).name, health, center, stream)
+
+    def _recorded(self, risk: Problem) -> Problem:
+        """Return the problem whose answers are kept, if they are."""
+        return recorded(risk, self.log, repr(self.loss))
+
+    def chosen(self, problem: Problem) -> Solver:
+        """Return the solver for a problem."""
+        return _chosen(self.solver, problem)
+
+    def solve(self, problem: Problem, C: float, start: FloatArray) -> Solution:
+        """Minimise the objective of a problem."""
+        return self.chosen(problem).minimize(problem, C, start)
+
+    def _warn(self, tried: float, consequence: str) -> None:
+        warn(
+            f"the hinge of {self.loss} is minimal at w = 0 on these queries, or nearly so, for C up to {tried:g}: "
+            f"{consequence}",
+            CollapseWarning,
+        )
+
+
+def bound_of(loss: Loss) -> Bound:
+    """Return the bound that a loss is."""
+    return "hinge" if loss.bounded("hinge") == loss else "tight"
+
+
+def _check_order(risk: RankingRisk | PartitionedRisk) -> None:
+    if not risk.weight:
+        raise DataError(NO_ORDER)
+
+
+def _chosen(solver: Solver, problem: Problem) -> Solver:
+    return solver.choose(problem) if isinstance(solver, Auto) else solver
+
+
+def _annealed(solver: Solver, anneal: int) -> Solver:
+    """Return the concave-convex procedure with the limits of a solver; it alone goes from the hinge to the bound."""
+    if isinstance(solver, Auto):
+        solver = ConcaveConvex(solver.tol, time_limit=solver.time_limit, callback=solver.callback)
+    if not isinstance(solver, ConcaveConvex):
+        raise ValueError(f"anneal is for the solver 'cccp', and this one is {solver.name!r}; leave it out")
+    return replace(solver, anneal=anneal)
+
+
+def _limits_of(solver: Solver) -> Solver:
+    """Return the solver that fits any problem, with the limits of another."""
+    return Auto(solver.tol, solver.max_iter, solver.time_limit, solver.callback)
+
+
+def _solve(solver: Solver, problem: Problem, Cs: Sequence[float], start: FloatArray | None) -> list[Solution]:
+    return solver.path(problem, Cs, start) if len(Cs) > 1 else [solver.minimize(problem, Cs[0], start)]
+
+
+class _Watch:
+    """Tries a larger C where the first solution of a path makes no progress, and stops if the hinge has collapsed.
+
+    A collapsed hinge takes hundreds of iterations to find the best parameters next to 0.
+
+    Args:
+        callback: What else is called after every iteration.
+        trial: Given the objective, returns a large C for which the hinge has collapsed; None if it has not.
+    """
+
+    def __init__(self, callback: Callback | None, trial: Callable[[float], float | None]) -> None:
+        self._callback, self._try = callback, trial
+        self._n_steps, self._passes = 0, 0.0
+        self.tried = False
+        self.trial: float | None = None
+
+    def __call__(self, step: Step, theta: FloatArray) -> bool:
+        """Count the iterations for the smallest C, and return whether to stop."""
+        if self._callback is not None and self._callback(step, theta):
+            return True
+        self._n_steps = self._n_steps + 1 if step.passes >= self._passes else _PATIENCE + 1
+        self._passes = step.passes
+        if self._n_steps == _PATIENCE:
+            self.trial, self.tried = self._try(step.primal), True
+        return self.trial is not None
+
+
+def _trial_of_idle(
+    risk: Problem, scorer: Prepared, Cs: Sequence[float], deadline: Deadline, primal: float
+) -> float | None:
+    """Return a large C for which the hinge has collapsed, if the objective for the smallest C has hardly fallen."""
+    if primal < COLLAPSED * min(Cs) * risk.risk_at_center:
+        return None
+    much, trial = _try_larger(risk, scorer, max(Cs), deadline)
+    if trial == "interrupted":
+        raise KeyboardInterrupt
+    return much if trial == "collapsed" else None
+
+
+def _trial_of_solved(
+    risk: Problem, scorer: Prepared, solutions: Sequence[Solution], deadline: Deadline
+) -> float | None:
+    """Return a large C for which the hinge has collapsed, if 0 is as good as any parameters for the C asked for."""
+    hardest = max(solutions, key=lambda solution: solution.C)
+    stopped = hardest.reason in ("callback", "interrupted", "time_limit")
+    if stopped or hardest.primal < COLLAPSED * hardest.C * risk.risk_at_center:
+        return None
+    much, trial = _try_larger(risk, scorer, hardest.C, deadline)
+    return much if trial == "collapsed" else None
+
+
+def _try_larger(risk: Problem, scorer: Prepared, C: float, deadline: Deadline) -> tuple[float, str]:
+    """Return a C that is much larger, and whether the hinge has ``collapsed`` for it.
+
+    What is large depends on the scale of the features, and on nothing else where C is small.
+    """
+    at_zero, spread = risk.risk_at_center, scorer.spread
+    if at_zero <= 0 or spread == 0:
+        return C, "nothing to learn"
+    much = min(_MUCH * max(C, max(spread, 1e-45) ** -2), 1e100)
+    collapsed = COLLAPSED * much * at_zero
+
+    def decided(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
+        return step.primal < collapsed or step.dual >= collapsed
+
+    solver = Bundle(tol=1e-3, max_iter=_TRIAL, time_limit=deadline.seconds_left, callback=decided)
+    trial = solver.refine(risk, much, PlaneModel(risk.n_parameters), n_parts=_TRIAL_PARTS)
+    if trial.reason in ("interrupted", "time_limit"):
+        return much, trial.reason
+    return much, "collapsed" if trial.primal >= collapsed else "learns"
+
+
+def _health(solution: Solution, at_zero: float, objective_at_zero: float, collapsed: bool) -> Health:
+    ratio = solution.primal / objective_at_zero if objective_at_zero > 0 else 1.0
+    return Health(solution.risk, at_zero, ratio, float(np.linalg.norm(solution.theta)), collapsed)

@@ -1,0 +1,94 @@
+"""Trainers: what turns a plan and queries into models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from marginrank.data.partitions import AnyQueries
+from marginrank.errors import DataError, warn
+from marginrank.model.model import Model, Provenance, TrainingRecord
+from marginrank.preparation.scaling import FittedScaling
+from marginrank.runtime.threads import default_threads
+from marginrank.scorers.form import Form
+from marginrank.training.loss_minimizer import Fit
+from marginrank.training.plan import Capabilities, FitContext, Plan
+
+
+class Trainer(Protocol):
+    """Trains models: `ConvexTrainer`, `StagedTrainer` and the baselines."""
+
+    def capabilities(self, plan: Plan, /) -> Capabilities:
+        """Return what this trainer can do with a plan."""
+
+    def train(self, plan: Plan, queries: AnyQueries, context: FitContext, /) -> list[Model]:
+        """Train a model for each C of the context."""
+
+
+def train(plan: Plan, queries: AnyQueries, context: FitContext | None = None) -> Model:
+    """Train one model."""
+    return train_path(plan, queries, context)[0]
+
+
+def train_path(plan: Plan, queries: AnyQueries, context: FitContext | None = None) -> list[Model]:
+    """Train a model for each C of the context; for the C of the plan by default."""
+    context = context or FitContext()
+    if not context.Cs:
+        context = replace(context, Cs=(plan.C,))
+        if plan.C != 1.0 and not plan.capabilities.takes_C:
+            warn(f"{plan.label} has no C, so C = {plan.C:g} is ignored; leave it out")
+    check_capabilities(plan, queries, context)
+    with default_threads(plan.n_jobs):
+        return plan.trainer.train(plan, queries, context)
+
+
+def check_capabilities(plan: Plan, queries: AnyQueries, context: FitContext) -> None:
+    """Refuse what the trainer of a plan cannot do."""
+    able = plan.capabilities
+    if context.start is not None and context.start.model is not None:
+        check_continues(plan)
+    if context.log is not None and not able.resumes:
+        check_resumes(plan)
+    if queries.is_sparse and not able.takes_sparse:
+        raise DataError(f"{plan.label} takes no sparse X; pass X.toarray()")
+
+
+def check_continues(plan: Plan) -> None:
+    """Refuse plans whose trainer cannot continue from a model."""
+    if not plan.capabilities.continues:
+        raise ValueError(f"{plan.label} cannot be trained further; train it anew on all queries")
+
+
+def check_resumes(plan: Plan) -> None:
+    """Refuse plans whose trainer cannot resume from a checkpoint."""
+    if not plan.capabilities.resumes:
+        raise ValueError(
+            f"{plan.label} has no solver that could resume from a checkpoint; leave it out, or use tune, which saves "
+            "finished settings"
+        )
+
+
+def make_model(plan: Plan, queries: AnyQueries, scaling: FittedScaling[Any], form: Form, fit: Fit) -> Model:
+    """Return the model of a fit, with all that is known about its training."""
+    record = TrainingRecord(
+        str(plan.criterion),
+        str(fit.loss) if fit.loss is not None else str(plan.trainer),
+        plan.preset,
+        fit.bound,
+        fit.solver,
+        plan.weighting,
+        {**plan.parameters, "C": fit.solution.C},
+    )
+    return Model(
+        form=form,
+        solution=fit.solution,
+        n_features=queries.n_features,
+        method=record,
+        provenance=Provenance.of(queries),
+        feature_names=queries.feature_names,
+        first_feature=queries.first_feature,
+        scaling=scaling.scaling,
+        scaler=scaling.scaler,
+        health=fit.health,
+        stream=fit.stream,
+    )

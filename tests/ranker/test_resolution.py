@@ -1,0 +1,90 @@
+"""A ranker's parameters are resolved once into a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from marginrank import DataError, Ranker, tune
+from marginrank.methods.baselines.rankboost import RankBoost
+from marginrank.ranker import resolution
+from marginrank.ranker.resolution import resolve
+from marginrank.scorers import Additive, Linear
+from marginrank.solvers import Auto, Bundle
+from marginrank.training import ConvexTrainer, StagedTrainer, Tight
+
+
+def judged(n_queries=20, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((6 * n_queries, 3))
+    return X, np.digitize(X.sum(axis=1), [0.5, 1.5]), np.arange(6 * n_queries) // 6
+
+
+def test_a_plan_has_objects_and_no_spellings():
+    plan = resolve(Ranker("ndcg@10", scorer="additive(bins=8)", solver="bundle(tol=0.01)", bound="tight", C=3))
+    assert (str(plan.loss), plan.bound) == ("StructuredLoss(measure=ndcg@10)", Tight())
+    assert (plan.scorer, plan.solver, plan.C) == (Additive(bins=8), Bundle(tol=0.01), 3.0)
+    assert isinstance(plan.trainer, ConvexTrainer)
+    assert isinstance(resolve(Ranker(scorer="boosted")).trainer, StagedTrainer)
+    assert resolve(Ranker("rankboost@7")).trainer == RankBoost(7)
+    assert (str(plan.criterion), plan.criterion.policy.name) == ("ndcg@10", "standard")
+    with pytest.raises(AttributeError):
+        plan.C = 1.0
+
+
+def test_each_parameter_is_parsed_once_in_a_fit(monkeypatch):
+    parsed = Counter()
+    for name in ("parse_method", "parse_scorer", "parse_solver", "parse_bound"):
+        original = getattr(resolution, name)
+
+        def counted(spec, *more, name=name, original=original):
+            parsed[name] += 1
+            return original(spec, *more)
+
+        monkeypatch.setattr(resolution, name, counted)
+    monkeypatch.setattr("marginrank.ranker.ranker.parse_scorer", None)
+    monkeypatch.setattr("marginrank.ranker.ranker.parse_solver", None)
+    X, y, qid = judged()
+    ranker = Ranker("svmmap", scorer="linear", solver="bundle", bound="hinge")
+    ranker.fit(X, y, qid=qid, validation=(X, y, qid))
+    assert parsed == {"parse_method": 1, "parse_scorer": 1, "parse_solver": 1, "parse_bound": 1}
+    parsed.clear()
+    ranker.predict(X)
+    assert not parsed
+
+
+def test_what_means_nothing_to_a_method_is_refused():
+    with pytest.raises(ValueError, match="solver is for scorers that a solver trains, and boosted is not"):
+        resolve(Ranker("ndcg", scorer="boosted", solver="bundle"))
+    with pytest.raises(ValueError, match="rankboost has its own form; leave out scorer"):
+        resolve(Ranker("rankboost", scorer="additive"))
+    assert resolve(Ranker("rankboost", scorer=Linear(), solver=Auto())).trainer == RankBoost()
+
+
+def test_independent_queries_that_are_numbered_alike_are_no_split(recwarn):
+    X, y, qid = judged()
+    fitted = Ranker("svmmap").fit(X, y, qid=qid)
+    others, grades, _ = judged(seed=1)
+    fitted.score(others, grades, qid=np.arange(len(others)) // 5)
+    fitted.score(others, grades, qid=1 + np.arange(len(others)) // 5)
+    assert not recwarn.list
+
+
+def test_another_number_of_features_is_no_warm_start():
+    X, y, qid = judged()
+    ranker = Ranker("svmmap", warm_start=True).fit(X, y, qid=qid)
+    with pytest.raises(DataError, match=r"X has 2 features, and the previous fit, .*, had 3; give the same columns"):
+        ranker.fit(X[:, :2], y, qid=qid)
+    curves = Ranker("svmmap", scorer=Additive(bins=4), warm_start=True).fit(X, y, qid=qid)
+    with pytest.warns(UserWarning, match=r"^the previous fit has \d+ parameters and this one \d+, so training starts"):
+        curves.set_params(scorer__bins=8).fit(X, y, qid=qid)
+
+
+def test_a_grid_may_be_a_generator():
+    X, y, qid = judged()
+    chosen = tune(Ranker("svmmap"), X, y, qid=qid, folds=2, Cs=[1.0], grid={"weighting": (w for w in (None, "pairs"))})
+    assert [candidate.parameters["weighting"] for candidate in chosen.candidates] == [None, "pairs"]
+    with pytest.raises(ValueError, match="the grid has no value for weighting"):
+        tune(Ranker("svmmap"), X, y, qid=qid, grid={"weighting": iter(())})
