@@ -20,7 +20,6 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 from marginrank.datasets import python_docs
-from marginrank.measures import Measure
 from marginrank.runtime.option_objects import OptionObject
 from marginrank.scorers.form import Form
 
@@ -165,7 +164,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _registries() -> tuple[dict[str, Any], ...]:
     """Return the registries, into which the classes of a page would otherwise stay for the tests after it."""
-    return OptionObject.registry, Measure.registry, Form.registry
+    return OptionObject.registry, Form.registry
 
 
 def _enter(namespace: dict[str, Any]) -> None:

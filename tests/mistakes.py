@@ -256,7 +256,10 @@ IN_PYTHON: Sequence[InPython] = (
         ("patience is 0", "at least one"),
     ),
     InPython(
-        "a number as measure", lambda d: mr.Ranker(measure=10).fit(d.queries), TYPE, ("a measure is", "'ndcg@10'")
+        "a number as measure",
+        lambda d: mr.Ranker(measure=10).fit(d.queries),
+        TYPE,
+        ("measure is 10; give a Measure or its spelling", "ndcg@10"),
     ),
     InPython(
         "a misspelled method",

@@ -13,6 +13,7 @@ import marginrank as mr
 from marginrank import losses
 from marginrank.data import Run, write_letor, write_run
 from marginrank.evaluation import Policy
+from marginrank.evaluation.policies import parse_policy
 from marginrank.losses import MaxLoss, PairwiseHinge, SquaredError, StructuredLoss, SumLoss
 from marginrank.training.partitioned_risk import empirical_risk
 
@@ -107,8 +108,8 @@ def test_a_loss_is_prepared_for_queries_or_lists(queries):
             "give the losses as a list",
         ),
         (lambda _: MaxLoss([]), ValueError, "MaxLoss needs at least one loss"),
-        (lambda _: StructuredLoss("ap", None), TypeError, "the feature map is missing; known: po"),
-        (lambda _: mr.parse_measure(None), TypeError, "a measure is a spelling such as 'ndcg@10'"),
+        (lambda _: StructuredLoss("ap", None), ValueError, "feature_map is None; give a string or a FeatureMap"),
+        (lambda _: mr.parse_measure(None), TypeError, "measure is None; give a Measure or its spelling, such as"),
         (lambda _: mr.parse_measure("ap(rel=0)"), ValueError, "rel is above 0"),
         (
             lambda q: mr.evaluate([1, 2, 3, 4], q),
@@ -119,8 +120,9 @@ def test_a_loss_is_prepared_for_queries_or_lists(queries):
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], depth=1.5), ValueError, "depth is 1.5"),
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], missing_topics="skp"), ValueError, "missing_topics is 'skp'"),
         (lambda q: mr.evaluate(q, [1, 2, 3, 4], n_jobs=1.5), ValueError, "n_jobs is 1.5"),
-        (lambda _: Policy("mine", "", ties="best"), ValueError, "ties is 'best'; choose one of 'average'"),
-        (lambda _: Policy("mine", "", empty="two"), ValueError, "empty is 'two'; choose one of 'skip'"),
+        (lambda _: Policy("mine", "", ties="best"), ValueError, "ties is 'best'; choose 'average', 'input'"),
+        (lambda _: Policy("mine", "", empty="two"), ValueError, "empty is 'two'; choose 'skip', 'zero' or 'one'"),
+        (lambda _: parse_policy(3), TypeError, "policy is 3; give a Policy or the name of one: standard"),
         (lambda _: mr.compare([[1.0], [2.0]]), TypeError, "compare takes the systems by name"),
     ],
 )

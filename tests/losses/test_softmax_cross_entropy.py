@@ -135,7 +135,7 @@ def test_order_of_documents_does_not_matter(query, seed):
 
 
 def test_unknown_gains_are_refused():
-    with pytest.raises(ValueError, match="choose one of exp2, linear, binary"):
+    with pytest.raises(ValueError, match="gain is 'square'; choose 'exp2', 'linear' or 'binary'"):
         SoftmaxCrossEntropy("square")
 
 

@@ -97,7 +97,7 @@ def test_pairs_without_an_exact_argmax_are_refused():
         StructuredLoss("err", "po")([2, 1, 0], [0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="bound is 'loose'; choose 'hinge' or 'tight'"):
         StructuredLoss("ap", "po", "loose")
-    with pytest.raises(ValueError, match=r"unknown feature map 'pa'; known: po, dorm, mrr"):
+    with pytest.raises(ValueError, match=r"unknown feature map 'pa'; known: dorm, mrr, po"):
         StructuredLoss("ap", "pa")
     with pytest.raises(ValueError, match="unknown profile 'flat'"):
         StructuredLoss("ap", "dorm(shape=flat)")

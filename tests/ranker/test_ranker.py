@@ -529,12 +529,12 @@ def test_the_tight_bound_never_ends_above_its_start(start):
         Ranker(measure="ndcg@3", bound=Tight([1.0])).fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="has no tight bound"):
         Ranker(loss=SoftmaxCrossEntropy(), bound="tight").fit(X, y, qid=qid)
-    with pytest.raises(ValueError, match="start is 'zero'; choose ranksvm, regression, or give the weights"):
+    with pytest.raises(ValueError, match="start is 'zero'; choose 'ranksvm', 'regression', a sequence or an array"):
         Tight("zero")
     assert Tight() == Tight("ranksvm", 100.0, 0)
     with pytest.raises(ValueError, match="start_C is 0; it must be a positive number"):
         Tight(start_C=0)
-    with pytest.raises(ValueError, match="bound is 'loose'; choose 'auto', 'hinge', 'tight' or a Tight"):
+    with pytest.raises(ValueError, match="unknown bound 'loose'; known: auto, hinge, tight"):
         Ranker(bound="loose").fit(X, y, qid=qid)
 
 

@@ -168,7 +168,7 @@ def test_every_scorer_that_the_advice_names_takes_missing_values() -> None:
 
 
 def test_unknown_choices_are_refused() -> None:
-    with pytest.raises(ValueError, match="missing is 'median'; choose one of 'error', 'zero', 'mean', 'indicator'"):
+    with pytest.raises(ValueError, match="missing is 'median'; choose 'error', 'zero', 'mean' or 'indicator'"):
         Linear(missing="median")  # type: ignore[arg-type]
 
 

@@ -310,7 +310,7 @@ def test_a_loop_without_a_violation_ends_the_search():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"schedule": "query"}, "schedule is 'query'; give 'constraint', 'loop' or a number of constraints"),
+        ({"schedule": "query"}, "schedule is 'query'; choose 'constraint', 'loop' or a whole number"),
         ({"schedule": 0}, "schedule is 0; give 'constraint', 'loop' or a number of constraints"),
         ({"sweeps": 0}, "sweeps is 0; at least one is needed, or None to solve the programs"),
         ({"epsilon": -1.0}, "epsilon is -1.0; give a number from 0 on"),

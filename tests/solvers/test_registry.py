@@ -223,9 +223,10 @@ def test_a_file_in_the_folder_is_all_there_is_to_it(tmp_path):
 def test_names_that_are_unknown_are_explained():
     with pytest.raises(ValueError, match=r"unknown solver 'bundel'; did you mean 'bundle'\?"):
         parse_solver("bundel")
-    with pytest.raises(
-        ValueError, match=r"unknown solver '\?'; known: auto, bundle, cccp, descent, frank-wolfe, n-slack"
-    ):
+    known = "known: auto, bundle, cccp, descent, frank-wolfe, n-slack"
+    with pytest.raises(ValueError, match=rf"unknown solver 'simplex'; {known}"):
+        parse_solver("simplex")
+    with pytest.raises(ValueError, match=rf"cannot read solver '\?'; give one, spelled like auto .*; {known}"):
         parse_solver("?")
     with pytest.raises(
         ValueError, match=r"bundle has no parameter 'bins'; it has tol, max_iter, time_limit, step, idle"

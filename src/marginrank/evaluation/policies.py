@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
+from marginrank.runtime.option_objects import check_types
 from marginrank.runtime.text import did_you_mean
 
 #: Order of documents with equal scores: the mean over all orders, as they come in the input, document ids descending
@@ -30,9 +31,7 @@ class Policy:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, value, known in (("ties", self.ties, get_args(Ties)), ("empty", self.empty, get_args(Empty))):
-            if value not in known:
-                raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, known))}")
+        check_types(self, "policy")
 
 
 POLICIES: Final[Mapping[str, Policy]] = {
@@ -88,6 +87,8 @@ def parse_policy(policy: str | Policy) -> Policy:
     """
     if isinstance(policy, Policy):
         return policy
+    if not isinstance(policy, str):
+        raise TypeError(f"policy is {policy!r}; give a Policy or the name of one: {', '.join(POLICIES)}")
     if policy not in POLICIES:
         hint = did_you_mean(policy, POLICIES)
         raise ValueError(f"unknown policy {policy!r}; {hint}known: {', '.join(POLICIES)}")

@@ -37,6 +37,7 @@ class Target(OptionObject, ABC):
     """Where a model goes."""
 
     family = "target"
+    example = "python or sql(dialect=duckdb)"
     keeps_case = True
     #: What the models are called that it takes.
     takes: ClassVar[str]

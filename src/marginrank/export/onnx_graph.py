@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -39,10 +39,6 @@ class Onnx(Target):
     takes: ClassVar[str] = "all models but those with a kernel given as a function"
     suffix: ClassVar[str] = ".onnx"
     precision: Precision = "float32"
-
-    def __post_init__(self) -> None:
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"precision is {self.precision!r}; choose 'float32' or 'float64'")
 
     def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""

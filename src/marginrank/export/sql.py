@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -234,10 +234,6 @@ class Sql(Target):
     table: str = "candidates"
     query: str = "query_id"
     document: str = "document_id"
-
-    def __post_init__(self) -> None:
-        if self.dialect not in get_args(Dialect):
-            raise ValueError(f"dialect is {self.dialect!r}; choose one of {', '.join(get_args(Dialect))}")
 
     def refusal(self, function: ScoringFunction) -> str | None:
         """Say why a function is not taken, or return None."""

@@ -70,6 +70,7 @@ class Loss(OptionObject, ABC):
     """
 
     family = "loss"
+    example = "name(parameter=value)"
 
     @abstractmethod
     def _prepare(self, judged: Judgements) -> PreparedLoss:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
+from marginrank.measures.base import spell_mix
 from marginrank.typing import FloatArray
 
 _NO_SHARED_TIGHT: Final = "a shared slack has no tight bound to train; use separate slacks (SumLoss), or bound='hinge'"
@@ -31,6 +32,7 @@ class SumLoss(Loss):
 
     def __post_init__(self) -> None:
         _check_losses(self.losses, "SumLoss")
+        super().__post_init__()
         if self.weights is not None and (len(self.weights) != len(self.losses) or min(self.weights) < 0):
             raise ValueError(
                 f"{self.weights} are not weights for {len(self.losses)} losses; give one per loss, not negative"
@@ -54,7 +56,7 @@ class SumLoss(Loss):
     @property
     def criterion(self) -> str:
         """The measures of the parts with the same weights."""
-        return _spell_mix(_terms(self))
+        return _criterion(_terms(self))
 
     @property
     def majorant(self) -> Loss | None:
@@ -91,6 +93,7 @@ class MaxLoss(Loss):
 
     def __post_init__(self) -> None:
         _check_losses(self.losses, "MaxLoss")
+        super().__post_init__()
 
     @property
     def convex(self) -> bool:
@@ -105,7 +108,7 @@ class MaxLoss(Loss):
     @property
     def criterion(self) -> str:
         """The measures of the parts, each once."""
-        return _spell_mix(_terms(self))
+        return _criterion(_terms(self))
 
     @property
     def majorant(self) -> Loss | None:
@@ -136,10 +139,10 @@ def _terms(loss: Loss) -> list[tuple[float, str]]:
     return [(1.0, loss.criterion)]
 
 
-def _spell_mix(terms: Sequence[tuple[float, str]]) -> str:
+def _criterion(terms: Sequence[tuple[float, str]]) -> str:
     """Spell a mix of measures, each once; one measure alone needs no weight.
 
-    >>> _spell_mix([(1.0, "ndcg@10"), (0.25, "ap"), (0.25, "ap")])
+    >>> _criterion([(1.0, "ndcg@10"), (0.25, "ap"), (0.25, "ap")])
     'ndcg@10 + 0.5*ap'
     """
     weights: dict[str, float] = {}
@@ -148,10 +151,7 @@ def _spell_mix(terms: Sequence[tuple[float, str]]) -> str:
     counted = {measure: weight for measure, weight in weights.items() if weight > 0} or weights
     if len(counted) == 1:
         return next(iter(counted))
-    return " + ".join(
-        measure if weight == 1 else f"{np.format_float_positional(weight, trim='-')}*{measure}"
-        for measure, weight in counted.items()
-    )
+    return spell_mix([(weight, measure) for measure, weight in counted.items()])
 
 
 def _check_losses(losses: Sequence[Loss], name: str) -> None:

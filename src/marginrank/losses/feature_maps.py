@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import ClassVar, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.measures import Measure
-from marginrank.runtime.option_objects import OptionObject
+from marginrank.runtime.option_objects import OptionObject, parse_spelling
 from marginrank.typing import FloatArray, IntArray
 
 Scale: TypeAlias = Literal["pairs", "all"]
@@ -28,7 +28,8 @@ class FeatureMap(OptionObject, ABC):
     φpo and φdorm are positional: a(y)_i = scale · A(rank of i), up to terms that no ranking of the documents changes.
     """
 
-    name: ClassVar[str]
+    family = "feature map"
+    example = "po or dorm(shape=log)"
 
     @abstractmethod
     def profile(self, n: int, measure: Measure | None) -> FloatArray:
@@ -42,10 +43,6 @@ class FeatureMap(OptionObject, ABC):
     def fixed_ideal(self) -> bool:
         """Whether coefficients depend on the order inside a level, so that y* has to be fixed beforehand."""
         return True
-
-    def __str__(self) -> str:
-        chosen = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if getattr(self, f.name) != f.default]
-        return f"{self.name}({','.join(chosen)})" if chosen else self.name
 
 
 @dataclass(frozen=True)
@@ -61,10 +58,6 @@ class PartialOrder(FeatureMap):
 
     name = "po"
     scale: Scale = "pairs"
-
-    def __post_init__(self) -> None:
-        if self.scale not in ("pairs", "all"):
-            raise ValueError(f"scale is {self.scale!r}; choose 'pairs' or 'all'")
 
     def profile(self, n: int, measure: Measure | None) -> FloatArray:  # noqa: ARG002
         """−2r: each document of another level that comes before takes away 1 and does not add 1."""
@@ -111,6 +104,7 @@ class Positional(FeatureMap):
     c: float = 3.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.shape, str):
             known = (*PROFILES, "truncated", "discount")
             if self.shape not in known:
@@ -166,31 +160,12 @@ class FirstRelevant(FeatureMap):
         return False
 
 
-MAPS: Final[Mapping[str, type[FeatureMap]]] = {kind.name: kind for kind in (PartialOrder, Positional, FirstRelevant)}
-
-
 def parse_map(spec: str | FeatureMap | npt.NDArray[np.float64]) -> FeatureMap:
     """Read the spelling of a feature map: ``po``, ``dorm``, ``mrr``, ``dorm(shape=power,d=0.25)``.
 
     >>> str(parse_map("dorm(shape=log)"))
     'dorm(shape=log)'
     """
-    if isinstance(spec, FeatureMap):
-        return spec
-    if spec is None:
-        raise TypeError("the feature map is missing; known: " + ", ".join(MAPS))
-    if not isinstance(spec, str):
-        return Positional(tuple(np.asarray(spec, dtype=np.float64).tolist()))
-    name, _, rest = spec.strip().partition("(")
-    if name not in MAPS or ("(" in spec) != spec.strip().endswith(")"):
-        raise ValueError(f"unknown feature map {spec!r}; known: {', '.join(MAPS)}, for example dorm(shape=log)")
-    chosen: dict[str, str | float] = {}
-    known = {f.name for f in fields(MAPS[name])}
-    for part in filter(None, rest.removesuffix(")").split(",")):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in known or not equals:
-            raise ValueError(
-                f"{spec!r}: {part.strip()!r} is not a parameter of {name}; it has {', '.join(sorted(known))}"
-            )
-        chosen[key] = value if key in ("shape", "scale") else float(value)
-    return MAPS[name](**chosen)
+    if isinstance(spec, np.ndarray):
+        return Positional(tuple(spec.tolist()))
+    return cast("FeatureMap", parse_spelling(FeatureMap, spec))

@@ -42,10 +42,6 @@ class IdealLoss(Loss):
     ideal: Ideal = "random"
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if self.ideal not in ("random", "rows", "scores"):
-            raise ValueError(f"ideal is {self.ideal!r}; choose 'random', 'rows' or 'scores'")
-
     @abstractmethod
     def _map(self) -> FeatureMap:
         """The feature map."""
@@ -84,11 +80,6 @@ class TwoBoundLoss(IdealLoss):
     """A loss of a measure with a ``bound`` to choose: the hinge is convex, the tight bound is not."""
 
     bound: Bound
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.bound not in ("hinge", "tight"):
-            raise ValueError(f"bound is {self.bound!r}; choose 'hinge' or 'tight'")
 
     @property
     def convex(self) -> bool:

@@ -38,11 +38,6 @@ def _scales(normalize: Normalize, pairs: IntArray) -> FloatArray:
     return np.asarray((1.0 if normalize == "pairs" else pairs.max(initial=0)) / np.maximum(pairs, 1))
 
 
-def _check_normalize(normalize: str) -> None:
-    if normalize not in ("pairs", "none", "largest"):
-        raise ValueError(f"normalize is {normalize!r}; choose 'pairs', 'none' or 'largest'")
-
-
 @dataclass(frozen=True, repr=False)
 class PairwiseHinge(Loss):
     """RankSVM: a hinge for every pair of documents of different grade of a query.
@@ -82,9 +77,7 @@ class PairwiseHinge(Loss):
     rank_weights: Mapping[tuple[float, float], float] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        if self.power not in (1, 2):
-            raise ValueError(f"power is {self.power!r}; choose 1 (hinge) or 2 (squared hinge)")
-        _check_normalize(self.normalize)
+        super().__post_init__()
         if not (self.margin > 0 and np.isfinite(self.margin)):
             raise ValueError(f"margin is {self.margin!r}; give a number above 0")
         for (better, worse), weight in (self.rank_weights or {}).items():
@@ -210,11 +203,6 @@ class PositionHinge(Loss):
     m: Numerator = "levels"
     normalize: Normalize = "none"
 
-    def __post_init__(self) -> None:
-        _check_normalize(self.normalize)
-        if self.m not in ("levels", "documents", "bound"):
-            raise ValueError(f"m is {self.m!r}; choose 'levels', 'documents' or 'bound'")
-
     @property
     def criterion(self) -> str:
         """AUC: the share of pairs in the right order."""
@@ -252,8 +240,8 @@ class ListHinge(Loss):
     scale: Scale = "all"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         parse_trainable(self.measure)
-        PartialOrder(self.scale)
 
     @property
     def criterion(self) -> str:

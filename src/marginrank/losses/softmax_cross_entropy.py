@@ -11,7 +11,7 @@ import numpy as np
 from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
 from marginrank.losses.torch.base import DeviceLoss
 from marginrank.losses.torch.softmax_cross_entropy import DeviceSoftmax
-from marginrank.measures.gains import GAINS, check_gain
+from marginrank.measures.gains import GAINS, Gain
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import BoolArray, FloatArray, IntArray, Step
 
@@ -40,14 +40,9 @@ class SoftmaxCrossEntropy(Loss):
     [-0.5, 0.5]
     """
 
-    gain: str = "linear"
+    gain: Gain = "linear"
     divergence: bool = False
     target: Literal["softmax", "share"] = "softmax"
-
-    def __post_init__(self) -> None:
-        check_gain(self.gain)
-        if self.target not in _TARGETS:
-            raise ValueError(f"target is {self.target!r}; choose 'softmax' or 'share'")
 
     @property
     def smooth(self) -> bool:

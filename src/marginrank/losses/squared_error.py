@@ -8,7 +8,7 @@ import numpy as np
 
 from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
 from marginrank.losses.softmax_cross_entropy import varied
-from marginrank.measures.gains import GAINS, check_gain
+from marginrank.measures.gains import GAINS, Gain
 from marginrank.typing import BoolArray, FloatArray, IntArray, Step
 
 
@@ -98,11 +98,11 @@ class SquaredDifferences(Loss):
     [0.0]
     """
 
-    gain: str = "linear"
+    gain: Gain = "linear"
     unit: float = 1.0
 
     def __post_init__(self) -> None:
-        check_gain(self.gain)
+        super().__post_init__()
         if not 0 < self.unit < np.inf:
             raise ValueError(f"unit is {self.unit}; give a positive number")
 

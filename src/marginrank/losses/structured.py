@@ -54,8 +54,6 @@ class StructuredLoss(TwoBoundLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.groups not in ("auto", "ignore"):
-            raise ValueError(f"groups is {self.groups!r}; choose 'auto' or 'ignore'")
         oracle_for(self.measure, self.feature_map)
 
     @property

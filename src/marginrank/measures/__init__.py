@@ -5,29 +5,19 @@ Measures of other packages are found through the entry point group ``marginrank.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from importlib.metadata import entry_points
+from typing import cast
 
 from marginrank.measures.base import BinaryMeasure, Measure, PositionMeasure, TwoLevels, parse_measure
 from marginrank.measures.ranked_grades import RankedGrades
+from marginrank.runtime.option_objects import registered
 
 __all__ = ["BinaryMeasure", "Measure", "PositionMeasure", "RankedGrades", "TwoLevels", "all_measures", "parse_measure"]
-
-ENTRY_POINTS = "marginrank.measures"
 
 
 def all_measures() -> dict[str, type[Measure]]:
     """Return every registered measure by name, in alphabetical order."""
-    return dict(sorted(Measure.registry.items()))
+    return cast("dict[str, type[Measure]]", registered(Measure))
 
 
-def _load() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        if not module.name.endswith("_kernel"):
-            importlib.import_module(f"{__name__}.{module.name}")
-    for entry in entry_points(group=ENTRY_POINTS):
-        entry.load()
-
-
-_load()
+# A measure of another module cannot take the name of one of these, whichever is used first.
+all_measures()

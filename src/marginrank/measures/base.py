@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from marginrank.measures.ranked_grades import RankedGrades, discounted_sums
-from marginrank.runtime.text import nearest
+from marginrank.runtime.option_objects import OptionObject, literal, parse_spelling
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 #: What a sum over ranks is divided by: a number, its value for the best ranking, or the gains of all judged documents.
 Normalizer: TypeAlias = float | Literal["ideal", "total"]
 
-_SPELLING = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<k>[0-9]+))?(?:\((?P<arguments>[^()]*)\))?\Z")
 #: Names that other tools have for the same measures.
 _ALIASES = {
     "map": "ap",
@@ -32,7 +32,6 @@ _ALIASES = {
 
 #: trec_eval's names with a cutoff.
 _TREC_NAME = re.compile(r"(?P<name>ndcg_cut|p|recall|success|recip_rank|judged)_(?P<k>[0-9]+)(?P<rest>\(.*)?\Z")
-_OTHER_NAMES = {"prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
 
 
 class TwoLevels(NamedTuple):
@@ -49,7 +48,7 @@ class TwoLevels(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Measure(ABC):
+class Measure(OptionObject, ABC):
     """The value of a ranking; larger is better.
 
     A subclass with a ``name`` is registered under it, and its fields are its parameters: ``k`` is spelled ``@k``,
@@ -60,8 +59,10 @@ class Measure(ABC):
     three claims below. The defaults claim nothing; the more a measure declares, the faster the oracle it gets.
     """
 
-    name: ClassVar[str]
-    registry: ClassVar[dict[str, type[Measure]]] = {}
+    family = "measure"
+    example = "ap, ndcg@10 or rbp(p=0.8)"
+    cutoff = "k"
+    mistaken_names: ClassVar[Mapping[str, str]] = {"prec": "p", "r": "recall", "roc": "auc", "mean": "ap"}
 
     #: Whether the value is Σ_r discount(r) · worth of the document at r / scale, for any number of levels.
     sums_over_ranks: ClassVar[bool] = False
@@ -71,16 +72,6 @@ class Measure(ABC):
     first_only: ClassVar[bool] = False
     #: Whether the value depends on the order of judged documents, so that it can be trained for.
     trainable: ClassVar[bool] = True
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        name = cls.__dict__.get("name")
-        if name is None:
-            return
-        known = cls.registry.get(name)
-        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise TypeError(f"measure {name!r} of {cls.__module__} is already defined by {known.__module__}")
-        cls.registry[name] = cls
 
     @abstractmethod
     def values(self, rankings: RankedGrades) -> FloatArray:
@@ -142,11 +133,7 @@ class Measure(ABC):
         """Compute the loss Δ of one ranking: the value of the best ranking minus its own."""
         return self.ideal(grades) - self.value(grades)
 
-    def __repr__(self) -> str:
-        chosen = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        k = chosen.pop("k", None)
-        arguments = ",".join(f"{name}={_spell(value)}" for name, value in chosen.items())
-        return self.name + (f"@{k}" if k is not None else "") + (f"({arguments})" if arguments else "")
+    __repr__ = OptionObject.__str__
 
     def _check(self, ok: bool, rule: str) -> None:
         """Refuse parameters that make no sense."""
@@ -154,22 +141,12 @@ class Measure(ABC):
             raise ValueError(f"{self!r}: {rule}")
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if f.name == "k":
-                self._check(value is None or 1 <= value < 2**31, "the cutoff @k is a whole number from 1 on")
-            elif f.type == "float":
-                self._check(isinstance(value, int | float) and np.isfinite(value), f"{f.name} is a number")
-                self._check(f.name != "rel" or value > 0, "rel is above 0, or every document would be relevant")
-
-
-def _spell(value: object) -> str:
-    """Spell a parameter.
-
-    >>> _spell(0.8), _spell(5.0), _spell(True)
-    ('0.8', '5', 'true')
-    """
-    return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
+        super().__post_init__()
+        k, rel = getattr(self, "k", None), getattr(self, "rel", 1)
+        self._check(k is None or 1 <= k < 2**31, "the cutoff @k is a whole number from 1 on")
+        self._check(rel > 0, "rel is above 0, or every document would be relevant")
+        for name, value in self.get_params().items():
+            self._check(not isinstance(value, float) or np.isfinite(value), f"{name} is a finite number")
 
 
 def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = None) -> Measure:
@@ -179,7 +156,7 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
         spec: For example ``ap``, ``ndcg@10``, ``rbp(p=0.8)``, ``ndcg@10(gain=linear,discount=letor)``, or a name that
             other tools use, such as ``map``, ``mrr@10``, ``hit@5`` and trec_eval's ``ndcg_cut_10``; a measure is
             returned as it is.
-        defaults: Parameters to use where the measure has them and the spelling does not say otherwise.
+        defaults: Parameters to use if the measure has them and the spelling does not name them.
 
     >>> parse_measure("ndcg@10( gain = linear )")
     ndcg@10(gain=linear)
@@ -188,28 +165,8 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
     >>> [parse_measure(name) for name in ("map", "mrr@10", "P_10", "ndcg_cut_10", "hit@5")]
     [ap, rr@10, p@10, ndcg@10, success@5]
     """
-    if isinstance(spec, Measure):
-        return spec
-    if not isinstance(spec, str):
-        raise TypeError(f"a measure is a spelling such as 'ndcg@10' or a Measure, not {spec!r}")
-    match = _SPELLING.match(respell(spec).strip().lower())
-    if match is None:
-        several = "give several measures one by one" if "," in spec else "spell it like ap, ndcg@10 or rbp(p=0.8)"
-        raise ValueError(f"cannot read measure {spec!r}; {several}")
-    kind = _find(match["name"], spec)
-    arguments = _arguments(match["arguments"], spec)
-    if match["k"] is not None:
-        arguments["k"] = int(match["k"])
-    known = {f.name: f for f in fields(kind)}
-    for name in arguments:
-        if name not in known:
-            allowed = ", ".join("@k" if known_name == "k" else known_name for known_name in known) or "none"
-            raise ValueError(f"{spec!r}: {kind.name} has no parameter {name!r}; it has {allowed}")
-    required = [name for name, f in known.items() if f.default is MISSING and name not in arguments]
-    if required:
-        raise ValueError(f"{spec!r}: {kind.name} needs a cutoff, for example {kind.name}@10")
-    chosen = {name: value for name, value in (defaults or {}).items() if name in known}
-    return kind(**{**chosen, **arguments})
+    respelled = respell(spec) if isinstance(spec, str) else spec
+    return cast("Measure", parse_spelling(Measure, respelled, defaults=defaults))
 
 
 def parse_trainable(spec: str | Measure) -> Measure:
@@ -241,45 +198,6 @@ def respell(spec: str) -> str:
     if name in _ALIASES:
         return _ALIASES[name] + text[len(name) :]
     return spec if match is None else text
-
-
-def _find(name: str, spec: str) -> type[Measure]:
-    if name in Measure.registry:
-        return Measure.registry[name]
-    near = _OTHER_NAMES.get(name) or nearest(name, Measure.registry)
-    # With what followed the name, so that the hint can be used as it is.
-    hint = f"did you mean {near + spec.strip()[len(name) :]!r}? " if near else ""
-    raise ValueError(f"unknown measure {spec!r}; {hint}known: {', '.join(sorted(Measure.registry))}")
-
-
-def _arguments(text: str | None, spec: str) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for part in (text or "").split(","):
-        if not part.strip():
-            continue
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or not value:
-            raise ValueError(f"{spec!r}: {part.strip()!r} is not name=value")
-        if name in out:
-            raise ValueError(f"{spec!r}: {name} is given twice")
-        out[name] = _literal(value)
-    return out
-
-
-def _literal(word: str) -> bool | int | float | str:
-    """Read a parameter's value.
-
-    >>> [_literal(word) for word in ("true", "2", "0.5", "linear")]
-    [True, 2, 0.5, 'linear']
-    """
-    if word in ("true", "false"):
-        return word == "true"
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            continue
-    return word
 
 
 @dataclass(frozen=True, repr=False)
@@ -419,9 +337,7 @@ def cut(discounts: FloatArray, k: int | None) -> FloatArray:
 
 
 _PLUS: Final = re.compile(r"\+(?![^(]*\))")
-_WEIGHTED: Final = re.compile(
-    r"\s*(?:(?P<weight>[0-9.]+(?:e[+-]?[0-9]+)?)\s*\*)?\s*(?P<measure>.*?)\s*\Z", re.IGNORECASE
-)
+_WEIGHTED: Final = re.compile(r"\s*(?:(?P<weight>[0-9.]+(?:[eE]-?[0-9]+)?)\s*\*)?(?P<measure>.*)\Z", re.DOTALL)
 
 
 def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
@@ -430,23 +346,28 @@ def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
     >>> parse_mix("ndcg@10 + 0.5*ap")
     [(1.0, ndcg@10), (0.5, ap)]
     """
-    if isinstance(spec, Measure):
-        return [(1.0, parse_trainable(spec))]
     if not isinstance(spec, str):
-        raise TypeError(f"a measure is a spelling such as 'ndcg@10' or a Measure, not {spec!r}")
-    mix = []
-    for part in _PLUS.split(spec):
-        match = _WEIGHTED.match(part)
-        if match is None or not match["measure"]:
-            raise ValueError(f"{spec!r} is not a measure or mix of measures; write 'ndcg@10' or 'ndcg@10 + 0.5*ap'")
-        mix.append((float(match["weight"] or 1.0), parse_trainable(match["measure"])))
-    return mix
+        return [(1.0, parse_trainable(spec))]
+    return [_parse_weighted(part, spec) for part in _PLUS.split(spec)]
+
+
+def _parse_weighted(part: str, spec: str) -> tuple[float, Measure]:
+    match = _WEIGHTED.match(part)
+    if match is None or not match["measure"].strip():
+        raise ValueError(f"{spec!r} is not a measure or mix of measures; write 'ndcg@10' or 'ndcg@10 + 0.5*ap'")
+    weight = literal(match["weight"] or "1")
+    if isinstance(weight, str) or weight is None or weight > sys.float_info.max:
+        raise ValueError(f"{spec!r}: the weight {match['weight']} is not a finite number")
+    return float(weight), parse_trainable(match["measure"])
 
 
 def spell_mix(mix: Sequence[tuple[float, str | Measure]]) -> str:
     """Spell a mix so that `parse_mix` reads it.
 
-    >>> spell_mix([(1.0, "ndcg@10"), (0.5, "ap")])
-    'ndcg@10 + 0.5*ap'
+    >>> spell_mix([(1.0, "ndcg@10"), (0.5, "ap"), (1e-20, "auc")])
+    'ndcg@10 + 0.5*ap + 0.00000000000000000001*auc'
     """
-    return " + ".join(str(measure) if weight == 1 else f"{weight!r}*{measure}" for weight, measure in mix)
+    return " + ".join(
+        str(measure) if weight == 1 else f"{np.format_float_positional(weight, trim='-')}*{measure}"
+        for weight, measure in mix
+    )

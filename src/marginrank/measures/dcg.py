@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from marginrank.measures.base import PositionMeasure, cut
-from marginrank.measures.gains import DISCOUNTS, GAINS
+from marginrank.measures.gains import DISCOUNTS, GAINS, Discount, Gain
 from marginrank.typing import FloatArray
 
 
@@ -25,13 +25,8 @@ class DCG(PositionMeasure):
 
     name = "dcg"
     k: int | None = None
-    gain: str = "exp2"
-    discount: str = "log2"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check(self.gain in GAINS, f"gain is one of {', '.join(GAINS)}")
-        self._check(self.discount in DISCOUNTS, f"discount is one of {', '.join(DISCOUNTS)}")
+    gain: Gain = "exp2"
+    discount: Discount = "log2"
 
     @property
     def threshold(self) -> float | None:

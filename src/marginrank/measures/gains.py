@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from marginrank.errors import DataError, FractionalGradesWarning
 from marginrank.measures.base import Measure
 from marginrank.typing import FloatArray
 
+#: The functions below, by name.
+Gain: TypeAlias = Literal["exp2", "linear", "binary"]
+Discount: TypeAlias = Literal["log2", "letor"]
 #: Above this grade, sums of 2^g overflow.
 LARGEST_EXPONENT: Final = 1000
 
@@ -67,15 +70,9 @@ def reciprocal(n: int) -> FloatArray:
     return np.asarray(1.0 / np.arange(1.0, n + 1.0))
 
 
-GAINS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}
+GAINS: Final[Mapping[Gain, Callable[[FloatArray], FloatArray]]] = {"exp2": exp2, "linear": linear, "binary": binary}
 
-DISCOUNTS: Final[Mapping[str, Callable[[int], FloatArray]]] = {"log2": log2, "letor": letor}
-
-
-def check_gain(gain: str) -> None:
-    """Refuse a gain that does not exist."""
-    if gain not in GAINS:
-        raise ValueError(f"gain is {gain!r}; choose one of {', '.join(GAINS)}")
+DISCOUNTS: Final[Mapping[Discount, Callable[[int], FloatArray]]] = {"log2": log2, "letor": letor}
 
 
 def check_grades(measures: Iterable[Measure], grades: FloatArray, *, stacklevel: int = 3) -> None:

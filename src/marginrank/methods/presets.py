@@ -16,7 +16,7 @@ from marginrank.losses.pairwise import NDCGPairwiseHinge, PairwiseHinge, Positio
 from marginrank.losses.softmax_cross_entropy import SoftmaxCrossEntropy
 from marginrank.losses.squared_error import SquaredError
 from marginrank.losses.structured import StructuredLoss
-from marginrank.measures import Measure
+from marginrank.measures import Measure, all_measures
 from marginrank.measures.base import parse_mix
 from marginrank.methods.baselines.base import Baseline
 from marginrank.runtime.option_objects import load_modules, parse_spelling, registered
@@ -222,7 +222,7 @@ def parse_method(spec: str | Measure | Loss | Baseline) -> ResolvedMethod:
         if re.search(r"[+*(]", spec) or not str(error).startswith("unknown measure"):
             raise
     base, cut = _CUT.sub("", spelled), spelled[len(_CUT.sub("", spelled)) :]
-    words = {word + cut: word for word in (*all_presets(), *Measure.registry)}
+    words = {word + cut: word for word in (*all_presets(), *all_measures())}
     raise ValueError(f"{spec!r} is neither a preset nor a measure; {suggest(base + cut, words)}")
 
 

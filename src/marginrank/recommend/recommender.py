@@ -20,6 +20,7 @@ from marginrank.evaluation.systems import best_first
 from marginrank.losses.base import Loss
 from marginrank.losses.squared_error import SquaredDifferences
 from marginrank.measures.base import parse_mix
+from marginrank.measures.dcg import DCG
 from marginrank.measures.gains import GAINS
 from marginrank.methods.presets import loss_for, parse_method
 from marginrank.model.file_format import check_values, read_model, reading_model, write_model
@@ -53,18 +54,18 @@ def loss_to_train(measure: str, asked: str | Loss | None, values: FloatArray) ->
             raise ValueError(f"loss is {asked!r}, which is no convex loss; see docs/recommend for those that are")
         return loss
     parts = parse_mix(measure)
-    gain = str(getattr(parts[0][1], "gain", None))
-    if len(parts) > 1 or gain not in GAINS:
+    first = parts[0][1]
+    if len(parts) > 1 or not isinstance(first, DCG):
         return loss_for(measure)
     with np.errstate(over="ignore", invalid="ignore"):
-        unit = float(GAINS[gain](values).std())
+        unit = float(GAINS[first.gain](values).std())
     if not np.isfinite(unit):
         raise DataError(
             f"gains 2^r - 1 of ratings up to {values.max():g} are too large; use linear gains, ndcg@10(gain=linear), "
             "or ratings on a smaller scale"
         )
     # Six digits are enough, and can be read.
-    return SquaredDifferences(gain, float(f"{unit:.6g}") or 1.0)
+    return SquaredDifferences(first.gain, float(f"{unit:.6g}") or 1.0)
 
 
 _KIND: Final = "recommender"

@@ -5,35 +5,63 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
-from types import ModuleType
-from typing import Any, ClassVar, Final, Self
+import reprlib
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import cache
+from importlib.metadata import entry_points
+from types import ModuleType, NoneType, UnionType
+from typing import Any, ClassVar, Final, Literal, Self, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from marginrank.runtime.text import suggest
+from marginrank.runtime.text import nearest, suggest
 
-_SPELLING: Final = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)(?:\((?P<arguments>.*)\))?\Z", re.DOTALL | re.IGNORECASE)
+_SPELLING: Final = re.compile(
+    r"(?P<name>[a-z][a-z0-9_-]*)(?:@(?P<cutoff>[0-9]+))?(?:\((?P<arguments>.*)\))?\Z", re.DOTALL | re.IGNORECASE
+)
+_COMMA: Final = re.compile(r",(?![^(]*\))")
 _KIND: Final = "kind"
 #: How the names of modules end that register nothing, and take long to load or cannot be loaded everywhere.
 _NOT_LOADED: Final = ("_kernel", "_triton", "gpu", "torch")
+#: Types of parameters, in words.
+_TYPE_NAMES: Final[Mapping[Any, str]] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    NoneType: "None",
+    tuple: "a tuple",
+    Sequence: "a sequence",
+    Mapping: "a mapping",
+    Callable: "a function",
+    np.ndarray: "an array",
+}
 #: Objectives and their squares stay far from overflow up to here.
 _LARGEST_C: Final = 1e100
 #: The largest seed that LightGBM takes.
 _LARGEST_SEED: Final = 2**31 - 1
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class OptionObject:
     """A frozen dataclass whose fields are parameters, as scikit-learn's ``clone`` and names like ``scorer__bins`` want.
 
-    Subclasses that have a ``name`` are found by it, among the subclasses of the same family.
+    Subclasses that have a ``name`` are spelled ``name(parameter=value,...)``, and found by it among the subclasses of
+    the same family. Values are checked against the annotations of the fields; a subclass with a ``__post_init__`` calls
+    that of its base class first.
     """
 
     #: What a family calls its members: ``solver``, ``scorer``; None for those without spellings.
     family: ClassVar[str | None] = None
+    #: Spellings to show in error messages.
+    example: ClassVar[str | None] = None
     #: Whether values in spellings keep their case, as names of tables do.
     keeps_case: ClassVar[bool] = False
+    #: The field that is spelled ``name@value``.
+    cutoff: ClassVar[str | None] = None
+    #: Names that are not spellings, and the members they most likely mean.
+    mistaken_names: ClassVar[Mapping[str, str]] = {}
     name: ClassVar[str]
     registry: ClassVar[dict[str, type[OptionObject]]] = {}
 
@@ -46,11 +74,16 @@ class OptionObject:
         # A file names classes by their names alone, and would be read with the wrong one.
         if namesake is not None and namesake.__module__.startswith(package) and namesake.__module__ != cls.__module__:
             raise TypeError(f"{namesake.__module__} has a class {cls.__name__} already; give yours another name")
+        if cls.family is not None and "name" in vars(cls):
+            _check_new_name(cls)
         OptionObject.registry[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        check_types(self, getattr(self, "name", type(self).__name__))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the parameters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}
 
     def with_params(self, **parameters: Any) -> Self:
         """Return a copy with other parameters."""
@@ -58,7 +91,7 @@ class OptionObject:
         for name in parameters:
             if name not in known:
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}; {suggest(name, known)}")
-        return replace(self, **parameters)  # type: ignore[type-var]
+        return replace(self, **parameters)
 
     def __sklearn_clone__(self) -> Self:
         """Share it: it never changes."""
@@ -68,18 +101,38 @@ class OptionObject:
         """Spell it with the parameters that differ from their defaults."""
         if not hasattr(self, "name"):
             return repr(self)
-        chosen = [
-            f"{f.name}={_spell(getattr(self, f.name))}"
-            for f in fields(self)  # type: ignore[arg-type]
+        chosen = {
+            f.name: _spell(getattr(self, f.name))
+            for f in fields(self)
             if f.repr and _differs(getattr(self, f.name), f.default)
-        ]
-        return f"{self.name}({','.join(chosen)})" if chosen else self.name
+        }
+        cutoff = chosen.pop(self.cutoff, None) if self.cutoff is not None else None
+        arguments = ",".join(f"{name}={value}" for name, value in chosen.items())
+        return self.name + (f"@{cutoff}" if cutoff is not None else "") + (f"({arguments})" if arguments else "")
+
+
+def _check_new_name(kind: type[OptionObject]) -> None:
+    """Refuse a name that another class of the family has."""
+    for known in OptionObject.registry.values():
+        if (known.family, vars(known).get("name")) != (kind.family, kind.name):
+            continue
+        if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
+            raise TypeError(
+                f"{kind.family} {kind.name!r} of {kind.__module__} is already defined by {known.__module__}"
+            )
 
 
 def registered(base: type[OptionObject]) -> dict[str, type[OptionObject]]:
-    """Return the members of a family by name, in alphabetical order, after loading every module of its folder."""
-    load_modules(base.__module__.rpartition(".")[0])
-    return _loaded(base)
+    """Return the members of a family by name, in alphabetical order.
+
+    Every module of its folder is loaded first, and the entry points of other packages whose group is named after it,
+    such as ``marginrank.measures``.
+    """
+    package = base.__module__.rpartition(".")[0]
+    load_modules(package)
+    _load_entry_points(package)
+    named = [kind for kind in OptionObject.registry.values() if issubclass(kind, base) and "name" in vars(kind)]
+    return {kind.name: kind for kind in sorted(named, key=lambda kind: kind.name)}
 
 
 def load_modules(package: str) -> list[ModuleType]:
@@ -93,41 +146,95 @@ def load_modules(package: str) -> list[ModuleType]:
     return modules
 
 
-def _loaded(base: type[OptionObject]) -> dict[str, type[OptionObject]]:
-    named = [kind for kind in OptionObject.registry.values() if issubclass(kind, base) and "name" in vars(kind)]
-    return {kind.name: kind for kind in sorted(named, key=lambda kind: kind.name)}
+@cache
+def _load_entry_points(group: str) -> None:
+    for entry in entry_points(group=group):
+        entry.load()
 
 
-def parse_spelling(base: type[OptionObject], spec: Any) -> Any:
-    """Read a spelling such as ``bundle`` or ``additive(bins=64,shape=lines)``; a member is returned as it is."""
+def parse_spelling(
+    base: type[OptionObject], spec: Any, *, words: Collection[str] = (), defaults: Mapping[str, Any] | None = None
+) -> Any:
+    """Read a spelling such as ``bundle``, ``additive(bins=64,shape=lines)`` or ``ndcg@10``.
+
+    Args:
+        base: The family.
+        spec: The spelling; a member of the family is returned as it is.
+        words: What may be given instead of a member; such a word is returned as it is.
+        defaults: Parameters to use if the member has them and the spelling does not name them.
+    """
     if isinstance(spec, base):
         return spec
     if not isinstance(spec, str):
-        raise TypeError(f"{base.family} is {spec!r}; give a {base.__name__} or its spelling")
-    match = _SPELLING.match(spec.strip() if base.keeps_case else spec.strip().lower())
-    known = _loaded(base)
-    if match is None or match["name"].lower() not in known:
-        known = registered(base)
-    if match is None or match["name"].lower() not in known:
-        hint = suggest(match["name"] if match else spec, known)
-        raise ValueError(f"unknown {base.family} {spec!r}; {hint}")
-    kind = known[match["name"].lower()]
-    arguments = _arguments(match["arguments"] or "", spec)
-    for name in arguments:
-        if name not in {f.name for f in fields(kind)}:  # type: ignore[arg-type]
-            names = ", ".join(f.name for f in fields(kind) if f.init and f.repr)  # type: ignore[arg-type]
-            raise ValueError(f"{spec!r}: {kind.name} has no parameter {name!r}; it has {names}")
-    return kind(**arguments)
+        example = f", such as {base.example}" if base.example else ""
+        raise TypeError(f"{base.family} is {spec!r}; give a {base.__name__} or its spelling{example}")
+    text = spec.strip() if base.keeps_case else spec.strip().lower()
+    if text in words:
+        return text
+    match = _SPELLING.match(text)
+    if match is None:
+        names = ", ".join([*words, *registered(base)])
+        raise ValueError(f"cannot read {base.family} {spec!r}; give one, spelled like {base.example}; known: {names}")
+    kind = _find(base, match["name"].lower(), spec, words)
+    arguments = _arguments(kind, match["arguments"] or "", match["cutoff"], spec)
+    known = {f.name for f in fields(kind)}
+    return kind(**{name: value for name, value in (defaults or {}).items() if name in known} | arguments)
 
 
-def _arguments(text: str, spec: str) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
-    for part in filter(str.strip, text.split(",")):
+def _find(base: type[OptionObject], name: str, spec: str, words: Collection[str]) -> type[OptionObject]:
+    """Find a member of a family by name; the modules of its folder are loaded if those that are loaded have none."""
+    for kind in OptionObject.registry.values():
+        if vars(kind).get("name") == name and issubclass(kind, base):
+            return kind
+    known = registered(base)
+    if name in known:
+        return known[name]
+    near = base.mistaken_names.get(name) or nearest(name, [*words, *known])
+    # With what followed the name, so that the hint can be used as it is.
+    hint = f"did you mean {near + spec.strip()[len(name) :]!r}? " if near else ""
+    raise ValueError(f"unknown {base.family} {spec!r}; {hint}known: {', '.join([*words, *known])}")
+
+
+def _arguments(kind: type[OptionObject], text: str, cutoff: str | None, spec: str) -> dict[str, Any]:
+    """Read the arguments of a spelling, each as the type of its field."""
+    spelled = [] if cutoff is None else [(kind.cutoff or f"@{cutoff}", cutoff)]
+    for part in filter(str.strip, split_commas(text)):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name or not value:
             raise ValueError(f"{spec!r}: {part.strip()!r} is not name=value")
-        arguments[name] = literal(value)
+        spelled.append((name, value))
+    known = {f.name: f for f in fields(kind) if f.init and f.repr}
+    types = _types(cast("Any", kind))
+    exact = {name.lower(): name for name in known}
+    arguments: dict[str, Any] = {}
+    for word, value in spelled:
+        name = exact.get(word.lower(), word)
+        if name not in known:
+            names = ", ".join("@" + field if field == kind.cutoff else field for field in known) or "none"
+            raise ValueError(f"{spec!r}: {kind.name} has no parameter {name!r}; it has {names}")
+        if name in arguments:
+            raise ValueError(f"{spec!r}: {name} is given twice")
+        arguments[name] = _read(value, types.get(name))
+    for name, field in known.items():
+        if field.default is MISSING and field.default_factory is MISSING and name not in arguments:
+            example = f"a cutoff, for example {kind.name}@10" if name == kind.cutoff else f"{name}=..."
+            raise ValueError(f"{spec!r}: {kind.name} needs {example}")
     return arguments
+
+
+def split_commas(text: str) -> list[str]:
+    """Split a text at its commas, except for those in parentheses.
+
+    >>> split_commas("dorm,dorm(shape=power,d=0.5)")
+    ['dorm', 'dorm(shape=power,d=0.5)']
+    """
+    return _COMMA.split(text)
+
+
+def _read(word: str, types: tuple[Any, ...] | None) -> Any:
+    """Read a value; a word that a parameter of type ``str`` takes stays a word, even if it looks like a number."""
+    value = literal(word)
+    return word if types and not _is_any(value, types) and _is_any(word, types) else value
 
 
 def literal(word: str) -> bool | int | float | str | None:
@@ -147,11 +254,87 @@ def literal(word: str) -> bool | int | float | str | None:
 
 
 def _spell(value: object) -> str:
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    """Spell a parameter.
+
+    >>> _spell(0.8), _spell(5.0), _spell(True), _spell("v1.0")
+    ('0.8', '5', 'true', 'v1.0')
+    """
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _differs(value: object, default: object) -> bool:
-    return not np.array_equal(np.asarray(value, dtype=object), np.asarray(default, dtype=object))
+    return value is not default and not np.array_equal(
+        np.asarray(value, dtype=object), np.asarray(default, dtype=object)
+    )
+
+
+def check_types(options: Any, label: str) -> None:
+    """Refuse values of a dataclass that its annotations do not allow; numbers of NumPy count as Python's.
+
+    >>> @dataclass
+    ... class Options:
+    ...     bins: int = 255
+    ...     shape: Literal["lines", "steps"] = "lines"
+    >>> check_types(Options(bins=2.5), "additive")
+    Traceback (most recent call last):
+    ValueError: additive: bins is 2.5; give a whole number
+    >>> check_types(Options(shape="line"), "additive")
+    Traceback (most recent call last):
+    ValueError: additive: shape is 'line'; choose 'lines' or 'steps'
+    """
+    for name, types in _types(cast("Any", type(options))).items():
+        value = getattr(options, name)
+        if not _is_any(value, types):
+            raise ValueError(f"{label}: {name} is {reprlib.repr(value)}; {_wanted(types)}")
+
+
+@cache
+def _types(kind: type) -> dict[str, tuple[Any, ...]]:
+    """Return the types that each field takes; of none, if an annotation has a name that only type checkers know."""
+    try:
+        hints = get_type_hints(kind)
+    except NameError:
+        return {}
+    unions = (Union, UnionType)
+    return {
+        f.name: get_args(hints[f.name]) if get_origin(hints[f.name]) in unions else (hints[f.name],)
+        for f in fields(kind)
+    }
+
+
+def _is_any(value: Any, types: tuple[Any, ...]) -> bool:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return any(_is_a(plain, kind) for kind in types)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    if kind is float:
+        in_range = isinstance(value, float) or (type(value) is int and abs(value) <= sys.float_info.max)
+        return bool(in_range and value == value)  # noqa: PLR0124
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if get_origin(kind) is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in get_args(kind))
+    container = get_origin(kind) or kind
+    if container is Sequence and isinstance(value, str):
+        return False
+    return isinstance(value, container) if isinstance(container, type) else True
+
+
+def _wanted(types: tuple[Any, ...]) -> str:
+    """Say what a parameter takes."""
+    names = [name for kind in types for name in _type_names(kind)]
+    verb = "choose" if any(get_origin(kind) is Literal for kind in types) else "give"
+    return f"{verb} {' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}"
+
+
+def _type_names(kind: Any) -> list[str]:
+    container = get_origin(kind) or kind
+    if container is Literal or kind is bool:
+        return [repr(choice) for choice in get_args(kind) or (True, False)]
+    return [_TYPE_NAMES.get(container) or f"a {container.__name__}"]
 
 
 def check_C(C: Any, name: str = "C") -> float:
@@ -206,7 +389,7 @@ def seconds(time_limit: Any) -> float:
     return float(min(time_limit, 1e18))
 
 
-def to_spec(value: Any) -> Any:  # noqa: PLR0911
+def to_spec(value: Any) -> Any:
     """Describe a parameter in plain JSON values, so that `from_spec` can make it again.
 
     Raises:
@@ -225,10 +408,8 @@ def to_spec(value: Any) -> Any:  # noqa: PLR0911
     if isinstance(value, OptionObject):
         if OptionObject.registry.get(type(value).__name__) is not type(value):
             raise TypeError(f"{type(value).__qualname__} is not a class of its own name")
-        own = {f.name: to_spec(getattr(value, f.name)) for f in fields(value) if f.init and f.repr}  # type: ignore[arg-type]
-        return {_KIND: type(value).__name__, **own}
-    if is_dataclass(value) and hasattr(value, "name"):
-        return repr(value)
+        parameters = {f.name: to_spec(getattr(value, f.name)) for f in fields(value) if f.init and f.repr}
+        return {_KIND: type(value).__name__, **parameters}
     raise TypeError(f"a {type(value).__name__} cannot be written to a file")
 
 

@@ -33,6 +33,7 @@ class Scorer(OptionObject, ABC):
     """
 
     family = "scorer"
+    example = "linear or additive(bins=64)"
     #: Whether features may be NaN.
     takes_nan: ClassVar[bool] = False
     takes_sparse: ClassVar[bool] = False

@@ -39,6 +39,7 @@ class Solver(OptionObject, ABC):
     """
 
     family = "solver"
+    example = "auto or bundle(tol=1e-8)"
     #: What the solver needs of a problem beyond its risk.
     needs: ClassVar[tuple[Offer, ...]] = ()
     #: What it can take into account.
@@ -50,6 +51,7 @@ class Solver(OptionObject, ABC):
     callback: Callback | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.tol >= 0:
             raise ValueError(f"tol is {self.tol}; it must not be negative")
         if not self.max_iter >= 1:

@@ -62,8 +62,8 @@ class NSlack(Solver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.schedule not in ("constraint", "loop") and not (isinstance(self.schedule, int) and self.schedule >= 1):
-            raise ValueError(f"schedule is {self.schedule!r}; give 'constraint', 'loop' or a number of constraints")
+        if isinstance(self.schedule, int) and self.schedule < 1:
+            raise ValueError(f"schedule is {self.schedule}; give 'constraint', 'loop' or a number of constraints")
         if self.sweeps is not None and self.sweeps < 1:
             raise ValueError(f"sweeps is {self.sweeps}; at least one is needed, or None to solve the programs")
         if self.epsilon is not None and not self.epsilon >= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.losses.pairwise import PairwiseHinge
 from marginrank.losses.squared_error import SquaredError
-from marginrank.runtime.option_objects import OptionObject, check_C
+from marginrank.runtime.option_objects import OptionObject, check_C, parse_spelling
 from marginrank.scorers.base import Prepared
 from marginrank.solvers.auto import Auto
 from marginrank.solvers.base import Solver
@@ -35,14 +35,16 @@ class Tight(OptionObject):
         anneal: Number of iterations over which the tight bound replaces the hinge; 0 for none.
     """
 
+    family = "bound"
+    example = "tight or tight(start=regression)"
+    name = "tight"
     start: Literal["ranksvm", "regression"] | Sequence[float] | FloatArray = "ranksvm"
     start_C: float = 100.0  # noqa: N815
     anneal: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.start, str) and self.start not in _STARTS:
-            raise ValueError(f"start is {self.start!r}; choose {', '.join(_STARTS)}, or give the weights")
         check_C(self.start_C, "start_C")
+        super().__post_init__()
 
     def center(self, scorer: Prepared, limits: Solver, n_jobs: int | None = None, log: Log | None = None) -> FloatArray:
         """Return w0 for given queries, within the limits of a solver; answers of the risk are kept in a log."""
@@ -63,13 +65,9 @@ BoundChoice: TypeAlias = Literal["auto", "hinge"] | Tight
 
 
 def parse_bound(spec: str | Tight) -> BoundChoice:
-    """Read ``auto``, ``hinge``, ``tight`` or a `Tight`."""
-    if isinstance(spec, Tight):
-        return spec
-    if spec == "tight":
-        return Tight()
-    if spec == "auto":
-        return "auto"
-    if spec == "hinge":
-        return "hinge"
-    raise ValueError(f"bound is {spec!r}; choose 'auto', 'hinge', 'tight' or a Tight")
+    """Read ``auto``, ``hinge``, or the spelling of a `Tight`, such as ``tight`` or ``tight(anneal=10)``.
+
+    >>> parse_bound("tight(start=regression)").start
+    'regression'
+    """
+    return cast("BoundChoice", parse_spelling(Tight, spec, words=("auto", "hinge")))

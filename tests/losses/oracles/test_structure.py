@@ -14,6 +14,7 @@ from marginrank.losses import GroupedLoss, StructuredLoss, oracle_for
 from marginrank.losses.feature_maps import parse_map
 from marginrank.losses.slack_rescaling import SlackLoss
 from marginrank.measures import Measure, RankedGrades, TwoLevels
+from marginrank.runtime.option_objects import OptionObject
 from tests.losses.exhaustive import coefficients, every_coefficients
 from tests.measures.reference import REFERENCE, SPELLINGS
 
@@ -132,7 +133,7 @@ class LogFirst(BinaryMeasure):
 @pytest.fixture(params=NEW_MEASURES)
 def new_measure(request, tmp_path, monkeypatch):
     """A measure from a file of its own, its definition and its oracles; the registry forgets it afterwards."""
-    monkeypatch.setattr(Measure, "registry", dict(Measure.registry))
+    monkeypatch.setattr(OptionObject, "registry", dict(OptionObject.registry))
     source, definition, oracles = NEW_MEASURES[request.param]
     path = tmp_path / f"{request.param}.py"
     path.write_text(HEAD + source.lstrip())

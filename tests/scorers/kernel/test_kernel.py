@@ -339,9 +339,9 @@ def test_a_warm_start_begins_at_the_solution():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel": "sigmoid"}, "kernel is 'sigmoid'; choose 'rbf' or 'poly', or give a function"),
+        ({"kernel": "sigmoid"}, "kernel is 'sigmoid'; choose 'rbf', 'poly' or a function"),
         ({"gamma": 0.0}, "gamma is 0.0; it must be a finite number above 0"),
-        ({"gamma": "auto"}, "gamma is 'auto'; it must be a finite number above 0"),
+        ({"gamma": "auto"}, "gamma is 'auto'; choose a number or 'scale'"),
         ({"degree": 0}, "degree is 0; it must be a whole number from 1 to 100"),
         ({"degree": 2.5}, "degree is 2.5"),
         ({"coef0": -1.0}, "coef0 is -1.0; it must be a finite number of at least 0"),

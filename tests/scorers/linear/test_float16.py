@@ -113,7 +113,7 @@ def test_a_constant_feature_is_taken():
 
 
 def test_what_it_does_not_go_with_is_said():
-    with pytest.raises(ValueError, match="the linear scorer has no dtype 'float8'; choose 'float16', or leave it out"):
+    with pytest.raises(ValueError, match="dtype is 'float8'; choose 'float16' or None"):
         Linear(dtype="float8")
     queries = _judged()
     sparse = queries.with_features(sp.csr_array(queries.X))

@@ -190,7 +190,7 @@ def test_spellings_and_grids():
         ({"activation": "rleu"}, "did you mean 'relu'"),
         ({"dropout": 1.0}, "it lies between 0 and 1"),
         ({"epochs": 0}, "epochs is 0; give a whole number from 1 up"),
-        ({"batch": 0.5}, "batch is 0.5; give a whole number from 1 up"),
+        ({"batch": 0.5}, "batch is 0.5; give a whole number"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"weight_decay": -1.0}, "weight_decay must not be negative"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,7 +22,6 @@ EXAMPLES: Final = (
     "marginrank tune train.txt --valid valid.txt --grid scaling=none,standard",
     "marginrank tune train.txt --folds 3 --Cs 0.1,1,10 --plot choice.png",
 )
-_COMMA: Final = re.compile(r",(?![^(]*\))")
 
 
 def command(
@@ -92,7 +90,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
     >>> parse_grid(["scaling=none,standard", "feature_map=dorm,dorm(shape=log)", "bins=8,16"])
     {'scaling': [None, 'standard'], 'loss__feature_map': ['dorm', 'dorm(shape=log)'], 'scorer__bins': [8, 16]}
     """
-    from marginrank.runtime.option_objects import literal  # noqa: PLC0415
+    from marginrank.runtime.option_objects import literal, split_commas  # noqa: PLC0415
     from marginrank.runtime.text import suggest  # noqa: PLC0415
 
     known = _parameter_names()
@@ -109,7 +107,7 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         full = known[name]
         if full in grid:
             raise Misuse(f"--grid {word}: {name} is given twice")
-        grid[full] = [literal(value.strip()) for value in _COMMA.split(values)]
+        grid[full] = [literal(value.strip()) for value in split_commas(values)]
     return grid
 
 

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -78,20 +78,17 @@ class Boosted(StagedScorer):
     refit: Towards | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.start_scorer, StagedScorer):
             raise ValueError(f"start is {self.start!r}; give a scorer that a solver trains, such as 'linear'")
-        if self.backend not in get_args(Backend):
-            raise ValueError(f"backend is {self.backend!r}; choose 'lightgbm' or 'xgboost'")
         least = {"trees": 1, "leaves": 2, "depth": 1, "min_documents": 1, "bags": 1, "strongest": 1}
         for name, bound in least.items():
-            value, optional = getattr(self, name), name in ("depth", "strongest")
-            if not (value is None and optional) and not (isinstance(value, int) and value >= bound):
-                raise ValueError(f"{name} is {value!r}; give a whole number, at least {bound}")
+            value = getattr(self, name)
+            if value is not None and value < bound:
+                raise ValueError(f"{name} is {value}; give a whole number, at least {bound}")
         self._check_numbers()
         if self.backend == "xgboost" and self.min_documents != type(self).min_documents:
             raise ValueError("XGBoost does not count the documents of a leaf; leave out min_documents")
-        if self.refit not in (None, *get_args(Towards)):
-            raise ValueError(f"refit is {self.refit!r}; choose 'grown' or 'zero'")
         if self.refit is not None and self.monotone is not None:
             raise ValueError("refitted leaves need not be monotone; leave out refit or monotone")
 
@@ -102,7 +99,7 @@ class Boosted(StagedScorer):
             raise ValueError(f"l2 is {self.l2}; give a number from 0 on")
         for name in ("features", "queries"):
             share = getattr(self, name)
-            if isinstance(share, bool | str) or not 0 < share <= 1:
+            if not 0 < share <= 1:
                 raise ValueError(f"the share of {name} is {share!r}; give a number above 0, at most 1")
         if self.bags > 1 and self.features == self.queries == 1:
             raise ValueError(f"all {self.bags} bags would be identical; set queries or features below 1, or use one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -73,13 +73,12 @@ class Kernel(Scorer):
     time_limit: float = np.inf
 
     def __post_init__(self) -> None:
-        if not callable(self.kernel) and self.kernel not in get_args(KernelName):
-            raise ValueError(f"kernel is {self.kernel!r}; choose 'rbf' or 'poly', or give a function of two arrays")
+        super().__post_init__()
         if self.gamma != "scale":
             check_number("gamma", self.gamma, above=0.0)
         Poly(1.0, self.degree, self.coef0)
-        if self.rank is not None and (isinstance(self.rank, bool) or self.rank != int(self.rank) or self.rank < 1):
-            raise ValueError(f"rank is {self.rank!r}; it must be a positive whole number, or None")
+        if self.rank is not None and self.rank < 1:
+            raise ValueError(f"rank is {self.rank}; it must be a positive whole number, or None")
         check_number("tol", self.tol, least=0.0)
         if not self.time_limit > 0:
             raise ValueError(f"time_limit is {self.time_limit}; it must be positive")

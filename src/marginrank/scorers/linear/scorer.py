@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -141,13 +141,7 @@ class Linear(Scorer):
     nonnegative: bool | Sequence[int | str] = False
     missing: Missing = "error"
     device: str | None = None
-    dtype: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.missing not in get_args(Missing):
-            raise ValueError(f"missing is {self.missing!r}; choose one of {', '.join(map(repr, get_args(Missing)))}")
-        if self.dtype not in (None, "float16"):
-            raise ValueError(f"the linear scorer has no dtype {self.dtype!r}; choose 'float16', or leave it out")
+    dtype: Literal["float16"] | None = None
 
     @property
     def takes_nan(self) -> bool:  # type: ignore[override]

@@ -53,13 +53,14 @@ class Neural(StagedScorer):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.activation not in ACTIVATIONS:
             raise ValueError(f"activation is {self.activation!r}; {suggest(str(self.activation), ACTIVATIONS)}")
         if any(width < 1 for width in self.widths):
             raise ValueError(f"hidden is {self.hidden!r}; every layer needs at least one unit")
         for name in ("epochs", "batch"):
-            if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; give a whole number from 1 up")
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a whole number from 1 up")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it lies between 0 and 1")
         if not (0 < self.learning_rate < np.inf and 0 <= self.weight_decay < np.inf):
