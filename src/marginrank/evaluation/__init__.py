@@ -1,4 +1,4 @@
-"""Evaluate rankings, and test whether differences between them are significant."""
+"""Evaluation of rankings, and significance tests of their differences."""
 
 from marginrank.runtime.lazy_imports import attach
 

@@ -1,4 +1,4 @@
-"""Tests, paired by query, of whether one system is better than another."""
+"""Comparisons of systems by paired significance tests."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ class Comparison:
             return f"Comparison({count(len(self.rows), 'pair')} of systems on {queries})"
         (row,) = self.rows
         low, high = row.interval
-        found = f"{row.difference:+.4f} [{low:+.4f}, {high:+.4f}], p = {row.p_randomization:.4f}"
-        return f"Comparison({row.system} minus {row.other}: {found}, {queries})"
+        result = f"{row.difference:+.4f} [{low:+.4f}, {high:+.4f}], p = {row.p_randomization:.4f}"
+        return f"Comparison({row.system} minus {row.other}: {result}, {queries})"
 
     def _table(self) -> ResultTable:
         interval = f"{100 * self.confidence:g}% interval"
@@ -221,12 +221,12 @@ def summarize(
 ) -> Summary:
     """Compute intervals of many means, and compare by several measures or with several baselines.
 
-    Samples of queries are drawn once for everything, which is most of the work where queries are many. The results are
-    those of `mean_interval` and `compare`.
+    Samples of queries are drawn once for everything, which is most of the work if there are many queries.
+    The results are those of `mean_interval` and `compare`.
 
-    >>> found = evaluate([1, 0, 0, 2], [0.1, 0.7, 0.3, 0.9], ["ndcg@10", "rr"], qid=[1, 1, 2, 2])
+    >>> worse = evaluate([1, 0, 0, 2], [0.1, 0.7, 0.3, 0.9], ["ndcg@10", "rr"], qid=[1, 1, 2, 2])
     >>> better = evaluate([1, 0, 0, 2], [0.8, 0.7, 0.3, 0.9], ["ndcg@10", "rr"], qid=[1, 1, 2, 2])
-    >>> summary = summarize({"a": found, "b": better}, ["rr"], [("rr", "a")])
+    >>> summary = summarize({"a": worse, "b": better}, ["rr"], [("rr", "a")])
     >>> summary.intervals["b", "rr"], summary.comparisons["rr", "a"].rows[0].difference
     ((1.0, 1.0), 0.25)
 
@@ -332,7 +332,7 @@ def mean_interval(
 
 
 def _centred(evaluation: Evaluation, measure: str) -> FloatArray:
-    """Values of the queries that count, spread around the weighted mean by their weights."""
+    """Return the values of the queries that count, spread around the weighted mean by their weights."""
     values = evaluation[measure]
     weights = np.ones(len(values)) if evaluation.weights is None else evaluation.weights
     counted = ~np.isnan(values) & (weights > 0)
@@ -371,18 +371,19 @@ def _only_measure(evaluation: Evaluation) -> str:
 def _from_evaluations(
     systems: Mapping[str, System | Evaluation], measure: str | None
 ) -> tuple[dict[str, FloatArray], FloatArray | None, AnyArray]:
-    """Values of one measure, query weights and ids, of evaluations of the same queries under the same policy."""
+    """Return values of one measure, query weights and ids, for evaluations on the same queries and policy."""
     evaluations = {name: system for name, system in systems.items() if isinstance(system, Evaluation)}
     if len(evaluations) < len(systems):
         raise TypeError("compare takes evaluations or arrays, not some of each; with judged queries it takes both")
-    (first, one), *others = evaluations.items()
-    for name, other in others:
-        if other.policy != one.policy:
-            raise DataError(f"{name!r} was evaluated under policy {other.policy}, {first!r} under {one.policy}")
-        if not np.array_equal(other.query_ids, one.query_ids):
+    (first, reference), *rest = evaluations.items()
+    for name, evaluation in rest:
+        if evaluation.policy != reference.policy:
+            policies = evaluation.policy, reference.policy
+            raise DataError(f"{name!r} was evaluated under policy {policies[0]}, {first!r} under {policies[1]}")
+        if not np.array_equal(evaluation.query_ids, reference.query_ids):
             raise DataError(f"{name!r} was evaluated on other queries than {first!r}")
-    measure = _only_measure(one) if measure is None else measure
-    return {name: system[measure] for name, system in evaluations.items()}, one.weights, one.query_ids
+    measure = _only_measure(reference) if measure is None else measure
+    return {name: system[measure] for name, system in evaluations.items()}, reference.weights, reference.query_ids
 
 
 def _adjusted(rows: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:
@@ -405,7 +406,7 @@ def _common_queries(
     weights: npt.ArrayLike | None,
     query_ids: Sequence[object] | AnyArray | None,
 ) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Values of every system, and weights of mean 1, on the queries that count."""
+    """Return the values of every system, and weights of mean 1, on the queries that count."""
     raw = next((name for name, system in systems.items() if isinstance(system, Predictor | Run | Mapping)), None)
     if raw is not None:
         raise TypeError(f"{raw!r} has no values yet; give judged queries: compare(systems, queries)")

@@ -1,4 +1,4 @@
-"""Evaluate scores, rankers and runs, per query and on average."""
+"""Evaluation of scores, rankers and runs, per query and on average."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def judge_scores(
     """Rank judged documents by score, no deeper than needed."""
     grades, offsets = queries.grades, queries.offsets
     prefer = _preference(ties, grades, queries.document_ids)
-    # One rank more than counts shows whether a tie goes on beyond what counts.
+    # One rank more than counts shows whether a tie continues beyond the last rank that counts.
     look = None if needed is None else needed + (ties == "average")
     order, ranked_offsets = rank_by(scores, offsets, depth=look, prefer=prefer, n_jobs=n_jobs)
     tied = _tied(scores[order], ranked_offsets) if ties == "average" else None
@@ -110,14 +110,14 @@ def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[st
 
 
 def _look_up(names: AnyArray, judged: AnyArray, grades: FloatArray) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """Grades of the named documents, 0 where not judged; whether they are; grades of the judged ones not named."""
+    """Return the grades of documents, 0 if not judged; whether each is judged; the grades of the other judged ones."""
     grade_of = dict(zip(judged.tolist(), grades.tolist(), strict=True))
     looked_up = np.array([grade_of.pop(name, np.nan) for name in names.tolist()], dtype=np.float64)
     return np.nan_to_num(looked_up), ~np.isnan(looked_up), np.array(list(grade_of.values()), dtype=np.float64)
 
 
 def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -> FloatArray | None:
-    """Number by which documents with equal scores are ordered, descending; None for input order."""
+    """Return the number by which documents with equal scores are ordered, descending; None for input order."""
     match ties:
         case "worst":
             return -grades
@@ -134,7 +134,7 @@ def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -
 
 
 def _tied(scores: FloatArray, offsets: IntArray) -> BoolArray:
-    """Whether each ranked document has the score of the one before it in its list."""
+    """Return whether each ranked document has the same score as the one before it in its list."""
     tied = np.zeros(len(scores), dtype=np.bool_)
     tied[1:] = scores[1:] == scores[:-1]
     tied[offsets[:-1][np.diff(offsets) > 0]] = False
@@ -166,8 +166,8 @@ _EMPTY_VALUE = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 class Evaluation:
     """Values of measures, per query and on average.
 
-    ``evaluation["ndcg@10"]`` is one value per query, NaN where the policy leaves the query out; ``mean`` is over the
-    others, weighted by the query weights where there are any.
+    ``evaluation["ndcg@10"]`` is one value per query, NaN if the policy leaves the query out; ``mean`` is over the
+    others, weighted by the query weights if there are any.
     """
 
     policy: str
@@ -188,7 +188,7 @@ class Evaluation:
         return total / sum(weights.tolist()) if weights.any() else float("nan")
 
     def __getitem__(self, measure: str) -> FloatArray:
-        """Values of one measure, per query."""
+        """Return the values of one measure, per query."""
         measure = measure if measure in self.values else respell(measure)
         if measure not in self.values:
             raise KeyError(f"{measure!r} was not evaluated; there are {', '.join(self.values)}")
@@ -335,7 +335,7 @@ def _joined(parts: Sequence[Evaluation]) -> Evaluation:
 def _judge_run(
     judged: Queries | Qrels, run: Run, rules: Policy, missing_topics: MissingTopics, depth: int | None
 ) -> tuple[AnyArray, FloatArray | None, RankedGrades]:
-    """Ids and weights of the queries that count, and what the run ranks for them."""
+    """Return the ids and weights of the queries that count, and what the run ranks for them."""
     if isinstance(judged, Qrels):
         topics, rankings = judge_run(judged, run, rules.ties, missing_topics, depth)
         return judged.topics[topics], None, rankings
@@ -360,7 +360,7 @@ def _deepest(depths: list[int | None]) -> int | None:
 def _group(
     grades: npt.ArrayLike, ranked: System, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> tuple[Queries, AnyArray, IntArray | None]:
-    """Group grades and scores by query; also return the row that each came from, where they moved."""
+    """Group grades and scores by query; also return the row that each came from, if they moved."""
     if (qid is None and group is None) or isinstance(ranked, Run | Predictor | Mapping | PartitionedScores):
         raise TypeError("evaluate takes (queries, scores), (qrels, run), or (grades, scores) with qid or group")
     y = as_grades(grades)
@@ -395,10 +395,10 @@ def _values(measure: Measure, rankings: RankedGrades, rules: Policy) -> FloatArr
 
 @dataclass(frozen=True)
 class Unjudged:
-    """How many of the first documents of a run nobody judged.
+    """Number of unjudged documents among the first documents of a run.
 
     Args:
-        k: How many documents of each topic were looked at.
+        k: Number of documents of each topic that were looked at.
         documents: Number of documents without a judgement.
         out_of: Number of documents that were looked at.
     """

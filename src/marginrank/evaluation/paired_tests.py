@@ -1,4 +1,4 @@
-"""Tests of paired differences and the interval of their mean."""
+"""Tests of paired differences, and bootstrap intervals of their mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import scipy  # its parts load on first use; importing scipy.stats here would co
 from marginrank.typing import FloatArray
 
 _ROUNDOFF = 1e-12
-#: Differences of which all signs are tried. SciPy tries them too, where ranks are tied, in some hundred times the time.
+#: Maximum number of differences whose signs are all tried. With tied ranks SciPy does so too, a hundred times slower.
 _FEW = 13
 #: Entries of samples at a time, for 1 MB of counts.
 _BLOCK = 1 << 18
@@ -40,14 +40,14 @@ def holm(p_values: npt.ArrayLike) -> FloatArray:
 
 
 def p_t(d: FloatArray) -> float:
-    """Student's paired t: 1 for one query or only zeros, and the limit 0 where all differences are equal."""
+    """Return the p-value of Student's paired t: 1 for one query or only zeros, 0 if all differences are equal."""
     if len(d) == 1 or not d.any():
         return 1.0
     return 0.0 if _is_constant(d) else float(scipy.stats.ttest_1samp(d, 0.0).pvalue)
 
 
 def p_wilcoxon(d: FloatArray, grid: float) -> float:
-    """Wilcoxon's signed-rank test without the zeros: 1 where nothing else is left."""
+    """Return the p-value of Wilcoxon's signed-rank test without the zeros; 1 if nothing else is left."""
     # On a grid, because 0.3 - 0.2 and 0.2 - 0.1 must share a rank.
     steps = np.rint(d / grid) if grid > 0 else d
     nonzero = steps[steps != 0]
@@ -60,7 +60,7 @@ def p_wilcoxon(d: FloatArray, grid: float) -> float:
 def p_randomizations(columns: Sequence[FloatArray], resamples: int, random_state: int | None) -> list[float]:
     """Test whether means are zero: the share of the sign flips of each column whose sum is at least as far from zero.
 
-    All flips of the entries that are not zero are tried where they are at most ``resamples``, otherwise a sample.
+    All flips of the nonzero entries are tried if there are at most ``resamples``, otherwise a sample.
     Columns of the same length share their samples.
 
     >>> p_randomizations([np.array([0.3, 0.2, 0.1, 0.0])], 99, 0)           # 2 of 2³ flips reach a sum of ±0.6

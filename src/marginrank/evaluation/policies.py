@@ -1,4 +1,4 @@
-"""Policies: how ties, short lists and queries without relevant documents count."""
+"""Policies for ties, short lists and queries without relevant documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marginrank.runtime.text import did_you_mean
 #: (trec_eval), or the order that is worst for the system.
 Ties: TypeAlias = Literal["average", "input", "document_id", "worst"]
 
-#: What a query without relevant documents counts: nothing (it is left out), 0 or 1.
+#: Value of a query without relevant documents: none (it is left out), 0 or 1.
 Empty: TypeAlias = Literal["skip", "zero", "one"]
 
 
@@ -25,9 +25,9 @@ class Policy:
     summary: str
     ties: Ties = "input"
     empty: Empty = "zero"
-    #: Measures whose value @k of a list shorter than k is 0; the others take it as filled up with irrelevant documents.
+    #: Measures whose value @k of a list shorter than k is 0; the others pad it with irrelevant documents.
     zero_if_short: tuple[str, ...] = ()
-    #: Parameters that measures take where their spelling does not say otherwise.
+    #: Parameters of measures whose spelling does not name them.
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

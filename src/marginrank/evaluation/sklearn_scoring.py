@@ -44,14 +44,14 @@ class MeasureScorer:
         return f"measure_scorer({self.measure!r})"
 
     def __call__(self, estimator: Any, X: Any, y: npt.ArrayLike, qid: npt.ArrayLike | None = None) -> float:
-        """Judge what an estimator predicts."""
+        """Evaluate the predictions of an estimator."""
         if qid is None:
             raise DataError(f"{self!r} needs qid, the query of each row; {ROUTING}")
         scores = estimator.predict(X, qid=qid) if _takes_qid(estimator) else estimator.predict(X)
         return float(evaluate(y, scores, self.measure, qid=qid).mean[self.measure])
 
     def get_metadata_routing(self) -> Any:
-        """Ask scikit-learn for ``qid``."""
+        """Request ``qid`` from scikit-learn."""
         from sklearn.utils.metadata_routing import MetadataRequest  # noqa: PLC0415
 
         request = MetadataRequest(owner=type(self).__name__)

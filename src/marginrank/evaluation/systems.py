@@ -1,4 +1,4 @@
-"""Systems side by side: rankers, scores and runs."""
+"""Systems to evaluate: rankers, scores and runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
 def best_first(scores: FloatArray, k: int | None = None, groups: AnyArray | None = None) -> IntArray:
-    """Order the documents of one query by falling score, ties in the order given.
+    """Order the documents of one query by descending score, ties in the order given.
 
     With ``k`` only the first k are sorted, O(n + k log k), Le and Smola (2008) §4.1. With ``groups`` only the best
     document of each group takes part, which is the best ranking with every group at most once, §5.1 there.
@@ -52,9 +52,9 @@ def orderings(
 
     Args:
         scores: One per document, query after query.
-        offsets: Where each query begins and the last ends.
-        rows: The row that each document came from; its own number where None.
-        k: How many documents of each query; all by default.
+        offsets: Offsets of the queries.
+        rows: The row that each document came from; its own number if None.
+        k: Number of documents of each query; all by default.
         groups: A label per document, query after query; each label comes at most once in a query.
     """
     if np.isnan(scores).any():
@@ -86,7 +86,7 @@ Scored: TypeAlias = FloatArray | Run
 
 @dataclass(frozen=True)
 class Document:
-    """A document in a ranking; its grade is None where nobody judged it."""
+    """A document in a ranking; its grade is None if it was not judged."""
 
     name: str
     score: float
@@ -116,7 +116,7 @@ def score_documents(judged: Queries | Qrels, system: System) -> Scored:
 
 
 def score_partitions(judged: PartitionedQueries, system: System) -> PartitionedScores:
-    """Score documents in partitions by a ranker, where they are; return scores as they are."""
+    """Score documents in partitions by a ranker, on their workers; return scores as they are."""
     if isinstance(system, PartitionedScores):
         return system
     if isinstance(system, Run | Mapping) or not isinstance(system, Predictor):
@@ -132,7 +132,7 @@ def _predicted(queries: Queries, system: Predictor) -> npt.ArrayLike:
 
 
 def warn_if_trained_on(judged: AnyQueries | Qrels, systems: Mapping[str, object]) -> list[str]:
-    """Warn of systems that were trained on the very queries they are judged by, and return their names.
+    """Warn about systems that were trained on the queries they are evaluated on, and return their names.
 
     A system tells by ``trained_on_``, a record with the `fingerprint` of its training queries.
     """
@@ -158,15 +158,15 @@ def default_baseline(systems: Mapping[str, object]) -> str:
 
 
 def training_note(names: Sequence[str]) -> str:
-    """Say of systems that they are judged by their training queries.
+    """Say that systems are evaluated on their training queries.
 
     >>> training_note(["learned"])
     'these are the queries that learned was trained on; its values say nothing about new queries'
     """
-    one = len(names) == 1
+    single = len(names) == 1
     return (
-        f"these are the queries that {' and '.join(names)} {'was' if one else 'were'} trained on; "
-        f"{'its' if one else 'their'} values say nothing about new queries"
+        f"these are the queries that {' and '.join(names)} {'was' if single else 'were'} trained on; "
+        f"{'its' if single else 'their'} values say nothing about new queries"
     )
 
 
@@ -181,11 +181,11 @@ class Lists:
     Equal scores keep the order of the data, as `marginrank rank` has it; in a run they go by document id, descending.
 
     >>> queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0], qid=["a", "a", "a"], document_ids=["x", "y", "z"])
-    >>> [(one.name, one.grade) for one in Lists(queries, np.array([0.1, 0.2, 0.3])).of("a")]
+    >>> [(document.name, document.grade) for document in Lists(queries, np.array([0.1, 0.2, 0.3])).of("a")]
     [('z', 0.0), ('y', 1.0), ('x', 0.0)]
 
     Args:
-        judged: What is judged.
+        judged: Judged queries, or judgements.
         scored: One score per document in the order of the queries, or a run.
     """
 

@@ -1,4 +1,4 @@
-"""Ranking measures: every module of this folder is loaded, and every measure in it registered.
+"""Ranking measures, one module each; all modules of this folder are loaded and register their measures.
 
 Measures of other packages are found through the entry point group ``marginrank.measures``.
 """

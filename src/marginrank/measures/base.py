@@ -1,4 +1,4 @@
-"""Measures: their values, their structure, their spelling and their registry."""
+"""The base classes of measures, the parser of their spellings, and mixes of measures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TwoLevels(NamedTuple):
     worse: FloatArray
 
     def take(self, queries: IntArray) -> TwoLevels:
-        """Return the levels of some queries, in any order and as often as they are named."""
+        """Return the levels of the given queries, which may be repeated and in any order."""
         return TwoLevels(self.n_rel[queries], self.n_irr[queries], self.better[queries], self.worse[queries])
 
 
@@ -98,7 +98,7 @@ class Measure(OptionObject, ABC):
         return rankings.grades
 
     def scales(self, rankings: RankedGrades) -> FloatArray:
-        """Return what the worth of each query's documents is divided by; 0 where no ranking has a value above 0."""
+        """Return what the worth of each query's documents is divided by; 0 if no ranking has a value above 0."""
         return np.ones(len(rankings))
 
     def divisor(self, *, ideal: float, total: float) -> float:  # noqa: ARG002
@@ -136,7 +136,7 @@ class Measure(OptionObject, ABC):
     __repr__ = OptionObject.__str__
 
     def _check(self, ok: bool, rule: str) -> None:
-        """Refuse parameters that make no sense."""
+        """Raise an error that states a rule, unless it holds."""
         if not ok:
             raise ValueError(f"{self!r}: {rule}")
 
@@ -170,7 +170,7 @@ def parse_measure(spec: str | Measure, defaults: Mapping[str, object] | None = N
 
 
 def parse_trainable(spec: str | Measure) -> Measure:
-    """Read the spelling of a measure to train for or to choose by; refuse one that has nothing to say there.
+    """Read the spelling of a measure to train for or to select by; refuse one that cannot be trained for.
 
     >>> parse_trainable("judged@10")
     Traceback (most recent call last):
@@ -185,7 +185,7 @@ def parse_trainable(spec: str | Measure) -> Measure:
 
 
 def respell(spec: str) -> str:
-    """Put our name in place of one that other tools use; all else stays as it is.
+    """Replace a name that other tools use by ours; leave everything else as it is.
 
     >>> [respell(spec) for spec in ("ndcg_cut_10(gain=linear)", "MRR@5", "ndcg@10")]
     ['ndcg@10(gain=linear)', 'rr@5', 'ndcg@10']
@@ -223,7 +223,7 @@ class PositionMeasure(Measure):
         return 1.0
 
     def values(self, rankings: RankedGrades) -> FloatArray:
-        """Compute the discounted sum of each query; 0 where the normaliser is 0."""
+        """Compute the discounted sum of each query; 0 if the normaliser is 0."""
         gains = rankings.mean_over_ties(self.worth(rankings))
         sums = discounted_sums(gains, rankings.offsets, cut(self.discounts(rankings.longest), rankings.depth))
         scale = self.scales(rankings)
@@ -341,7 +341,7 @@ _WEIGHTED: Final = re.compile(r"\s*(?:(?P<weight>[0-9.]+(?:[eE]-?[0-9]+)?)\s*\*)
 
 
 def parse_mix(spec: str | Measure) -> list[tuple[float, Measure]]:
-    """Read what to train for or to choose by: one measure, or several with weights.
+    """Read what to train for or to select by: one measure, or several with weights.
 
     >>> parse_mix("ndcg@10 + 0.5*ap")
     [(1.0, ndcg@10), (0.5, ap)]

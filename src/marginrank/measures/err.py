@@ -59,7 +59,7 @@ class ERR(Measure):
     def shares(self, i: AnyArray, levels: TwoLevels) -> FloatArray:
         """Return the probability that a user stops at the i-th document above grade 0."""
         if np.any(levels.worse):
-            raise ValueError(f"{self!r} can be trained for only where the lower of two grades is 0")
+            raise ValueError(f"{self!r} can be trained for only if the lower of two grades is 0")
         return np.asarray(levels.better * (1.0 - levels.better) ** (i - 1))
 
     def discounts(self, n: int) -> FloatArray:

@@ -15,9 +15,9 @@ from marginrank.typing import BoolArray, FloatArray
 class Judged(Measure):
     """Share of the first k documents that have a judgement.
 
-    ``Judged@k`` of ir-measures: the count is divided by k or, for a shorter list, by its length; where nothing was
-    retrieved it is 0. Every query counts, also those without relevant documents. The other measures take documents
-    without a judgement as irrelevant, so they say little where this one is low. In `Queries` every document has a
+    ``Judged@k`` of ir-measures: the count is divided by k or, for a shorter list, by its length; it is 0 if nothing
+    was retrieved. Every query counts, also those without relevant documents. The other measures take documents
+    without a judgement as irrelevant, so they say little if this one is low. In `Queries` every document has a
     grade, and the value is 1; it cannot be trained for.
 
     >>> from marginrank import evaluate
@@ -30,12 +30,12 @@ class Judged(Measure):
     k: int | None = None
 
     def values(self, rankings: RankedGrades) -> FloatArray:
-        """Count the judged documents among the first k of each list, and divide by the number there are."""
+        """Compute the share of judged documents among the first k of each list."""
         judged = np.ones(len(rankings.grades)) if rankings.judged is None else rankings.judged.astype(np.float64)
         first = cut(cut(np.ones(rankings.longest), self.k), rankings.depth)
         counts = discounted_sums(rankings.mean_over_ties(judged), rankings.offsets, first)
         return counts / np.maximum(discounted_sums(np.ones(len(judged)), rankings.offsets, first), 1)
 
     def defined(self, rankings: RankedGrades) -> BoolArray:
-        """Count every query."""
+        """Tell that every query counts."""
         return np.ones(len(rankings), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Grades of the ranked documents of many queries, which measures are computed from."""
+"""Grades of ranked documents, from which measures are computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 _NO_PREFERENCE = np.zeros(0)
-#: The most (relevant document, place) pairs of tied documents that are handled at once.
+#: Maximum number of (relevant document, place) pairs of tied documents per batch.
 _PAIRS_AT_ONCE = 1 << 22
 
 
@@ -24,14 +24,14 @@ class RankedGrades:
 
     Args:
         grades: Grades in rank order, the lists of all queries one after the other; lists may be cut at a depth.
-        offsets: Where the list of each query begins and ends.
-        pool: Grades of all documents of each query, in any order; where lists are not cut and nothing was judged but
-            not retrieved, the same documents as in the lists.
-        pool_offsets: Where the pool of each query begins and ends.
-        tied: Whether a document has the same score as the one before it, where measures are to be averaged over the
-            orders of tied documents; otherwise None.
-        depth: How many ranks count at most, where a cut through ties keeps the lists from being cut; otherwise None.
-        judged: Whether each ranked document has a judgement; None where all have. The others have grade 0.
+        offsets: Offsets of the lists of the queries.
+        pool: Grades of all documents of each query, in any order; the same documents as in the lists, unless lists are
+            cut or judged documents were not retrieved.
+        pool_offsets: Offsets of the pools of the queries.
+        tied: Whether a document has the same score as the one before it, if measures are to be averaged over the orders
+            of tied documents; otherwise None.
+        depth: Maximum number of ranks that count, if the lists could not be cut there because of ties; otherwise None.
+        judged: Whether each ranked document has a judgement; None if all have one. The others have grade 0.
         pool_descends: Whether the pool of each query is known to begin with the highest grade and to descend from it.
     """
 
@@ -62,7 +62,7 @@ class RankedGrades:
 
     @cached_property
     def best(self) -> FloatArray:
-        """Highest grade of each query, 0 where it has no document."""
+        """Highest grade of each query, 0 if it has no document."""
         out = np.zeros(len(self))
         occupied = np.diff(self.pool_offsets) > 0
         if occupied.any():
@@ -147,7 +147,7 @@ class RankedGrades:
         return self.query_of_document[at], i, rank[at] + place + 1 - i, r / t
 
     def _mixed_ties(self, relevant: BoolArray) -> tuple[BoolArray, tuple[IntArray, IntArray]] | None:
-        """Find the blocks of ties with both kinds of documents: which documents, and where the blocks begin and end."""
+        """Find the blocks of ties with both kinds of documents: a mask of documents, and the bounds of the blocks."""
         if self.tied is None or not self.tied.any():
             return None
         starts = np.flatnonzero(~self.tied)
@@ -161,7 +161,7 @@ class RankedGrades:
 
 
 def _batches(costs: IntArray) -> Iterator[slice]:
-    """Cut a sequence into runs whose costs sum to about `_PAIRS_AT_ONCE`."""
+    """Cut a sequence into batches whose costs sum to about `_PAIRS_AT_ONCE`."""
     total = np.cumsum(costs)
     start = 0
     while start < len(costs):
@@ -174,7 +174,7 @@ def _batches(costs: IntArray) -> Iterator[slice]:
 def _places_in_ties(
     n_rel: IntArray, n_irr: IntArray, first_only: bool
 ) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
-    """Yield where the relevant documents of blocks of ties are in a random order.
+    """Yield the positions of the relevant documents of blocks of ties in a random order.
 
     Yields block, i, j and the probability that j irrelevant documents of the block come before its i-th relevant one,
     C(i−1+j, j) · C(n_rel−i + n_irr−j, n_irr−j) / C(n_rel + n_irr, n_irr).
@@ -210,7 +210,7 @@ def rank_by(
     """Rank the documents of each query by score, descending, down to a depth.
 
     Returns the positions of the ranked documents and the offsets of the lists. Equal scores are ordered by ``prefer``,
-    descending, where it is given, and otherwise stay in input order.
+    descending, if it is given, and otherwise stay in input order.
 
     >>> order, offsets = rank_by(np.array([0.1, 0.9, 0.5]), np.array([0, 3]), depth=2)
     >>> order.tolist(), offsets.tolist()

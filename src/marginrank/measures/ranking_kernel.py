@@ -1,4 +1,4 @@
-"""Sorting and summing inside the lists of many queries."""
+"""Sorts of and sums over the lists of many queries."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def _merge_runs(run, width, scores, prefer, out):  # type: ignore[no-untyped-def
 def _sort_all(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
     """Sort the whole list, equal scores by preference and then in input order, and keep the best."""
     n = end - start
-    order, other = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    order, merged = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     for run in range(0, n, RUN):
         _insert_top(start + run, min(start + run + RUN, end), scores, prefer, order[run : run + RUN])
     width = min(RUN, n)
     while width < n:
-        _merge_runs(order, width, scores, prefer, other)
-        order, other = other, order
+        _merge_runs(order, width, scores, prefer, merged)
+        order, merged = merged, order
         width *= 2
     for place in range(len(top)):
         top[place] = order[place]
