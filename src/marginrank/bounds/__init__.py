@@ -1,4 +1,4 @@
-"""Bounds on the risk of rankers: those of Riezler and De Bona (2009), printed and repaired, and two that stay small."""
+"""Generalisation bounds: those of Riezler and De Bona (2009), as printed and repaired, and two that stay small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bound for learners of the largest hinge or of a soft maximum, which Riezler and De Bona (2009) §5 leave open."""
+"""A bound for the largest hinge and for a soft maximum, which Riezler and De Bona (2009) §5 leave open."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def argmax_bound(
 
     >>> import numpy as np
     >>> queries = Queries.from_arrays([[0.5], [0.0]] * 2, [1, 0] * 2, group=[2, 2])
-    >>> found = argmax_bound(queries, StructuredLoss("auc"), np.array([0.25]), delta=np.exp(-4))
-    >>> found.empirical, round(found.complexity, 9), found.confidence      # 2√2·¼·1/√2; (1 + ¼·1)·√1
+    >>> bound = argmax_bound(queries, StructuredLoss("auc"), np.array([0.25]), delta=np.exp(-4))
+    >>> bound.empirical, round(bound.complexity, 9), bound.confidence      # 2√2·¼·1/√2; (1 + ¼·1)·√1
     (0.75, 0.5, 1.25)
     """
     xi, active = losses_of(check_queries(queries), loss, w)
@@ -93,7 +93,7 @@ def softmax_gap(loss: SmoothedHinge, queries: Queries) -> FloatArray:
     """Return how much a smoothed hinge can exceed the hinge: μ·log C(n, P) of a query with P of n documents relevant.
 
     The hinge is a maximum of C(n, P) numbers and the smoothed one their soft maximum, which is at least the maximum and
-    at most this much more. So the smoothed hinge also bounds the loss of the measure; and where the loss of the measure
+    at most this much more. So the smoothed hinge also bounds the loss of the measure; and if the loss of the measure
     is at most 1, ξ(0) of the smoothed one is at most 1 plus this, for any query of these sizes.
 
     >>> queries = Queries.from_arrays([[0.0]] * 5, [1, 1, 0, 0, 0], group=[5])

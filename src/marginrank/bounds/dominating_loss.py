@@ -1,4 +1,4 @@
-"""The losses that the bounds are about, and those that dominate them."""
+"""Losses that the bounds are about, and losses that dominate them."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def dominating_loss(statement: Statement, form: Form = "repaired", per: Per = "q
 
 
 def mean_loss(queries: Queries, loss: Loss, w: FloatArray) -> float:
-    """Mean of ξ over the queries that have an order: the empirical risk."""
+    """Return the empirical risk: the mean of ξ over the queries with more than one grade."""
     xi, active = losses_of(queries, loss, w)
     return float(xi[active].mean())
 
 
 def losses_of(queries: Queries, loss: Loss, w: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """ξ of each query at weights w, and which queries have an order."""
+    """Return ξ of each query at weights w, and which queries have more than one grade."""
     bound = loss.prepare(check_queries(queries))
     if not bound.active.any():
         raise DataError(
@@ -82,7 +82,7 @@ def losses_of(queries: Queries, loss: Loss, w: FloatArray) -> tuple[FloatArray, 
 def zero_one_loss(queries: Queries, w: FloatArray, per: Per = "query") -> FloatArray:
     """Count the pairs of documents of different grade in the wrong order, for each query; Definition 2.
 
-    Pairs with equal scores do not count. Queries of one grade have 0.
+    Pairs with equal scores do not count. Queries with a single grade have 0.
 
     >>> queries = Queries.from_arrays([[10.0], [0.0], [0.1]], [2, 1, 0], group=[3])
     >>> zero_one_loss(queries, np.array([1.0])).tolist()
@@ -91,10 +91,10 @@ def zero_one_loss(queries: Queries, w: FloatArray, per: Per = "query") -> FloatA
     scores, levels = scores_of(queries, w), by_grade(check_queries(queries))
     level, out = levels.of_document, np.zeros(len(queries))
     for query in np.flatnonzero(levels.ordered).tolist():
-        own = slice(queries.offsets[query], queries.offsets[query + 1])
+        documents = slice(queries.offsets[query], queries.offsets[query + 1])
         for number in range(int(levels.counts[query]) - 1):
-            worse = np.sort(scores[own][level[own] > number])
-            better = scores[own][level[own] == number]
+            worse = np.sort(scores[documents][level[documents] > number])
+            better = scores[documents][level[documents] == number]
             out[query] += len(worse) * len(better) - np.searchsorted(worse, better, side="right").sum()
     return out / np.maximum(levels.pairs, 1) if per == "pair" else out
 
@@ -116,7 +116,7 @@ def binary_grades(queries: Queries, rel: float = 1.0) -> Queries:
 
 
 def scores_of(queries: Queries, w: FloatArray) -> FloatArray:
-    """Scores of the documents in the order they are stored."""
+    """Return the scores of the documents in the order they are stored."""
     weights = np.ascontiguousarray(w, dtype=np.float64)
     if weights.shape != (queries.n_features,):
         raise DataError(f"w has shape {weights.shape} for {queries.n_features} features; give one weight per feature")
@@ -124,7 +124,7 @@ def scores_of(queries: Queries, w: FloatArray) -> FloatArray:
 
 
 def check_queries(queries: Queries) -> Queries:
-    """Refuse query weights: the bounds are for queries drawn alike."""
+    """Refuse query weights: the bounds assume identically distributed queries."""
     if queries.query_weights is not None:
         raise DataError("the bounds are for queries that count alike; leave out query_weights")
     return queries

@@ -1,4 +1,4 @@
-"""How much a loss can change when the weights do: its Lipschitz constant in w, for each query."""
+"""Lipschitz constants of losses with respect to the weights, for each query."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lipschitz_constants(loss: Loss, queries: Queries) -> FloatArray:
 @lipschitz_constants.register
 def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
     if not loss.convex:
-        raise ValueError(f"{loss} is not convex, and its slope is another one; take bound='hinge'")
+        raise ValueError(f"{loss} is not convex, and has another Lipschitz constant; take bound='hinge'")
     if loss.uses_groups(queries.document_groups):
         raise ValueError(f"no Lipschitz constant is known for {loss} of documents in groups; take groups='ignore'")
     return _farthest(loss, queries)
@@ -64,7 +64,7 @@ def _structured(loss: StructuredLoss, queries: Queries) -> FloatArray:
 @lipschitz_constants.register
 def _smoothed(loss: SmoothedHinge, queries: Queries) -> FloatArray:
     if not loss.convex:
-        raise ValueError(f"{loss} is not convex, and its slope is another one; take another ideal")
+        raise ValueError(f"{loss} is not convex, and has another Lipschitz constant; take another ideal")
     return _farthest(loss, queries)
 
 
@@ -98,7 +98,7 @@ def _first_relevant(feature_map: FirstRelevant, problem: ArgmaxProblem, queries:
 
 
 def _reversal(profile: FloatArray) -> float:
-    """Σ_r |A(r) − A(n − 1 − r)|: no ranking changes more.
+    """Return Σ_r |A(r) − A(n − 1 − r)|; no ranking changes more.
 
     >>> _reversal(np.array([3.0, 1.0, 0.0]))
     6.0

@@ -1,4 +1,4 @@
-"""What the bounds need of all queries that can be drawn: sizes and norms."""
+"""Sizes and norms of the population of queries, which the bounds need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marginrank.typing import Features, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """‖x_i − x_j‖ over the pairs of documents of different level of each query; 0 where a query has none."""
+    """‖x_i − x_j‖ over the pairs of documents of different level of each query; 0 if it has none."""
 
     largest: FloatArray
     mean: FloatArray
@@ -33,20 +33,20 @@ def pair_distances(queries: Queries, levels: Levels) -> PairDistances:
     >>> from marginrank.measures.auc import AUC
     >>> from marginrank.losses.oracles.grade_levels import by_level
     >>> queries = Queries.from_arrays([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], [1, 0, 0], group=[3])
-    >>> found = pair_distances(queries, by_level(AUC(), queries.grades, queries.offsets))    # 5 and 1
-    >>> found.largest.tolist(), found.mean.tolist(), (found.root_mean_square**2).round(9).tolist()
+    >>> pairs = pair_distances(queries, by_level(AUC(), queries.grades, queries.offsets))    # 5 and 1
+    >>> pairs.largest.tolist(), pairs.mean.tolist(), (pairs.root_mean_square**2).round(9).tolist()
     ([5.0], [3.0], [13.0])
     """
     level, figures = levels.of_document, np.zeros((len(queries), 3))
     for query, start, end in _ordered(queries, levels):
-        own = level[start:end]
-        apart = distances(queries.X[start:end])[own[:, None] < own]
+        document_levels = level[start:end]
+        apart = distances(queries.X[start:end])[document_levels[:, None] < document_levels]
         figures[query] = apart.max(), apart.mean(), np.sqrt(np.mean(apart * apart))
     return PairDistances(*figures.T)
 
 
 def widths(queries: Queries, levels: Levels) -> FloatArray:
-    """Largest ‖x_i − x_j‖ of any two documents of each query, of the same level or not."""
+    """Return the largest ‖x_i − x_j‖ of any two documents of each query, of the same level or not."""
     out = np.zeros(len(queries))
     for query, start, end in _ordered(queries, levels):
         out[query] = distances(queries.X[start:end]).max()
@@ -54,7 +54,7 @@ def widths(queries: Queries, levels: Levels) -> FloatArray:
 
 
 def sums_from_relevant(queries: Queries, levels: Levels) -> FloatArray:
-    """Largest sum of the distances from a document of the best level to all documents of others, for each query."""
+    """Return each query's largest sum of distances from a document of the best level to all of other levels."""
     level, out = levels.of_document, np.zeros(len(queries))
     for query, start, end in _ordered(queries, levels):
         best = level[start:end] == 0
@@ -68,7 +68,7 @@ def _ordered(queries: Queries, levels: Levels) -> Iterator[tuple[int, int, int]]
 
 
 def distances(X: Features) -> FloatArray:
-    """‖x_i − x_j‖ of all rows, from their inner products, which sparse rows have too."""
+    """Return ‖x_i − x_j‖ of all rows, computed from inner products, so that rows may be sparse."""
     rows = X.astype(np.float64)
     if not sp.issparse(rows):
         rows = rows - rows[:1]  # an offset that all share would cost the digits of their differences
@@ -79,7 +79,7 @@ def distances(X: Features) -> FloatArray:
 
 
 def document_norms(X: Features) -> FloatArray:
-    """‖x_i‖ of all rows.
+    """Return ‖x_i‖ of all rows.
 
     >>> document_norms(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [5.0, 0.0]
@@ -92,7 +92,7 @@ def document_norms(X: Features) -> FloatArray:
 class Population:
     """Sizes and norms that hold for every query that can be drawn.
 
-    Riezler and De Bona (2009) §4 have one m for all queries. Where sizes differ, the largest is needed, for two
+    Riezler and De Bona (2009) §4 have one m for all queries. If sizes differ, the largest is needed, for two
     reasons: a query with fewer pairs is one of so many pairs whose other hinges are 0, and one query more or less may
     change the risk by as much as the largest loss. The mean of the sizes proves nothing.
 
@@ -118,7 +118,7 @@ class Population:
 
     @classmethod
     def of(cls, queries: Queries, *, rel: float = 1.0) -> Population:
-        """Take the largest of the queries given, which are to stand for all; those of one grade are left out.
+        """Return the largest sizes and norms of given queries, as an estimate for all; a single grade does not count.
 
         >>> queries = Queries.from_arrays([[0.0], [3.0], [1.0], [2.0]], [2, 1, 0, 0], group=[4])
         >>> Population.of(queries)     # 2·1 + 1·2 + 1·1 pairs; 2 of 4 documents are relevant
@@ -153,7 +153,7 @@ def by_relevance(queries: Queries, rel: float) -> Levels:
 
 
 def log_factorial(n: IntArray) -> FloatArray:
-    """Return ln n! for numbers whose factorial no float holds.
+    """Return ln n!, also if n! is beyond the range of floats.
 
     >>> np.exp(log_factorial(np.array([0, 3, 5]))).round(6).tolist()
     [1.0, 6.0, 120.0]
@@ -162,7 +162,7 @@ def log_factorial(n: IntArray) -> FloatArray:
 
 
 def log_rankings(binary: Levels) -> FloatArray:
-    """Return ln C(m, rel) for each query of two levels, 0 for one of one level."""
+    """Return ln C(m, rel) for each query of two levels, 0 for a query with one level."""
     first = np.zeros(len(binary.counts), dtype=np.int64)
     first[binary.ordered] = np.diff(binary.offsets)[binary.of_query[:-1][binary.ordered]]
     return log_factorial(binary.lengths) - log_factorial(first) - log_factorial(binary.lengths - first)
@@ -182,7 +182,7 @@ class BoundTerms:
 
     Args:
         empirical: Mean loss over the queries.
-        complexity: What learning costs: the size of the class of rankers, or how far it may follow one query.
+        complexity: The cost of learning: the size of the class of rankers, or the influence of one query.
         confidence: What being right with probability 1 − δ costs.
     """
 
@@ -202,7 +202,7 @@ class BoundTerms:
 
 
 def check_norm(w: FloatArray, B: float | None) -> float:
-    """Return B, or ‖w‖ where it is None, and refuse a B that w is outside of."""
+    """Return B, or ‖w‖ if it is None; refuse a B below ‖w‖."""
     norm = float(np.linalg.norm(w))
     if B is None:
         return norm
@@ -213,7 +213,7 @@ def check_norm(w: FloatArray, B: float | None) -> float:
 
 
 def check_delta(delta: float) -> float:
-    """Refuse what is no probability of failing."""
+    """Refuse a δ that is not a probability of failure."""
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}; give a probability between 0 and 1, such as 0.05")
     return float(delta)

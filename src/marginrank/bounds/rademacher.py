@@ -5,7 +5,7 @@ most B at once,
 
     risk ≤ empirical risk of a dominating loss + count · 4·B·norm/√n + count · largest hinge · √(8 ln(2/δ)/n).
 
-What is repaired in every one of them:
+Repaired in all of them:
 
 - B has to be fixed before the queries are seen; `norm_bound` gives one for weights that minimise ½‖w‖² + C·risk. The
   norm of the w at hand, which is taken by default, is an optimistic stand-in.
@@ -47,7 +47,7 @@ from marginrank.typing import BoolArray, FloatArray
 class RiskBound(BoundTerms):
     """A bound of the paper, term by term, with logarithms for numbers that no float holds.
 
-    Where the dominating loss is a sum over too many rankings to go through, ``empirical`` is their number times the
+    If the dominating loss is a sum over too many rankings to go through, ``empirical`` is their number times the
     largest of its terms.
 
     Args:
@@ -82,7 +82,7 @@ def theorem_3(
 
     Repaired: D for M in the second term and B·D for 2BM in the third; the hinge has margins that are large enough to
     dominate the 0-1 loss, which makes the largest (r − 1)² for r different grades, instead of m − 1; and m is the
-    longest list. Documents of one grade are no pair, and then Corollary 1 is smaller.
+    longest list. Documents of the same grade are no pair; if there are such documents, Corollary 1 is smaller.
 
     Args:
         queries: The queries that w was learned from.
@@ -260,7 +260,7 @@ def _listwise(
 def _sum_up(
     empirical: float, log10_empirical: float, count: int, slope: float, largest: float, n: int, delta: float
 ) -> RiskBound:
-    """Put the terms together: slope/√n and largest·√(8 ln(2/δ)/n), times a count that may be beyond any float."""
+    """Combine the terms slope/√n and largest·√(8 ln(2/δ)/n), times a count that may be beyond the range of floats."""
     complexity, confidence = slope / sqrt(n), largest * sqrt(8.0 * log(2.0 / check_delta(delta)) / n)
     log10_excess = log10(count) + log10(complexity + confidence)
     return RiskBound(
@@ -281,7 +281,7 @@ def _largest_hinges(queries: Queries, measure: str | Measure, w: FloatArray) -> 
 
 
 def _log_mean(log_counts: FloatArray, xi: FloatArray, active: BoolArray) -> float:
-    """log10 of the mean of count·ξ over the queries that have an order."""
+    """Return log10 of the mean of count·ξ over the queries with more than one grade."""
     with np.errstate(divide="ignore"):
         return float((logsumexp(log_counts[active] + np.log(xi[active])) - log(active.sum())) / log(10.0))
 

@@ -1,4 +1,4 @@
-"""A bound that does not grow with the length of lists: what regularised training can owe to one query."""
+"""The stability bound, which does not grow with the length of lists."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def stability_bound(
 
     >>> from marginrank.losses.structured import StructuredLoss
     >>> queries = Queries.from_arrays([[0.5], [0.0]] * 2, [1, 0] * 2, group=[2, 2])
-    >>> found = stability_bound(queries, StructuredLoss("auc"), np.array([0.25]), 0.25, delta=np.exp(-4))
-    >>> found.lipschitz, found.beta, found.largest      # 2·0.5; 0.25·1²/2; 1 + 1·min(√0.5, 0.25)
+    >>> bound = stability_bound(queries, StructuredLoss("auc"), np.array([0.25]), 0.25, delta=np.exp(-4))
+    >>> bound.lipschitz, bound.beta, bound.largest      # 2·0.5; 0.25·1²/2; 1 + 1·min(√0.5, 0.25)
     (1.0, 0.125, 1.25)
-    >>> found.empirical, found.complexity, found.confidence, found.total      # 1 − 2·0.5·0.25; 2β; (8β + 1.25)·√1
+    >>> bound.empirical, bound.complexity, bound.confidence, bound.total      # 1 − 2·0.5·0.25; 2β; (8β + 1.25)·√1
     (0.75, 0.25, 2.25, 3.25)
     """
     if not loss.convex:
@@ -106,5 +106,5 @@ def stability_bound(
 
 
 def largest_at_zero(queries: Queries, loss: Loss) -> float:
-    """Return the largest ξ of a query where all scores are 0."""
+    """Return the largest ξ of a query if all scores are 0."""
     return float(losses_of(queries, loss, np.zeros(queries.n_features))[0].max())

@@ -1,4 +1,4 @@
-"""Collections of judged queries that are made from what is installed; nothing is downloaded."""
+"""Collections of judged queries, built from installed packages without a download."""
 
 from marginrank.runtime.lazy_imports import attach
 

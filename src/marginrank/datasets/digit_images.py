@@ -1,4 +1,4 @@
-"""Image search on the handwritten digits that scikit-learn has."""
+"""An image search task on scikit-learn's handwritten digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docstrings in numpydoc format: their summary, their *See Also* section, and their text."""
+"""A parser of docstrings in numpydoc format: summary, *See Also* section and text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Docstring:
-    """A docstring taken apart.
+    """The parts of a docstring.
 
     >>> doc = parse_docstring('''Unravel.
     ...
@@ -62,7 +62,7 @@ class Docstring:
 
 
 def parse_docstring(docstring: str) -> Docstring:
-    """Take a docstring apart.
+    """Split a docstring into its parts.
 
     The text has neither *See Also* nor *Examples*; what examples print may differ from one import to the next, as SciPy
     fills in some of it with random numbers.
@@ -83,7 +83,7 @@ def parse_docstring(docstring: str) -> Docstring:
 
 
 def _end_of_directive(lines: list[str], at: int) -> int | None:
-    """Return the line after the ``seealso`` directive that starts here; None where none does."""
+    """Return the line after the ``seealso`` directive that starts here, or None."""
     directive = _DIRECTIVE.match(lines[at])
     if not directive:
         return None
@@ -95,7 +95,7 @@ def _end_of_directive(lines: list[str], at: int) -> int | None:
 
 
 def _end_of_section(lines: list[str], at: int) -> int | None:
-    """Return the line after the section to remove that starts here; None where none does."""
+    """Return the line after the section to remove that starts here, or None."""
     if not (_TITLE.match(lines[at]) and at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1])):
         return None
     for number in range(at + 2, len(lines) - 1):
@@ -117,7 +117,7 @@ def _indent(line: str) -> int:
 
 
 def parse_see_also(section: str) -> Iterator[Reference]:
-    r"""Read the entries of a *See Also* section; lines that are no entry are left out.
+    r"""Read the entries of a *See Also* section; skip lines that are not entries.
 
     >>> for entry in parse_see_also("fft\n    The transform,\n    in 1-D.\n:func:`~scipy.fft.ifft`: Its inverse."):
     ...     print(entry.names, entry.text)
@@ -135,7 +135,7 @@ def parse_see_also(section: str) -> Iterator[Reference]:
         if names:
             yield Reference(names, plain_text(" ".join(words)))
         entry = _ENTRY.match(line.strip().removeprefix("- ").removeprefix("* "))
-        names = tuple(one["name"].rstrip(".") for one in _ONE_NAME.finditer(entry["names"])) if entry else ()
+        names = tuple(match["name"].rstrip(".") for match in _ONE_NAME.finditer(entry["names"])) if entry else ()
         words = [entry["text"]] if entry and entry["text"] else []
 
 
@@ -181,7 +181,7 @@ class Pages:
         return sorted({alias.partition(".")[0] for alias in self.aliases})
 
     def resolve(self, name: str, page: str) -> str | None:
-        """Find what a name on a page refers to: in the module of the page, then further out, then in any package.
+        """Resolve a name on a page: in the module of the page, then in its parents, then in any package.
 
         >>> pages = Pages({}, {"numpy.fft.fft": "numpy.fft.fft", "numpy.abs": "numpy.absolute"})
         >>> [pages.resolve(name, "numpy.fft.ifft") for name in ("fft", "abs", "unknown")]
@@ -194,10 +194,10 @@ class Pages:
         return next((self.aliases[place + name] for place in places if place + name in self.aliases), None)
 
     def references(self, page: str) -> list[str]:
-        """Return what a page refers to in its *See Also* section, each once."""
+        """Return the pages in the *See Also* section of a page, each once."""
         names = (name for entry in self.documents[page].references for name in entry.names)
-        found = dict.fromkeys(self.resolve(name, page) for name in names)
-        return [target for target in found if target is not None and target != page]
+        targets = dict.fromkeys(self.resolve(name, page) for name in names)
+        return [target for target in targets if target is not None and target != page]
 
 
 def read_pages(packages: Iterable[str]) -> Pages:
@@ -225,7 +225,7 @@ def read_pages(packages: Iterable[str]) -> Pages:
 
 
 def _modules(name: str) -> Iterator[ModuleType]:
-    """Import a package and its public modules; what cannot be imported is left out."""
+    """Import a package and its public modules; skip those that cannot be imported."""
     try:
         module = importlib.import_module(name)
     except ImportError:
@@ -237,7 +237,7 @@ def _modules(name: str) -> Iterator[ModuleType]:
 
 
 def _public(module: ModuleType, package: str) -> Iterator[tuple[str, Any]]:
-    """The documented callables that a module exports; without ``__all__``, those that it defines."""
+    """Return the documented callables that a module exports; without ``__all__``, those that it defines."""
     exported = getattr(module, "__all__", None)
     # vars, not getattr: modules that are kept for old names warn when they are asked for one.
     for name, value in list(vars(module).items()):

@@ -1,4 +1,4 @@
-"""Search in the documentation of NumPy, SciPy and scikit-learn."""
+"""A search task on the documentation of NumPy, SciPy and scikit-learn."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def latent_cosine(counts: Counts, *, dimensions: int = 300, random_state: int = 
 
     Args:
         counts: Counts of words.
-        dimensions: Length of the vectors; less where there are fewer documents or words.
+        dimensions: Length of the vectors; less if there are fewer documents or words.
         random_state: Seed of the SVD.
     """
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415
@@ -109,7 +109,7 @@ PACKAGES: Final = ("numpy", "scipy", "sklearn")
 _RELATIVE: Final = re.compile(r"\b(above|alias|corresponding|equivalent|same|similar|these|this)\b", re.IGNORECASE)
 _LEAST_WORDS: Final = 3
 _MOST_TARGETS: Final = 3
-#: Scores are rounded to so many decimals, as the last bits of a sum depend on the processor.
+#: Decimals that scores are rounded to, as the last bits of a sum depend on the processor.
 _DECIMALS: Final = 6
 
 
@@ -169,7 +169,7 @@ def pydocs(*, top: int = 30, test_share: float = 0.5, random_state: int = 0) -> 
 
 @lru_cache(maxsize=2)
 def _build(top: int, test_share: float, random_state: int) -> Collection:
-    """Build the collection, which takes seconds, once."""
+    """Build and cache the collection, which takes seconds."""
     pages = read_pages(PACKAGES)
     judged = described_targets(pages)
     texts = dict(zip(_query_ids(judged), judged, strict=True))
@@ -197,8 +197,8 @@ def described_targets(pages: Pages) -> dict[str, list[str]]:
             named = {pages.resolve(name, page) for name in entry.names} - {None, page}
             if named and len(entry.text.split()) >= _LEAST_WORDS and not _RELATIVE.search(entry.text):
                 targets.setdefault(entry.text, set()).update(name for name in named if name is not None)
-    found = [(sorted(names), text) for text, names in targets.items() if len(names) <= _MOST_TARGETS]
-    return {text: names for names, text in sorted(found)}
+    described = [(sorted(names), text) for text, names in targets.items() if len(names) <= _MOST_TARGETS]
+    return {text: names for names, text in sorted(described)}
 
 
 def judge(pages: Pages, targets: Sequence[str]) -> dict[str, float]:
@@ -221,7 +221,7 @@ def split_by_target(targets: Sequence[Sequence[str]], test_share: float, random_
     _, groups = connected_components(has_target @ has_target.T, directed=False)
     sizes = np.bincount(groups)
     order = np.random.default_rng(random_state).permutation(len(sizes))
-    # A group goes to the test queries where most of it lies before the cut.
+    # A group goes to the test queries if most of it lies before the cut.
     chosen = order[np.cumsum(sizes[order]) - sizes[order] / 2 < test_share * len(targets)]
     return np.isin(groups, chosen)
 
@@ -243,7 +243,7 @@ def _query_ids(judged: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _scores(pages: Pages, queries: Sequence[str], random_state: int) -> dict[str, FloatArray]:
-    """The score of every document for every query, by retriever."""
+    """Return the score of every document for every query, by retriever."""
     names = list(pages.documents)
     texts = [document.text for document in pages.documents.values()]
     summaries = [document.summary for document in pages.documents.values()]
@@ -269,14 +269,14 @@ def _candidates(
     names = np.array(list(pages.documents))
     top = min(top, len(names))
     rounded = [column.round(_DECIMALS) for column in scores.values()]
-    found = np.zeros((len(judged), len(names)), dtype=np.bool_)
+    retrieved = np.zeros((len(judged), len(names)), dtype=np.bool_)
     for column in rounded:
         # Less than the last decimal decides between equal scores: the first by name wins.
         distinct = column - 0.1 * 10.0**-_DECIMALS * np.arange(len(names)) / len(names)
-        found |= distinct >= np.partition(distinct, -top, axis=1)[:, [-top]]
-    rows, columns = np.nonzero(found)
+        retrieved |= distinct >= np.partition(distinct, -top, axis=1)[:, [-top]]
+    rows, columns = np.nonzero(retrieved)
     place = {name: at for at, name in enumerate(names.tolist())}
-    grades = np.zeros(found.shape)
+    grades = np.zeros(retrieved.shape)
     for row, targets in enumerate(judged.values()):
         for name, grade in judge(pages, targets).items():
             grades[row, place[name]] = grade
