@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginrank.recommend import Ratings
-from marginrank.recommend.factors_kernel import add_products, add_slopes
+from marginrank.recommend.factors_kernel import add_factors, add_products
 from marginrank.recommend.ratings import locate
 from marginrank.typing import FloatArray, IntArray
 
@@ -89,5 +89,5 @@ def _ridges(
     n, rank = len(offsets) - 1, factors.shape[1]
     grams, sums = np.zeros((n, rank, rank)), np.zeros((n, rank))
     add_products(np.ones(len(left)), order, other, factors, offsets, np.arange(n), grams, 0, n)
-    add_slopes(left, order, other, factors, offsets, sums, 0, n)
+    add_factors(left, order, other, factors, offsets, sums, 0, n)
     return np.asarray(np.linalg.solve(grams + regularisation * np.eye(rank), sums[:, :, None])[:, :, 0])

@@ -1,4 +1,4 @@
-"""Recommend items to users: ranking matrix factorisation."""
+"""Recommendation of items to users by ranking matrix factorisation."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""How much of the catalogue recommendations reach, and how much they favour what is popular already."""
+"""Catalogue coverage and popularity bias of recommendations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Coverage:
 
     Args:
         k: Length of the lists.
-        users: How many users got a list.
-        items: How many items the catalogue has.
+        users: Number of users with a list.
+        items: Number of items in the catalogue.
         coverage: Share of the items that are in at least one list.
-        gini: How unevenly lists share the items: 0 if every item is in as many lists, towards 1 if few are in all.
+        gini: Gini coefficient of the number of lists per item: 0 if all are equal, near 1 if few items are in all.
         popularity: Mean number of ratings of the items in the lists.
         rated: Mean number of ratings of the items that the same users rated.
     """
@@ -38,7 +38,7 @@ class Coverage:
 
     @property
     def popularity_bias(self) -> float:
-        """By which factor recommended items are more popular than those that the users rated; 1 for no bias."""
+        """Popularity of recommended items relative to that of the items that the users rated; 1 for no bias."""
         return self.popularity / self.rated if self.rated else float("nan")
 
     def __str__(self) -> str:
@@ -55,11 +55,11 @@ class Coverage:
 
 
 def item_coverage(recommender: Recommender, k: int = 10, users: Iterable[Any] | None = None) -> Coverage:
-    """Count what is recommended to users, without what they have rated; to all known users by default."""
+    """Measure the coverage of what is recommended to users, by default to all known users; rated items are left out."""
     seen = recommender.model_.seen
     ids = seen.users if users is None else np.asarray(list(users))
     lists = recommender.recommend_to(ids.tolist(), k)
-    items = [one.item for found in lists for one in found]
+    items = [entry.item for recommended in lists for entry in recommended]
     at = locate(seen.items, np.array(items, dtype=seen.items.dtype), "item")
     times, ratings = np.bincount(at, minlength=len(seen.items)), seen.item_counts
     known = np.concatenate([seen.item[:0], *recommender.model_.seen_by(ids)])

@@ -1,4 +1,4 @@
-"""What training a recommender leaves: factors of users and items, and what is known of who rated what."""
+"""The model of a recommender: factors of users and items, and the ratings seen in training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FactorModel:
 
     Users and items that were not trained on have a defined score: a new user has no factors and no history, which
     leaves item biases and what all users share; a new item has no bias and no factors, and the popularity of an item
-    that nobody rated. Both have their side features, where they were given.
+    that nobody rated. Both have their side features, if these were given.
     """
 
     #: Who rated what, which `recommend` leaves out.
@@ -50,9 +50,9 @@ class FactorModel:
         at = locate(self.seen.users, ids, "user")
         rows, new = self.user_rows[at], at < 0
         if new.any():
-            own = np.zeros((int(new.sum()), self.factors.users.shape[1]))
-            own[:, : len(self.factors.shared)] += self.factors.shared
-            rows[new] = np.hstack([self.columns.of_nobody(ids[new]), own])
+            parameters = np.zeros((int(new.sum()), self.factors.users.shape[1]))
+            parameters[:, : len(self.factors.shared)] += self.factors.shared
+            rows[new] = np.hstack([self.columns.of_nobody(ids[new]), parameters])
         return rows
 
     def rows_of_items(self, ids: AnyArray) -> FloatArray:
@@ -80,10 +80,10 @@ class FactorModel:
     def seen_by(self, ids: AnyArray) -> list[IntArray]:
         """Return the positions of the items that each user rated."""
         at, bounds = locate(self.seen.users, ids, "user"), list(pairwise(self.seen.offsets.tolist()))
-        return [self.seen.item[slice(*bounds[one])] if one >= 0 else self.seen.item[:0] for one in at.tolist()]
+        return [self.seen.item[slice(*bounds[user])] if user >= 0 else self.seen.item[:0] for user in at.tolist()]
 
     def n_trained_on(self, ratings: Ratings) -> int:
-        """Return how many of the pairs of users and items were trained on."""
+        """Count the pairs of users and items that were trained on."""
         users, items = (
             locate(known, ids, what)[at]
             for known, ids, at, what in (
@@ -96,25 +96,25 @@ class FactorModel:
 
     @property
     def tastes(self) -> FloatArray:
-        """What items are compared by: their history, their factors, and what users who rated the same make of them."""
+        """Rows to compare items by: their history, factors, and weights of fixed columns of users."""
         constants = 1 if self.columns.bias else 0
         popularity = 1 if self.columns.popularity[2] else 0
         return np.hstack([self.factors.item_columns[:, popularity:], self.factors.items[:, constants:]])
 
-    def with_users(self, new: Ratings, columns: FloatArray, own: FloatArray) -> FactorModel:
-        """Return the model with new users, in the place of those of before that have the same ids.
+    def with_users(self, new: Ratings, columns: FloatArray, parameters: FloatArray) -> FactorModel:
+        """Return the model with new users; they replace known users with the same ids.
 
         Args:
             new: Their ratings, of the same items.
             columns: Their fixed columns.
-            own: Their own parameters.
+            parameters: Their parameters.
         """
         old = locate(new.users, self.seen.users, "user") < 0
         kept = self.seen.of_users(np.flatnonzero(old))
         seen = kept.updated(new)
         places = np.searchsorted(seen.users, kept.users), np.searchsorted(seen.users, new.users)
         tables = []
-        for theirs, ours in ((self.factors.user_columns[old], columns), (self.factors.users[old], own)):
+        for theirs, ours in ((self.factors.user_columns[old], columns), (self.factors.users[old], parameters)):
             table = np.empty((len(seen.users), theirs.shape[1]))
             table[places[0]], table[places[1]] = theirs, ours
             tables.append(table)
@@ -144,7 +144,7 @@ class FactorModel:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, AnyArray]) -> FactorModel:
-        """Read what `arrays` returned; refuse parts that contradict each other."""
+        """Make a model from `arrays`; refuse arrays that contradict each other."""
         parts = dict(arrays)
         users, items = _ids(parts, "users"), _ids(parts, "items")
         offsets = check_offsets(parts["seen.offsets"], len(parts["seen.item"]))
@@ -199,7 +199,7 @@ def _check(seen: Ratings, factors: Factors, columns: FixedColumns) -> None:
     n_history = columns.history.shape[-1]
     _numbers(columns.history, (n_items, n_history))
     _numbers(columns.item_history, (n_items, n_history))
-    side = [0 if one is None else one.values.shape[1] for one in (columns.user_side, columns.item_side)]
+    side = [0 if features is None else features.values.shape[1] for features in (columns.user_side, columns.item_side)]
     n_x = (1 if columns.bias else 0) + n_history + side[0]
     n_z = (1 if columns.popularity[2] else 0) + n_history + side[1]
     n_factors = factors.users.shape[-1] - n_z

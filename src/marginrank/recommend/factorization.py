@@ -18,17 +18,17 @@ from marginrank.runtime.threads import for_chunks
 from marginrank.solvers.base import Solver
 from marginrank.typing import BoolArray, FloatArray
 
-#: What a half step improves.
+#: The side that a half step improves.
 Side: TypeAlias = Literal["start", "users", "items"]
 #: Returns better factors, the objective, and its gap, given factors and their objective.
 Step: TypeAlias = Callable[["Factors", float], tuple["Factors", float, float]]
-#: Factors that are tried as a start: the leading singular vectors of the slopes, longer and longer.
+#: Lengths to try for the start along the leading singular vectors of the gradient.
 _LENGTHS: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What the score of an item for a user is made of.
+    """The parameters and fixed columns that scores are computed from.
 
     With fixed columns x_u of users and z_i of items, the score is x_u·A_i + z_i·(w + B_u) + U_u·V_i. A row of ``users``
     is B_u and then U_u, a row of ``items`` is A_i and then V_i. Item biases are the A_i of a constant column of users.
@@ -82,7 +82,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class HalfStep:
-    """The objective after a half step, and how far the half step was from its optimum, at most."""
+    """The objective after a half step, and an upper bound on its distance from the optimum of the half step."""
 
     side: Side
     objective: float
@@ -94,12 +94,12 @@ class HalfStep:
 class Factorization:
     """Minimise ½‖B‖² + ½‖U‖² + ½‖A‖² + ½‖V‖² + ½‖w‖² + C·Σ_u n_u·ξ_u: Le and Smola (2008) §5.2, with columns.
 
-    n_u is the number of ratings of user u, times the weight of the user where there are weights.
+    n_u is the number of ratings of user u, times the weight of the user if there are weights.
 
     The paper alternates: with the factors of items given, every user has a small convex problem; with those of users
     given, there is one convex problem in the factors of items. Both come with certificates, and neither step ever
     raises the objective. It is convex in either but not in both, so the result depends on the start: the leading
-    singular vectors of the slopes of the loss, from where biases and fixed columns alone are best.
+    singular vectors of the gradient of the loss, at the optimum of biases and fixed columns alone.
 
     Args:
         ratings: Who rated what.
@@ -126,7 +126,7 @@ class Factorization:
     callback: Callable[[HalfStep], bool | None] | None = None
 
     def run(self, factors: Factors, *, warm: bool = False) -> tuple[Factors, tuple[HalfStep, ...]]:
-        """Alternate from given factors; without ``warm``, these are 0 and a start is made from them.
+        """Alternate from given factors; without ``warm``, they are 0 and a start is computed.
 
         Ctrl-C, the time limit or a callback that returns True ends with the factors reached.
         """
@@ -135,7 +135,7 @@ class Factorization:
         try:
             for side, step in work.steps(warm):
                 reached, objective, gap = step(factors, trace[-1].objective)
-                # A step that gains nothing may differ by a rounding error, which is no reason to take it.
+                # A step without progress may differ by a rounding error; it is not taken.
                 if objective < trace[-1].objective:
                     factors = reached
                 objective = min(objective, trace[-1].objective)
@@ -150,7 +150,7 @@ class Factorization:
         return factors, tuple(trace)
 
     def _settled(self, trace: Sequence[HalfStep]) -> bool:
-        """Whether the last round, of users and items, brought next to nothing."""
+        """Tell whether the last round, of users and items, made hardly any progress."""
         if len(trace) < 3 or trace[-2].side != "users":
             return False
         before = trace[-3].objective
@@ -158,7 +158,7 @@ class Factorization:
 
 
 class _Work:
-    """The half steps of one run, with the loss prepared once."""
+    """The half steps of one training, with the loss prepared once."""
 
     def __init__(self, task: Factorization, began: float) -> None:
         ratings = task.ratings
@@ -176,7 +176,7 @@ class _Work:
         return self.seconds > self.task.time_limit
 
     def steps(self, warm: bool) -> Iterator[tuple[Side, Step]]:
-        """Yield the half steps in their order: a start where there is none, and then rounds."""
+        """Yield the half steps in order: a start if there is none, then rounds."""
         if not warm:
             yield "items", self.item_step
             yield "start", self.begin
@@ -192,21 +192,21 @@ class _Work:
     def _items(self, factors: Factors) -> ItemRisk:
         ratings, n = self.task.ratings, len(factors.shared)
         columns = np.hstack([factors.user_columns, factors.users[:, n:]])
-        own = products(ratings, factors.users[:, :n], factors.item_columns, self.task.n_jobs)
-        return ItemRisk(ratings, self.loss, self.weights, columns, factors.item_columns, own, self.task.n_jobs)
+        base = products(ratings, factors.users[:, :n], factors.item_columns, self.task.n_jobs)
+        return ItemRisk(ratings, self.loss, self.weights, columns, factors.item_columns, base, self.task.n_jobs)
 
     def objective(self, factors: Factors) -> float:
         return factors.norm + self._items(factors)(_theta(factors))[0]
 
     def user_step(self, factors: Factors, _: float) -> tuple[Factors, float, float]:
-        """Return better factors of users, the objective, and how far it is from the best for these items."""
+        """Return better factors of users, the objective, and its gap to the optimum for these items."""
         solution = self._users(factors).solve(factors.users, self.task.solver.tol)
         reached = replace(factors, users=solution.factors)
-        others = reached.norm - 0.5 * float(np.vdot(reached.users, reached.users))
-        return reached, others + float(solution.objectives.sum()), float(solution.gaps.sum())
+        rest = reached.norm - 0.5 * float(np.vdot(reached.users, reached.users))
+        return reached, rest + float(solution.objectives.sum()), float(solution.gaps.sum())
 
     def item_step(self, factors: Factors, _: float) -> tuple[Factors, float, float]:
-        """Return better factors of items, the objective, and how far it is from the best for these users."""
+        """Return better factors of items, the objective, and its gap to the optimum for these users."""
         problem = self._items(factors)
         left = max(self.task.time_limit - self.seconds, 1e-3)
         solver = replace(self.task.solver, time_limit=min(self.task.solver.time_limit, left))
@@ -220,10 +220,10 @@ class _Work:
         return reached, users + solution.primal, solution.gap
 
     def begin(self, factors: Factors, objective: float) -> tuple[Factors, float, float]:
-        """Return a start for factors that are 0: along leading singular vectors of the slopes, as far as it helps.
+        """Return a start for factors that are 0: a step along the leading singular vectors of the gradient.
 
         A product of factors t·uv' costs t in the regulariser and gains t·σ at first, where σ is the singular value of
-        the slopes. So the factors stay 0 where no σ is above 1.
+        the gradient. So the factors stay 0 if no σ is above 1.
         """
         left, values, right = self._leading(factors)
         n_factors = factors.users.shape[1] - len(factors.shared)
@@ -241,12 +241,12 @@ class _Work:
         return best, objective, np.inf
 
     def _leading(self, factors: Factors) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Leading singular vectors and values of the matrix of −∂/∂s, users × items."""
+        """Return leading singular vectors and values of the matrix of −∂/∂s, users × items."""
         ratings = self.task.ratings
         shape = len(ratings.users), len(ratings.items)
         scores = products(ratings, factors.user_rows, factors.item_rows, self.task.n_jobs)
-        slopes = -self.loss(scores, self.task.n_jobs)[1] * np.repeat(self.weights, np.diff(ratings.offsets))
-        matrix = sp.csr_array((slopes, ratings.item, ratings.offsets), shape=shape)
+        gradient = -self.loss(scores, self.task.n_jobs)[1] * np.repeat(self.weights, np.diff(ratings.offsets))
+        matrix = sp.csr_array((gradient, ratings.item, ratings.offsets), shape=shape)
         n_factors = factors.users.shape[1] - len(factors.shared)
         return leading_singular(matrix, n_factors, self.task.seed)
 
@@ -271,7 +271,7 @@ def products(ratings: Ratings, users: FloatArray, items: FloatArray, n_jobs: int
 
 
 def user_weights(C: float, ratings: Ratings, active: BoolArray, unit: float | None = None) -> FloatArray:
-    """Return the weight of the loss of each user: C for each rating, by the user's weight, and 0 without an order.
+    """Return the weight of the loss of each user: C per rating, times the user's weight; 0 if all ratings are equal.
 
     ξ is a mean over the items of a user, so users with few ratings keep closer to what all users share.
 
@@ -304,7 +304,7 @@ def leading_singular(matrix: sp.csr_array, rank: int, seed: int | None) -> tuple
         order = np.argsort(-values, kind="stable")
         left, values, right = left[:, order], values[order], right[order]
     left, values, right = left[:, :rank], values[:rank], right[:rank].T
-    # Singular vectors have no sign of their own; take the one that makes the largest entry positive.
+    # The sign of a singular vector is arbitrary; make its largest entry positive.
     signs = np.sign(left[np.argmax(np.abs(left), axis=0), np.arange(left.shape[1])])
     signs[signs == 0] = 1.0
     return left * signs, values, right * signs

@@ -1,4 +1,4 @@
-"""Scores of users and items from their factors, what slopes add up to, and small problems of planes."""
+"""Products with factors of users and items, and the dual solver of small cutting-plane problems."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ def add_scores(users, items, item, offsets, scores, first, end):  # type: ignore
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def add_slopes(slopes, order, other, factors, offsets, sums, first, end):  # type: ignore[no-untyped-def]
-    """Add to each user, or item, the factors on the other side of its ratings times their slopes."""
-    for one in range(first, end):
-        for place in range(offsets[one], offsets[one + 1]):
+def add_factors(weights, order, opposite, factors, offsets, sums, first, end):  # type: ignore[no-untyped-def]
+    """Add to each user, or item, the factors on the opposite side of its ratings times the weights of the ratings."""
+    for entity in range(first, end):
+        for place in range(offsets[entity], offsets[entity + 1]):
             row = order[place]
-            slope, at = slopes[row], other[row]
+            weight, at = weights[row], opposite[row]
             for factor in range(factors.shape[1]):
-                sums[one - first, factor] += slope * factors[at, factor]
+                sums[entity - first, factor] += weight * factors[at, factor]
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def spread_slopes(slopes, users, item, offsets, sums, first, end):  # type: ignore[no-untyped-def]
-    """Add to the items that some users rated the factors of these users times the slopes of the ratings."""
+def spread_factors(weights, users, item, offsets, sums, first, end):  # type: ignore[no-untyped-def]
+    """Add to the items that some users rated the factors of these users times the weights of the ratings."""
     for user in range(first, end):
         for row in range(offsets[user], offsets[user + 1]):
-            slope, at = slopes[row], item[row]
+            weight, at = weights[row], item[row]
             for factor in range(users.shape[1]):
-                sums[at, factor] += slope * users[user, factor]
+                sums[at, factor] += weight * users[user, factor]
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def add_products(weights, order, other, factors, offsets, chosen, sums, first, end):  # type: ignore[no-untyped-def]
-    """Add to some users, or items, x·x' times the weight of each rating, with the factors x on its other side."""
+def add_products(weights, order, opposite, factors, offsets, chosen, sums, first, end):  # type: ignore[no-untyped-def]
+    """Add to some users, or items, x·x' times the weight of each rating, with the factors x on its opposite side."""
     width = factors.shape[1]
     for number in range(first, end):
-        one = chosen[number]
-        for place in range(offsets[one], offsets[one + 1]):
+        entity = chosen[number]
+        for place in range(offsets[entity], offsets[entity + 1]):
             row = order[place]
-            weight, at = weights[row], other[row]
+            weight, at = weights[row], opposite[row]
             for left in range(width):
                 scaled = weight * factors[at, left]
                 for right in range(left + 1):
@@ -61,8 +61,8 @@ def add_products(weights, order, other, factors, offsets, chosen, sums, first, e
 
 
 @njit(nogil=True, cache=True, allocates=False)
-def add_planes(planes, offsets, gram, alpha, n_planes, active, slopes, heights):  # type: ignore[no-untyped-def]
-    """Add a plane to each active problem; where there is no room, in the place of the one with the least weight."""
+def add_planes(planes, offsets, gram, alpha, n_planes, active, gradients, heights):  # type: ignore[no-untyped-def]
+    """Add a plane to each active problem; if there is no room, it replaces the plane with the smallest weight."""
     most = planes.shape[1]
     for number in range(len(active)):
         if not active[number]:
@@ -71,22 +71,22 @@ def add_planes(planes, offsets, gram, alpha, n_planes, active, slopes, heights):
         if place == most:
             # Plane 0 stays: it says that the risk is not negative.
             place = 1
-            for other in range(2, most):
-                if alpha[number, other] < alpha[number, place]:
-                    place = other
+            for plane in range(2, most):
+                if alpha[number, plane] < alpha[number, place]:
+                    place = plane
             alpha[number, 0] += alpha[number, place]
             alpha[number, place] = 0.0
         else:
             n_planes[number] += 1
         for factor in range(planes.shape[2]):
-            planes[number, place, factor] = slopes[number, factor]
+            planes[number, place, factor] = gradients[number, factor]
         offsets[number, place] = heights[number]
-        for other in range(n_planes[number]):
+        for plane in range(n_planes[number]):
             product = 0.0
             for factor in range(planes.shape[2]):
-                product += planes[number, other, factor] * slopes[number, factor]
-            gram[number, place, other] = product
-            gram[number, other, place] = product
+                product += planes[number, plane, factor] * gradients[number, factor]
+            gram[number, place, plane] = product
+            gram[number, plane, place] = product
 
 
 @njit(nogil=True, cache=True)
@@ -101,19 +101,19 @@ def minimize_planes(planes, offsets, gram, alpha, n_planes, active, tol, theta, 
         if not active[number]:
             continue
         n = n_planes[number]
-        for one in range(n):
-            heights[one] = offsets[number, one]
-            for other in range(n):
-                heights[one] -= gram[number, one, other] * alpha[number, other]
+        for plane in range(n):
+            heights[plane] = offsets[number, plane]
+            for second in range(n):
+                heights[plane] -= gram[number, plane, second] * alpha[number, second]
         for _ in range(200 * n):
             highest, lowest, mean = 0, -1, 0.0
-            for one in range(n):
-                if heights[one] > heights[highest]:
-                    highest = one
-                if alpha[number, one] > 0.0:
-                    mean += alpha[number, one] * heights[one]
-                    if lowest < 0 or heights[one] < heights[lowest]:
-                        lowest = one
+            for plane in range(n):
+                if heights[plane] > heights[highest]:
+                    highest = plane
+                if alpha[number, plane] > 0.0:
+                    mean += alpha[number, plane] * heights[plane]
+                    if lowest < 0 or heights[plane] < heights[lowest]:
+                        lowest = plane
             if heights[highest] - mean <= tol[number] or highest == lowest:
                 break
             curve = gram[number, highest, highest] - 2.0 * gram[number, highest, lowest]
@@ -126,15 +126,15 @@ def minimize_planes(planes, offsets, gram, alpha, n_planes, active, tol, theta, 
                 break
             alpha[number, highest] += moved
             alpha[number, lowest] -= moved
-            for one in range(n):
-                heights[one] -= moved * (gram[number, one, highest] - gram[number, one, lowest])
+            for plane in range(n):
+                heights[plane] -= moved * (gram[number, plane, highest] - gram[number, plane, lowest])
         bound = 0.0
         theta[number] = 0.0
-        for one in range(n):
-            if alpha[number, one] > 0.0:
-                bound += alpha[number, one] * offsets[number, one]
+        for plane in range(n):
+            if alpha[number, plane] > 0.0:
+                bound += alpha[number, plane] * offsets[number, plane]
                 for factor in range(planes.shape[2]):
-                    theta[number, factor] -= alpha[number, one] * planes[number, one, factor]
+                    theta[number, factor] -= alpha[number, plane] * planes[number, plane, factor]
         for factor in range(planes.shape[2]):
             bound -= 0.5 * theta[number, factor] ** 2
         bounds[number] = max(bounds[number], bound)

@@ -1,4 +1,4 @@
-"""Implicit feedback: what users chose is relevant, and what they did not choose is not."""
+"""Implicit feedback: relevant items that users chose, and irrelevant ones that they did not."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from marginrank.typing import IntArray
 
 
 def with_negatives(ratings: Ratings, negatives: int | Literal["all"], seed: int | None) -> Ratings:
-    """Add items that users did not choose, with rating 0; what is there is rated 1.
+    """Add items that users did not choose, with rating 0; chosen items get rating 1.
 
     Args:
         ratings: What users chose.
-        negatives: How many items to draw for each that was chosen, or ``all``.
+        negatives: Number of items to draw for each chosen one, or ``all``.
         seed: Seed of the draws.
 
     >>> both = with_negatives(Ratings.of((["ann", "bob"], ["x", "y"], [1, 1])), "all", seed=0)
@@ -39,17 +39,17 @@ def with_negatives(ratings: Ratings, negatives: int | Literal["all"], seed: int 
     whole = isinstance(negatives, int | np.integer) and not isinstance(negatives, bool)
     if negatives != "all" and not (whole and negatives >= 1):
         raise ValueError(f"negatives is {negatives!r}; give a number of items for each that was chosen, or 'all'")
-    wanted = n_items - sizes if negatives == "all" else np.minimum(negatives * sizes, n_items - sizes)
-    if not wanted.any():
+    n_negatives = n_items - sizes if negatives == "all" else np.minimum(negatives * sizes, n_items - sizes)
+    if not n_negatives.any():
         raise DataError("every user chose every item, so there are no negatives; give ratings instead")
-    needed = 40 * int(sizes.sum() + wanted.sum())
-    check_memory(needed, f"{n_users:,} users with {int(wanted.mean()):,} negatives each", max_memory())
+    needed = 40 * int(sizes.sum() + n_negatives.sum())
+    check_memory(needed, f"{n_users:,} users with {int(n_negatives.mean()):,} negatives each", max_memory())
     rng = np.random.default_rng(seed)
     items = []
     for user in range(n_users):
         chosen = ratings.item[ratings.offsets[user] : ratings.offsets[user + 1]]
-        items.append(np.sort(np.concatenate([chosen, _unchosen(chosen, n_items, int(wanted[user]), rng)])))
-    offsets = offsets_from_sizes(sizes + wanted)
+        items.append(np.sort(np.concatenate([chosen, _unchosen(chosen, n_items, int(n_negatives[user]), rng)])))
+    offsets = offsets_from_sizes(sizes + n_negatives)
     both = replace(ratings, item=np.concatenate(items), offsets=offsets, values=np.zeros(int(offsets[-1])))
     keys = ratings.user * n_items + ratings.item
     both.values[np.searchsorted(both.user * n_items + both.item, keys)] = 1.0
@@ -57,7 +57,7 @@ def with_negatives(ratings: Ratings, negatives: int | Literal["all"], seed: int 
 
 
 def among_unseen(held_out: Ratings, seen: Ratings) -> Ratings:
-    """Return all items that users did not rate in training, with rating 0 where they are not held out.
+    """Return all items that users did not rate in training, with rating 0 if they are not held out.
 
     >>> seen = Ratings.of((["ann", "bob"], ["x", "y"], [1, 1])).widened(np.array(["ann"]), np.array(["z"]))
     >>> both = among_unseen(Ratings.of((["ann"], ["z"], [1])), seen)

@@ -1,4 +1,4 @@
-"""The factors of items, given those of users: one convex problem in all of them."""
+"""The step that improves the factors of items: one convex problem in all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ItemRisk(Problem):
         weights: c_u, one per user.
         users: A, one row per user.
         features: z, one row per item.
-        base: Score of each rating where θ is 0.
+        base: Score of each rating if θ is 0.
         n_jobs: Number of threads; all cores by default.
     """
 
@@ -52,7 +52,7 @@ class ItemRisk(Problem):
         self.n_parameters = self._shape[0] * self._shape[1] + features.shape[1]
         self._row_weights = np.repeat(weights, np.diff(ratings.offsets))
         self._n_jobs = n_jobs
-        self._scores, self._moves, self._slopes = (np.zeros(ratings.n_ratings) for _ in range(3))
+        self._scores, self._moves, self._gradient = (np.zeros(ratings.n_ratings) for _ in range(3))
         self._at: FloatArray | None = None
 
     @property
@@ -67,36 +67,36 @@ class ItemRisk(Problem):
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the risk at θ and a subgradient."""
-        return float(self._evaluate(theta).sum()), self._collect(self._slopes)
+        return float(self._evaluate(theta).sum()), self._collect(self._gradient)
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the risk of a fixed number of runs of users, and a subgradient of each."""
-        from marginrank.recommend.factors_kernel import spread_slopes  # noqa: PLC0415
+        """Return the risk of each of a fixed number of chunks of users, and its subgradient."""
+        from marginrank.recommend.factors_kernel import spread_factors  # noqa: PLC0415
 
         values = self._evaluate(theta)
-        weighted = self._slopes * self._row_weights
-        runs = _runs(self.ratings.offsets, max(1, min(_PARTS, _ROOM // self.n_parameters)))
-        slopes = np.zeros((len(runs), self.n_parameters))
+        weighted = self._gradient * self._row_weights
+        chunks = _runs(self.ratings.offsets, max(1, min(_PARTS, _ROOM // self.n_parameters)))
+        gradients = np.zeros((len(chunks), self.n_parameters))
         item, offsets = self.ratings.item, self.ratings.offsets
 
         def work(part: int, first: int, end: int) -> None:
-            items, shared = self._split(slopes[part])
-            spread_slopes(weighted, self._users, item, offsets, items, first, end)
+            items, shared = self._split(gradients[part])
+            spread_factors(weighted, self._users, item, offsets, items, first, end)
             rows = slice(offsets[first], offsets[end])
             shared += np.bincount(item[rows], weighted[rows], minlength=self._shape[0]) @ self._features
 
-        for_each(work, [(part, *run) for part, run in enumerate(runs)], self._n_jobs)
-        return np.array([values[first:end].sum() for first, end in runs]), slopes
+        for_each(work, [(part, *run) for part, run in enumerate(chunks)], self._n_jobs)
+        return np.array([values[first:end].sum() for first, end in chunks]), gradients
 
     def _evaluate(self, theta: FloatArray) -> FloatArray:
-        """Return c·ξ of each user, and keep scores and slopes."""
+        """Return c·ξ of each user, and store scores and gradients."""
         xi = np.zeros(len(self.ratings.users))
         self._scores[:] = self._base
         self._add_scores(theta, self._scores)
         self._at = np.array(theta)
 
         def work(first: int, end: int) -> None:
-            self.loss.evaluate(self._scores, xi, self._slopes, first, end)
+            self.loss.evaluate(self._scores, xi, self._gradient, first, end)
 
         for_chunks(work, self.ratings.offsets, self._n_jobs)
         return self.weights * xi
@@ -143,7 +143,7 @@ class ItemRisk(Problem):
         return solve
 
     def _blocks(self, weighted: FloatArray, chosen: IntArray) -> FloatArray:
-        """Σ A_u·A_u' over the ratings of each of the items chosen, times their weights."""
+        """Return Σ A_u·A_u' over the ratings of each chosen item, times their weights."""
         from marginrank.recommend.factors_kernel import add_products  # noqa: PLC0415
 
         ratings, width = self.ratings, self._shape[1]
@@ -172,20 +172,20 @@ class ItemRisk(Problem):
 
         for_chunks(work, offsets, self._n_jobs)
 
-    def _collect(self, slopes: FloatArray) -> FloatArray:
-        """Return the derivative by θ, given that of each ξ by the scores."""
-        return self._sums(slopes * self._row_weights, self._users, self._features)
+    def _collect(self, gradients: FloatArray) -> FloatArray:
+        """Return the gradient with respect to θ, given that of each ξ with respect to the scores."""
+        return self._sums(gradients * self._row_weights, self._users, self._features)
 
     def _sums(self, weighted: FloatArray, users: FloatArray, features: FloatArray) -> FloatArray:
-        """Add up the rows of the users of each item, and the features of items, always in the same order."""
-        from marginrank.recommend.factors_kernel import add_slopes  # noqa: PLC0415
+        """Sum the rows of the users of each item, and the features of items, always in the same order."""
+        from marginrank.recommend.factors_kernel import add_factors  # noqa: PLC0415
 
         ratings, total = self.ratings, np.zeros(self.n_parameters)
         items, shared = self._split(total)
         offsets, order = ratings.item_offsets, ratings.by_item
 
         def work(first: int, end: int) -> None:
-            add_slopes(weighted, order, ratings.user, users, offsets, items[first:end], first, end)
+            add_factors(weighted, order, ratings.user, users, offsets, items[first:end], first, end)
 
         for_each(work, _runs(offsets), self._n_jobs)
         if len(shared):

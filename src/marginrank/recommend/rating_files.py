@@ -1,4 +1,4 @@
-"""Read ratings from files: CSV, TSV, JSON Lines, Parquet and Feather."""
+"""Readers of ratings: CSV, TSV, JSON Lines, Parquet and Feather."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_ratings(
         columns = _columns(rows, names, rated)
         if not columns["user"]:
             raise DataError("there are no ratings in this file")
-        numbers = [None if columns[one] is None else np.array(columns[one]) for one in ("rating", "weight")]
+        numbers = [None if columns[name] is None else np.array(columns[name]) for name in ("rating", "weight")]
         users, items = _ids(columns["user"]), _ids(columns["item"])
         return Ratings.of((users, items, *numbers), shift=shift, rated=rated)
     except DataError as error:
@@ -64,7 +64,7 @@ def read_ratings(
 def _columns(
     rows: Iterator[tuple[int, Mapping[str, Any]]], names: Mapping[str, str | None], rated: bool
 ) -> dict[str, Any]:
-    """Ids of users and items and numbers of the others, None for columns that are not there and not needed."""
+    """Read ids of users and items, and numbers of the other columns; None for columns that are not needed."""
     chosen: dict[str, str | None] = {}
     columns: dict[str, Any] = {}
     for line, row in rows:
@@ -95,7 +95,7 @@ def _cell(row: Mapping[str, Any], name: str, line: int, *, is_id: bool) -> Any:
 
 
 def _ids(values: list[Any]) -> Any:
-    """Read words; JSON has numbers too, which are not mixed with words."""
+    """Read ids; JSON may have numbers, but not mixed with text."""
     return id_array(values) if all(isinstance(value, str) for value in values) else values
 
 

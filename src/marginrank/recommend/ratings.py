@@ -103,7 +103,7 @@ def locate(known: AnyArray, ids: AnyArray, what: str) -> IntArray:
     return np.where(known[at] == ids, at, -1)
 
 
-#: Column names that are recognised where none is given, first match first.
+#: Column names that are recognised if none is given, first match first.
 USUAL_COLUMNS: Final = {
     "user": ("user", "user_id", "userid", "userId", "qid"),
     "item": ("item", "item_id", "itemid", "itemId", "movie_id", "movieId", "document_id"),
@@ -140,9 +140,9 @@ class Ratings:
     #: Position of the item of each rating.
     item: IntArray
     values: FloatArray
-    #: Where the ratings of each user begin, and those of the last end.
+    #: Offsets of the ratings of each user.
     offsets: IntArray
-    #: One weight per user; None where all count the same.
+    #: One weight per user; None if all count the same.
     weights: FloatArray | None = None
 
     @classmethod
@@ -157,7 +157,7 @@ class Ratings:
         shift: float = 0.0,
         rated: bool = True,
     ) -> Ratings:
-        """Take ratings from whatever holds them.
+        """Make ratings from a frame, arrays, queries or a sparse matrix.
 
         Args:
             ratings: A frame; arrays (users, items, ratings) or (users, items, ratings, weights); `Queries` with
@@ -195,7 +195,7 @@ class Ratings:
 
     @cached_property
     def item_offsets(self) -> IntArray:
-        """Where the ratings of each item begin in ``by_item``, and those of the last end."""
+        """Offsets of the ratings of each item in ``by_item``."""
         return offsets_from_sizes(self.item_counts)
 
     @property
@@ -230,7 +230,7 @@ class Ratings:
         )
 
     def widened(self, users: AnyArray, items: AnyArray) -> Ratings:
-        """Return the same ratings among more users and items, who have none or not yet."""
+        """Return the same ratings with more users and items, which may have no ratings."""
         all_users, all_items = _union(self.users, users, "user"), _union(self.items, items, "item")
         sizes = np.zeros(len(all_users), dtype=np.int64)
         places = np.searchsorted(all_users, self.users)
@@ -249,7 +249,7 @@ class Ratings:
         )
 
     def updated(self, new: Ratings) -> Ratings:
-        """Return these ratings and new ones; where a pair is rated in both, the new rating counts."""
+        """Return these ratings and new ones; if a pair is rated in both, the new rating counts."""
         old, new = self.widened(new.users, new.items), new.widened(self.users, self.items)
         n = len(old.items)
         old_keys, new_keys = old.user * n + old.item, new.user * n + new.item
@@ -283,23 +283,23 @@ class Ratings:
 
 
 def _merged(old: Ratings, new: Ratings) -> FloatArray | None:
-    """Weights of the same users in both: the new one of those who have new ratings; 1 where there is none."""
+    """Merge the weights of users: the new one if a user has new ratings; 1 if there is none."""
     if old.weights is None and new.weights is None:
         return None
-    weights = [np.ones(len(one.users)) if one.weights is None else one.weights for one in (old, new)]
+    weights = [np.ones(len(ratings.users)) if ratings.weights is None else ratings.weights for ratings in (old, new)]
     known = np.diff(old.offsets) > 0
     told = (np.diff(new.offsets) > 0) & (~known if new.weights is None else True)
     return np.where(told, weights[1], weights[0])
 
 
 def _union(known: AnyArray, more: AnyArray, what: str) -> AnyArray:
-    """Ids of both, sorted; they have to be of the same kind."""
+    """Return the ids of both, sorted; refuse ids of different kinds."""
     locate(known, more, what)
     return np.union1d(known, more) if len(more) else known
 
 
 def _columns_of(ratings: Any, columns: dict[str, str | None], rated: bool) -> tuple[Any, Any, Any, Any]:
-    """Users, items, ratings and weights, as they are given."""
+    """Return users, items, ratings and weights as given."""
     if isinstance(ratings, Queries):
         if ratings.document_ids is None:
             raise DataError("these queries have no document_ids, which are the items; give them to Queries")
@@ -332,7 +332,7 @@ def _check_arrays(columns: Sequence[Any]) -> None:
 
 
 def find_column(what: str, given: str | None, known: Sequence[str], *, rated: bool) -> str | None:
-    """Return the name of the column of users, items, ratings or weights; None where there is none and none is needed.
+    """Return the name of the column of users, items, ratings or weights; None if it is absent and not needed.
 
     Args:
         what: ``user``, ``item``, ``rating`` or ``weight``.
@@ -340,7 +340,7 @@ def find_column(what: str, given: str | None, known: Sequence[str], *, rated: bo
         known: All columns.
         rated: Whether ratings are needed.
     """
-    name = given or next((one for one in USUAL_COLUMNS[what] if one in known), None)
+    name = given or next((column for column in USUAL_COLUMNS[what] if column in known), None)
     if name in known:
         return name
     if given is None and (what == "weight" or (what == "rating" and not rated)):
@@ -351,7 +351,7 @@ def find_column(what: str, given: str | None, known: Sequence[str], *, rated: bo
 
 
 def _frame_columns(frame: Any, columns: dict[str, str | None], rated: bool) -> tuple[Any, Any, Any, Any]:
-    """Return the columns of users, items, ratings and weights of a frame; None for those it has not and need not."""
+    """Return the columns of users, items, ratings and weights of a frame; None for absent ones."""
     try:
         table = nw.from_native(frame)
     except nw.exceptions.DuplicateError:

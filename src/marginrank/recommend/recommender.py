@@ -1,4 +1,4 @@
-"""Recommend items to users by ranking matrix factorisation."""
+"""The recommender: ranking matrix factorisation as an estimator."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from marginrank.solvers.base import Solver, parse_solver
 from marginrank.typing import FloatArray
 
 
-def loss_to_train(measure: str, asked: str | Loss | None, values: FloatArray) -> Loss:
-    """Return the loss asked for, or the one that follows from the measure.
+def loss_to_train(measure: str, requested: str | Loss | None, values: FloatArray) -> Loss:
+    """Return the requested loss, or the default for the measure.
 
     Args:
         measure: The measure, or mix of measures.
-        asked: A convex loss, or a preset that has one; None for what follows from the measure.
+        requested: A convex loss, or a preset that has one; None for what follows from the measure.
         values: The ratings, whose gains the default loss takes as its unit.
 
     >>> loss_to_train("ndcg@10(gain=linear)", None, np.array([1.0, 2.0, 3.0, 2.0]))
     SquaredDifferences(unit=0.707107)
     """
-    if asked is not None:
-        loss = parse_method(asked).loss
+    if requested is not None:
+        loss = parse_method(requested).loss
         if loss is None or not loss.convex:
-            raise ValueError(f"loss is {asked!r}, which is no convex loss; see docs/recommend for those that are")
+            raise ValueError(f"loss is {requested!r}, which is no convex loss; see docs/recommend for those that are")
         return loss
     parts = parse_mix(measure)
     first = parts[0][1]
@@ -89,7 +89,7 @@ class Recommender(FactorAttributes, BaseEstimator):
     >>> likes = np.where((users % 2 == 0) == (items < 3), 5, 1)         # even users like items 0 to 2, odd ones 3 to 5
     >>> shown = (users + items) % 5 > 0
     >>> recommender = Recommender(factors=2, C=2.0).fit((users[shown], items[shown], likes[shown]))
-    >>> [one.item for one in recommender.recommend(0, k=2)]             # user 0 has not rated items 0 and 5
+    >>> [entry.item for entry in recommender.recommend(0, k=2)]             # user 0 has not rated items 0 and 5
     [0, 5]
 
     Args:
@@ -216,9 +216,9 @@ class Recommender(FactorAttributes, BaseEstimator):
         return None if given is None else SideFeatures.of(given, what, self.column_length, name)
 
     def partial_fit(self, ratings: Any, **columns: Unpack[ColumnNames]) -> Self:
-        """Train on with new ratings, of known or new users and items, from the factors of before.
+        """Continue training with new ratings, of known or new users and items, from the current factors.
 
-        Where a pair was rated before, the new rating counts. Fixed columns of history stay as they were learned; a
+        If a pair was rated before, the new rating counts. Fixed columns of history stay as they were learned; a
         recommender that is not fitted is fitted. Arguments are as in `fit`.
         """
         if "model_" not in vars(self):
@@ -304,18 +304,18 @@ class Recommender(FactorAttributes, BaseEstimator):
         return self.model_.score(users, items)
 
     def recommend(self, user: Any, k: int = 10, *, exclude_seen: bool = True) -> list[Recommendation]:
-        """Return the best items for a user, best first; fewer than ``k`` where there are no more.
+        """Return the best items for a user, best first; fewer than ``k`` if there are no more.
 
         A new user gets what is best for everybody.
 
         Args:
             user: Id of the user.
-            k: How many items.
+            k: Number of items.
             exclude_seen: Whether to leave out what the user has rated.
         """
         check_is_fitted(self)
-        (found,) = self.recommend_to([user], k, exclude_seen=exclude_seen)
-        return found
+        (recommended,) = self.recommend_to([user], k, exclude_seen=exclude_seen)
+        return recommended
 
     def recommend_to(
         self, users: Iterable[Any] | None = None, k: int = 10, *, exclude_seen: bool = True
@@ -325,7 +325,7 @@ class Recommender(FactorAttributes, BaseEstimator):
         model = self.model_
         ids = model.seen.users if users is None else id_column(cast("Sequence[Any]", list(users)), "user")
         items = model.seen.items
-        found = []
+        lists = []
         for start in range(0, len(ids), 256):
             part = ids[start : start + 256]
             # Not by BLAS, whose last digits depend on how many users are asked for together.
@@ -335,11 +335,11 @@ class Recommender(FactorAttributes, BaseEstimator):
                     row[seen] = -np.inf
                 best = best_first(row, k)
                 best = best[np.isfinite(row[best])]
-                found.append([Recommendation(items[at].item(), float(row[at])) for at in best.tolist()])
-        return found
+                lists.append([Recommendation(items[at].item(), float(row[at])) for at in best.tolist()])
+        return lists
 
     def similar(self, item: Any, k: int = 10) -> list[Recommendation]:
-        """Return the items most like one, by the cosine of their factors and of who rated them, best first."""
+        """Return the items most similar to an item, by the cosine of their factors and history, best first."""
         check_is_fitted(self)
         at = int(locate(self.model_.seen.items, id_column([item], "item"), "item")[0])
         if at < 0:
@@ -349,10 +349,10 @@ class Recommender(FactorAttributes, BaseEstimator):
         cosines = tastes @ tastes[at] / np.maximum(lengths * lengths[at], 1e-300)
         cosines[at] = -np.inf
         best = best_first(cosines, min(k, len(cosines) - 1))
-        return [Recommendation(self.model_.seen.items[one].item(), float(cosines[one])) for one in best.tolist()]
+        return [Recommendation(self.model_.seen.items[row].item(), float(cosines[row])) for row in best.tolist()]
 
     def fold_in(self, ratings: Any, **columns: Unpack[ColumnNames]) -> Self:
-        """Return a recommender that knows more users, by their ratings; items stay as they are.
+        """Return a recommender with more users, fitted to their ratings; items are unchanged.
 
         Each new user is one small convex problem, solved as in training. A user that is known is replaced. Ratings of
         items that were not trained on are left out. Arguments are as in `fit`.
@@ -368,9 +368,9 @@ class Recommender(FactorAttributes, BaseEstimator):
         weights = user_weights(self.C_, judged, loss.active, 1.0 if known is None else float(known.mean()))
         problem = UserProblem(judged, loss, weights, factors.features, factors.base(judged), self.n_jobs)
         solution = problem.solve(tol=parse_solver(self.solver).tol)
-        other = copy.copy(self)
-        other.model_ = before.with_users(new, fixed, solution.factors)
-        return other
+        extended = copy.copy(self)
+        extended.model_ = before.with_users(new, fixed, solution.factors)
+        return extended
 
     def _known_items(self, new: Ratings) -> Ratings:
         """Number the items as in training; leave out those that are new."""

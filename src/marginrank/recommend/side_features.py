@@ -15,7 +15,7 @@ from marginrank.recommend.ratings import USUAL_COLUMNS, Ratings, id_column, loca
 from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import AnyArray, FloatArray
 
-#: Ratings that every item is thought to have on top of its own where users are compared by what they rated.
+#: Pseudo-count of ratings added to every item when users are compared by what they rated.
 _MORE_RATINGS: Final = 5.0
 
 
@@ -64,7 +64,7 @@ class SideFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FixedColumns:
-    """How the fixed columns of users and items are made.
+    """Recipe for the fixed columns of users and items.
 
     A user has a constant, whose weights are the item biases, ``history`` columns of what the user rated, whatever the
     rating, and side features. An item has its popularity, as many columns of who rated it, and side features. The
@@ -93,38 +93,38 @@ class FixedColumns:
         sides: tuple[SideFeatures | None, SideFeatures | None] = (None, None),
         seed: int | None = 0,
     ) -> FixedColumns:
-        """Make columns of the ratings to train on."""
+        """Learn the columns from the ratings to train on."""
         logs = np.log1p(ratings.item_counts)
         spread = float(logs.std())
         scale = length if popularity and spread > 0 else 0.0
         n_users, n_items = len(ratings.users), len(ratings.items)
         rank = min(history, n_users, n_items)
-        own, theirs = np.zeros((n_items, rank)), np.zeros((n_items, rank))
+        history_columns, item_history = np.zeros((n_items, rank)), np.zeros((n_items, rank))
         if rank:
             each = 1.0 / np.sqrt(ratings.item_counts + _MORE_RATINGS)
             scaled = each[ratings.item] / np.sqrt(np.diff(ratings.offsets))[ratings.user]
             matrix = sp.csr_array((scaled, ratings.item, ratings.offsets), shape=(n_users, n_items))
             _, values, right = leading_singular(matrix, rank, seed)
             strength = np.where(values > 1e-9 * values.max(), 1.0 / np.maximum(values, 1e-300), 0.0)
-            own = length * np.sqrt(n_users) * each[:, None] * right * strength
-            theirs = length * np.sqrt(n_items) * right
-        return cls(bias, own, theirs, (float(logs.mean()), spread or 1.0, scale), *sides)
+            history_columns = length * np.sqrt(n_users) * each[:, None] * right * strength
+            item_history = length * np.sqrt(n_items) * right
+        return cls(bias, history_columns, item_history, (float(logs.mean()), spread or 1.0, scale), *sides)
 
     def extended(self, n_items: int, places: npt.NDArray[np.int64]) -> FixedColumns:
-        """Return columns for more items; those of before have the given places, the others no history yet."""
+        """Return columns for more items; known ones move to the given places, the others have no history yet."""
         history, item_history = (np.zeros((n_items, self.history.shape[1])) for _ in range(2))
         history[places], item_history[places] = self.history, self.item_history
         return replace(self, history=history, item_history=item_history)
 
     def of_users(self, ratings: Ratings) -> FloatArray:
         """Return the columns of the users of ratings."""
-        from marginrank.recommend.factors_kernel import add_slopes  # noqa: PLC0415
+        from marginrank.recommend.factors_kernel import add_factors  # noqa: PLC0415
 
         n = len(ratings.users)
         constant = np.full((n, 1 if self.bias else 0), self.bias)
         history, rows = np.zeros((n, self.history.shape[1])), np.arange(ratings.n_ratings)
         each = np.repeat(1.0 / np.sqrt(np.maximum(np.diff(ratings.offsets), 1)), np.diff(ratings.offsets))
-        add_slopes(each, rows, ratings.item, self.history, ratings.offsets, history, 0, n)
+        add_factors(each, rows, ratings.item, self.history, ratings.offsets, history, 0, n)
         return np.hstack([constant, history, _side(self.user_side, ratings.users, "user")])
 
     def of_items(self, ratings: Ratings) -> FloatArray:
@@ -162,7 +162,7 @@ def _ids_and_table(given: Any, what: str, name: str | None) -> tuple[Any, Any]:
         raise TypeError(f"{what} features are a frame with a column of {what} ids, or a pair (ids, features)") from None
     rows = table.collect() if isinstance(table, nw.LazyFrame) else table
     usual = USUAL_COLUMNS[what] if name is None else (name, *USUAL_COLUMNS[what])
-    ids = next((one for one in usual if one in rows.columns), None)
+    ids = next((column for column in usual if column in rows.columns), None)
     if ids is None:
         raise DataError(f"no column of {what} ids; call it {usual[0]!r}, the columns are {', '.join(rows.columns[:8])}")
     return rows[ids].to_numpy(), rows.drop(ids).to_numpy()

@@ -1,4 +1,4 @@
-"""The factors of users, given those of items: one small convex problem per user, many at a time."""
+"""The step that improves the factors of users: one small convex problem per user, many at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from marginrank.recommend.ratings import Ratings
 from marginrank.runtime.threads import for_chunks
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
-#: Share of the fall that the slope promises which a Newton step has to bring.
+#: Share of the decrease predicted by the gradient that a Newton step has to achieve (Armijo's condition).
 _DECREASE: Final = 1e-4
 _MOST_HALVINGS: Final = 40
-#: Share of the way to the minimiser of the planes that is gone where the minimiser itself was no better.
+#: Step size towards the minimiser of the planes if the minimiser itself was no better.
 _PART: Final = 0.3
 #: Objectives differ by rounding errors below this share of them.
 _ROUNDING: Final = 1e-14
@@ -23,7 +23,7 @@ _ROUNDING: Final = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class UserSolution:
-    """Factors of all users, and for each user the objective and a lower bound of it."""
+    """Factors of all users, and each user's objective with a lower bound."""
 
     factors: FloatArray
     objectives: FloatArray
@@ -31,7 +31,7 @@ class UserSolution:
 
     @property
     def gaps(self) -> FloatArray:
-        """How far the objective of each user is from its optimum, at most."""
+        """Upper bound on the distance of each user's objective from its optimum."""
         return np.asarray(self.objectives - self.bounds)
 
 
@@ -44,7 +44,7 @@ class UserProblem:
         loss: The loss of these ratings, prepared, with ξ convex.
         weights: c_u, one per user.
         features: One row per item.
-        base: Score of each rating where all U are 0.
+        base: Score of each rating if all U are 0.
         n_jobs: Number of threads; all cores by default.
     """
 
@@ -65,11 +65,11 @@ class UserProblem:
         factors = np.zeros((n, width)) if start is None else np.array(start, dtype=np.float64)
         objectives, bounds = np.zeros(n), np.zeros(n)
         rows = np.arange(self.ratings.n_ratings)
-        scores, slopes, room = (np.zeros(self.ratings.n_ratings) for _ in range(3))
+        scores, score_gradients, room = (np.zeros(self.ratings.n_ratings) for _ in range(3))
         minimize = _newton if self.loss.definition.smooth else _cutting_planes
 
         def work(first: int, end: int) -> None:
-            users = _Users(self, first, end, rows, scores, slopes, room)
+            users = _Users(self, first, end, rows, scores, score_gradients, room)
             reached = minimize(users, factors[first:end], tol, max_iter)
             factors[first:end], objectives[first:end], bounds[first:end] = reached
 
@@ -88,7 +88,7 @@ class _Users:
     end: int
     rows: IntArray
     scores: FloatArray
-    slopes: FloatArray
+    score_gradients: FloatArray
     room: FloatArray
 
     @property
@@ -101,41 +101,41 @@ class _Users:
         return slice(int(offsets[self.first]), int(offsets[self.end]))
 
     def evaluate(self, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return c·ξ of each user, and its slope."""
+        """Return c·ξ of each user, and its gradient."""
         from marginrank.recommend.factors_kernel import add_scores  # noqa: PLC0415
 
         problem, ratings = self.problem, self.problem.ratings
         self.scores[self._span] = problem.base[self._span]
         add_scores(factors, problem.features, ratings.item, ratings.offsets, self.scores, self.first, self.end)
         xi = np.zeros(len(ratings.users))
-        problem.loss.evaluate(self.scores, xi, self.slopes, self.first, self.end)
-        return self.weights * xi[self.first : self.end], self.weights[:, None] * self._sum(self.slopes)
+        problem.loss.evaluate(self.scores, xi, self.score_gradients, self.first, self.end)
+        return self.weights * xi[self.first : self.end], self.weights[:, None] * self._sum(self.score_gradients)
 
     def hessians(self) -> FloatArray:
-        """Return the Hessian of c·ξ of each user, where they were last evaluated."""
+        """Return the Hessian of c·ξ of each user at the point of the last evaluation."""
         problem, span, width = self.problem, self._span, self.problem.features.shape[1]
         hessians = np.empty((self.end - self.first, width, width))
         for factor in range(width):
             self.room[span] = problem.features[problem.ratings.item[span], factor]
-            problem.loss.curve(self.scores, self.room, self.slopes, self.first, self.end)
-            hessians[:, factor] = self.weights[:, None] * self._sum(self.slopes)
+            problem.loss.curve(self.scores, self.room, self.score_gradients, self.first, self.end)
+            hessians[:, factor] = self.weights[:, None] * self._sum(self.score_gradients)
         return hessians
 
-    def _sum(self, slopes: FloatArray) -> FloatArray:
-        from marginrank.recommend.factors_kernel import add_slopes  # noqa: PLC0415
+    def _sum(self, weights: FloatArray) -> FloatArray:
+        from marginrank.recommend.factors_kernel import add_factors  # noqa: PLC0415
 
         ratings = self.problem.ratings
         sums = np.zeros((self.end - self.first, self.problem.features.shape[1]))
         features, offsets = self.problem.features, ratings.offsets
-        add_slopes(slopes, self.rows, ratings.item, features, offsets, sums, self.first, self.end)
+        add_factors(weights, self.rows, ratings.item, features, offsets, sums, self.first, self.end)
         return sums
 
 
 def _newton(users: _Users, start: FloatArray, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Minimise by Newton's method; F − ½‖∇F‖² is a lower bound, since F is ½‖U‖² plus a convex function."""
     factors = start.copy()
-    risks, slopes = users.evaluate(factors)
-    objectives, gradients = 0.5 * _squares(factors) + risks, factors + slopes
+    risks, risk_gradients = users.evaluate(factors)
+    objectives, gradients = 0.5 * _squares(factors) + risks, factors + risk_gradients
     stuck = np.zeros(len(factors), dtype=np.bool_)
     for _ in range(max_iter):
         active = ~stuck & (0.5 * _squares(gradients) > tol * objectives)
@@ -157,10 +157,10 @@ def _descend(
     moved = np.zeros(len(factors), dtype=np.bool_)
     for _ in range(_MOST_HALVINGS):
         factors[waiting] = origin[waiting] + lengths[waiting, None] * steps[waiting]
-        risks, slopes = users.evaluate(factors)
-        values, there = 0.5 * _squares(factors) + risks, factors + slopes
+        risks, risk_gradients = users.evaluate(factors)
+        values, there = 0.5 * _squares(factors) + risks, factors + risk_gradients
         good = waiting & (values <= objectives + _DECREASE * lengths * promised)
-        # Below the rounding of the values, a convex function has not risen where it still falls.
+        # Below rounding errors, values say nothing; a convex function has not risen if its gradient still points down.
         close = np.abs(values - objectives) <= _ROUNDING * np.abs(objectives)
         good |= waiting & close & (np.einsum("uk,uk->u", there, steps) <= 0)
         objectives[good], gradients[good] = values[good], there[good]
@@ -186,11 +186,11 @@ def _cutting_planes(
     active, minimizer = np.ones(len(start), dtype=np.bool_), np.zeros_like(start)
     partly = np.zeros(len(start), dtype=np.bool_)
     for _ in range(max_iter):
-        risks, slopes = users.evaluate(trial)
+        risks, gradients = users.evaluate(trial)
         values = 0.5 * _squares(trial) + risks
         better = active & (values < objectives)
         best[better], objectives[better] = trial[better], values[better]
-        bundle.add(trial, risks, slopes, active)
+        bundle.add(trial, risks, gradients, active)
         allowed = 0.1 * tol * objectives
         minimize_planes(*bundle.arrays, active, allowed, minimizer, bounds)
         active &= objectives - bounds > tol * objectives
@@ -202,7 +202,7 @@ def _cutting_planes(
 
 
 class _UserPlanes:
-    """Planes of many small problems; plane 0 of each says that the risk is not negative."""
+    """Cutting planes of many small problems; plane 0 of each says that the risk is not negative."""
 
     def __init__(self, n: int, width: int) -> None:
         most = 2 * width + 30
@@ -213,15 +213,15 @@ class _UserPlanes:
 
     @property
     def arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
-        """Slopes, offsets, products of slopes, weights of the planes, and how many there are."""
+        """Gradients, offsets, Gram matrices, weights and numbers of the planes."""
         return self._planes, self._offsets, self._gram, self._alpha, self._n
 
-    def add(self, factors: FloatArray, risks: FloatArray, slopes: FloatArray, active: BoolArray) -> None:
+    def add(self, factors: FloatArray, risks: FloatArray, gradients: FloatArray, active: BoolArray) -> None:
         """Add the plane that touches the risk of each active problem."""
         from marginrank.recommend.factors_kernel import add_planes  # noqa: PLC0415
 
-        offsets = risks - np.einsum("uk,uk->u", slopes, factors)
-        add_planes(*self.arrays, active, slopes, offsets)
+        offsets = risks - np.einsum("uk,uk->u", gradients, factors)
+        add_planes(*self.arrays, active, gradients, offsets)
 
 
 def _squares(factors: FloatArray) -> FloatArray:
