@@ -1,4 +1,4 @@
-"""Reports: HTML pages about models and where they differ."""
+"""HTML reports that compare systems and describe models."""
 
 from marginrank.runtime.lazy_imports import attach
 

@@ -56,7 +56,7 @@ CONFIG: Final[Spec] = {
 
 
 def colour(number: int) -> str:
-    """The colour of a system by its place among all.
+    """Return the colour of a system by its number.
 
     >>> colour(0), colour(9)
     ('var(--s0)', 'var(--s1)')
@@ -89,7 +89,7 @@ def _tip(field: str, title: str, form: str | None = None) -> Spec:
 
 
 def _series(names: Sequence[str]) -> Spec:
-    """Colour by system, without a legend: the page has one that wraps on a phone."""
+    """Encode systems by colour, without a legend: the page has one that wraps on a phone."""
     colours = [colour(number) for number in range(len(names))]
     return {"field": "system", "type": "nominal", "scale": {"domain": list(names), "range": colours}, "legend": None}
 
@@ -97,8 +97,8 @@ def _series(names: Sequence[str]) -> Spec:
 def intervals(
     means: Sequence[Mean], names: Sequence[str], title: str, *, form: str = ".4f", zero_line: bool = False
 ) -> Spec:
-    """A point and its interval for each system."""
-    rows = [{"system": one.system, "mean": one.mean, "low": one.low, "high": one.high} for one in means]
+    """Chart a point and its interval for each system."""
+    rows = [{"system": mean.system, "mean": mean.mean, "low": mean.low, "high": mean.high} for mean in means]
     y = {
         "field": "system",
         "type": "nominal",
@@ -127,9 +127,9 @@ def intervals(
 
 
 def curves(points: Sequence[CurvePoint], names: Sequence[str]) -> Spec:
-    """NDCG@k against k, a line for each system."""
-    rows = [{"system": one.system, "k": one.k, "ndcg": one.ndcg} for one in points]
-    most = max(one.k for one in points)
+    """Chart NDCG@k against k, a line for each system."""
+    rows = [{"system": point.system, "k": point.k, "ndcg": point.ndcg} for point in points]
+    most = max(point.k for point in points)
     ticks = [k for k in range(1, most + 1) if most <= 20 or k == 1 or k % math.ceil(most / 10) == 0]
     shapes = [_SHAPES[number % len(_SHAPES)] for number in range(len(names))]
     return _spec(
@@ -154,7 +154,7 @@ def curves(points: Sequence[CurvePoint], names: Sequence[str]) -> Spec:
 
 
 def differences(bars: Sequence[Bar], system: str, other: str, measure: str) -> Spec:
-    """Differences per query, sorted; the whole column above and below a bar tells what it is."""
+    """Chart differences per query, sorted; the tooltip covers the whole column of a bar."""
     alone = all(bar.query is not None for bar in bars)
     rows = [
         {
@@ -201,9 +201,9 @@ def differences(bars: Sequence[Bar], system: str, other: str, measure: str) -> S
 
 
 def weight_bars(features: Sequence[Mapping[str, Any]], what: str) -> Spec:
-    """The weights of features, or whatever else tells how much they matter, as they are ordered."""
-    names = _distinct([one["feature"] for one in features])
-    rows = [{"feature": name, "weight": one["size"]} for name, one in zip(names, features, strict=True)]
+    """Chart the weights of features, or another size, in the given order."""
+    names = _distinct([feature["feature"] for feature in features])
+    rows = [{"feature": name, "weight": feature["size"]} for name, feature in zip(names, features, strict=True)]
     return _spec(
         f"The {len(rows)} features of largest {what}",
         rows,
@@ -225,7 +225,7 @@ def weight_bars(features: Sequence[Mapping[str, Any]], what: str) -> Spec:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Names as they are, numbered where two are the same and would share a bar.
+    """Number names that occur more than once, which would share a bar.
 
     >>> _distinct(["a", "b", "a"])
     ['a (1)', 'b', 'a (2)']
@@ -239,7 +239,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def shape(feature: Mapping[str, Any], low: float, high: float) -> Spec:
-    """The curve of a feature, on a scale from ``low`` to ``high``; missing values are a dotted line."""
+    """Chart the curve of a feature, on a scale from ``low`` to ``high``; missing values are a dotted line."""
     rows = [{"value": value, "score": score} for value, score in _corners(feature)]
     joined = "step-after" if feature["start"] is None else "linear"
     y = _quantitative("score", None, domain=[low, high], nice=True) | {"axis": {"tickCount": 3}}
@@ -264,7 +264,7 @@ def shape(feature: Mapping[str, Any], low: float, high: float) -> Spec:
 
 
 def _corners(feature: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Points of a curve: where steps begin, with some room around them, or where lines meet."""
+    """Return the points of a curve: the starts of steps, with a margin, or the joints of lines."""
     values = feature["values"]
     if feature["start"] is not None:
         return list(zip([feature["start"], *feature["thresholds"]], values, strict=True))
@@ -273,7 +273,7 @@ def _corners(feature: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def _edges(thresholds: Sequence[float]) -> list[float]:
-    """Thresholds with some room before the first and after the last.
+    """Add a margin before the first threshold and after the last.
 
     >>> _edges([0.0, 10.0]), _edges([])
     ([-1.0, 0.0, 10.0, 11.0], [-0.1, 0.1])
@@ -284,12 +284,12 @@ def _edges(thresholds: Sequence[float]) -> list[float]:
 
 
 def convergence(steps: Sequence[Mapping[str, float]]) -> Spec:
-    """The gap as a share of the objective against passes over the data; the objective where there is no gap."""
+    """Chart the gap as a share of the objective against passes over the data; without a gap, the objective."""
     shares = [max(step["gap"] / max(abs(step["objective"]), 1e-300), _LEAST_SHARE) for step in steps]
-    certified = [{**step, "share": own} for step, own in zip(steps, shares, strict=True) if math.isfinite(own)]
+    certified = [{**step, "share": share} for step, share in zip(steps, shares, strict=True) if math.isfinite(share)]
     y = _quantitative("objective", None) | {"axis": {"tickCount": 5}}
     if certified:
-        decades = _decades([own for own in shares if math.isfinite(own)])
+        decades = _decades([share for share in shares if math.isfinite(share)])
         y = _quantitative("share", None, type="log") | {"axis": {"values": decades, "format": "~e"}}
     return _spec(
         "How far the objective can be above the optimum, against passes over the data"
@@ -313,7 +313,7 @@ def convergence(steps: Sequence[Mapping[str, float]]) -> Spec:
 
 
 def _decades(values: Sequence[float]) -> list[float]:
-    """Powers of ten around values.
+    """Return the powers of ten around values.
 
     >>> _decades([0.02, 3e-4])
     [0.0001, 0.001, 0.01, 0.1]
@@ -322,17 +322,17 @@ def _decades(values: Sequence[float]) -> list[float]:
     return [float(f"1e{power}") for power in range(first, last + 1)]
 
 
-#: What a candidate says about itself besides its parameters.
+#: Fields of a candidate that are not parameters.
 _FIGURES: Final = ("C", "mean", "standard_error", "objective", "average_slack", "norm", "passes")
 
 
 def path_series(selection: Mapping[str, Any]) -> list[str]:
-    """Settings of the parameters other than C, each of which has a path of its own.
+    """Return the settings of the parameters other than C; each has its own path.
 
     >>> path_series({"candidates": [{"C": 1.0, "mean": 0.5, "scaling": "standard"}, {"C": 1.0, "mean": 0.5}]})
     ['scaling=standard', '']
     """
-    return list(dict.fromkeys(_setting(one) for one in selection["candidates"]))
+    return list(dict.fromkeys(_setting(candidate) for candidate in selection["candidates"]))
 
 
 def _setting(candidate: Mapping[str, Any]) -> str:
@@ -340,18 +340,18 @@ def _setting(candidate: Mapping[str, Any]) -> str:
 
 
 def path(selection: Mapping[str, Any]) -> Spec:
-    """The criterion against C with one standard error, a line for each setting of the other parameters."""
+    """Chart the criterion against C with one standard error, a line for each setting of the other parameters."""
     series = path_series(selection)
     rows = [
         {
-            "system": _setting(one),
-            "C": one["C"],
-            "mean": one["mean"],
-            "low": one["mean"] - one["standard_error"],
-            "high": one["mean"] + one["standard_error"],
+            "system": _setting(candidate),
+            "C": candidate["C"],
+            "mean": candidate["mean"],
+            "low": candidate["mean"] - candidate["standard_error"],
+            "high": candidate["mean"] + candidate["standard_error"],
             "chosen": number == selection["chosen"],
         }
-        for number, one in enumerate(selection["candidates"])
+        for number, candidate in enumerate(selection["candidates"])
     ]
     x = {
         **_quantitative("C", "C", type="log", nice=False, padding=12),
@@ -383,7 +383,7 @@ def path(selection: Mapping[str, Any]) -> Spec:
 
 
 def grade_bars(grades: Mapping[str, int]) -> Spec:
-    """How many documents have each grade."""
+    """Chart the number of documents of each grade."""
     total = sum(grades.values())
     rows = [{"grade": grade, "documents": n, "share": n / total} for grade, n in grades.items()]
     return _spec(

@@ -1,4 +1,4 @@
-"""What a report says first: two sentences in plain English."""
+"""The conclusion of a report: two sentences in plain English."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _other_leads(facts: ReportFacts, leader: Leader) -> tuple[str, str]:
             f"The difference to {baseline} is significant ({_p(facts, row)}), but there is no significant difference "
             f"between {name} and {_any_of(leader.rivals)}."
         )
-    others = [other.system for other in rows if other.verdict == "better"]
+    others = [row.system for row in rows if row.verdict == "better"]
     but = f"but {_listed(others)} {_is(others)} significantly better than {baseline}." if others else _OPEN
     return first, f"The difference is not significant ({_p(facts, row)}), {but}"
 
@@ -79,7 +79,7 @@ def _judged_by(facts: ReportFacts) -> tuple[str, str, Sequence[PairedComparison]
 
 def _mean(facts: ReportFacts, system: str) -> str:
     measure = facts.settings.measures[0]
-    return next(f"{one.mean:.4f}" for one in facts.means if (one.system, one.measure) == (system, measure))
+    return next(f"{mean.mean:.4f}" for mean in facts.means if (mean.system, mean.measure) == (system, measure))
 
 
 def _interval_of(facts: ReportFacts, row: PairedComparison) -> str:

@@ -1,4 +1,4 @@
-"""The page of the demo: one file of HTML, without charts that need a library."""
+"""The page of the demo: one HTML file without chart libraries."""
 
 from __future__ import annotations
 
@@ -175,29 +175,29 @@ def examples(outcome: DemoResults) -> tuple[list[Example], Example]:
 
 
 def _query_example(outcome: DemoResults, at: int) -> Example:
-    one = outcome.collection.test[at]
+    query = outcome.collection.test[at]
     rows = slice(*outcome.collection.test.offsets[at : at + 2].tolist())
-    documents = one.document_names.tolist()
+    documents = query.document_names.tolist()
     before, after = (
         np.argsort(-outcome.scores[name][rows], kind="stable") for name in (outcome.best_retriever, LEARNED)
     )
     # What came up is the better of the two at the first rank where the orders differ.
     ranks = [rank for rank in range(len(documents)) if before[rank] != after[rank]]
     up, down = (after[ranks[0]], before[ranks[0]]) if ranks else (after[0], after[1])
-    parts = outcome.ranker.explain(one)
+    parts = outcome.ranker.explain(query)
     return Example(
-        query=str(one.query_ids[0]),
+        query=str(query.query_ids[0]),
         before=tuple(documents[row] for row in before[:SHOWN]),
         after=tuple(documents[row] for row in after[:SHOWN]),
-        grades=dict(zip(documents, one.grades.tolist(), strict=True)),
+        grades=dict(zip(documents, query.grades.tolist(), strict=True)),
         change=tuple(float(outcome.values[name][MEASURE][at]) for name in (outcome.best_retriever, LEARNED)),  # type: ignore[arg-type]
         above=(documents[up], documents[down]),
-        reasons=dict(zip(one.feature_names or (), (parts[up] - parts[down]).tolist(), strict=True)),
+        reasons=dict(zip(query.feature_names or (), (parts[up] - parts[down]).tolist(), strict=True)),
     )
 
 
 def certificate(ranker: Ranker) -> str:
-    """Say in a line how far from the optimum the weights can be."""
+    """Say in one line how far the weights can be from the optimum."""
     share = ranker.gap_ / ranker.objective_
     return (
         f"C = {ranker.C:g} by cross-validation on the training queries. The objective, {ranker.objective_:.4g}, is at "
@@ -210,8 +210,13 @@ def summary(outcome: DemoResults) -> str:
     collection, gained = outcome.collection, gains(outcome.comparison)
     header = ["system", "NDCG@10", "95% interval", f"{LEARNED} − system", "95% interval", "W/L/T", "p "]
     rows = [
-        [one.system, f"{one.mean:.4f}", f"[{one.low:.4f}, {one.high:.4f}]", *_gain_cells(gained.get(one.system))]
-        for one in sorted(outcome.means, key=lambda one: one.mean)
+        [
+            result.system,
+            f"{result.mean:.4f}",
+            f"[{result.low:.4f}, {result.high:.4f}]",
+            *_gain_cells(gained.get(result.system)),
+        ]
+        for result in sorted(outcome.means, key=lambda result: result.mean)
     ]
     lines = [
         "Search in the documentation of NumPy, SciPy and scikit-learn by description",
@@ -238,7 +243,7 @@ def _gain_cells(gain: Gain | None) -> list[str]:
 def weights(ranker: Ranker) -> dict[str, float]:
     """Return the weight of each feature, the largest first."""
     named = dict(zip(ranker.model_.names, ranker.coef_.tolist(), strict=True))
-    return dict(sorted(named.items(), key=lambda one: -abs(one[1])))
+    return dict(sorted(named.items(), key=lambda entry: -abs(entry[1])))
 
 
 def record(outcome: DemoResults) -> dict[str, Any]:
@@ -248,8 +253,8 @@ def record(outcome: DemoResults) -> dict[str, Any]:
         "documents": len(collection.summaries),
         "queries": {"train": len(collection.train), "test": len(collection.test)},
         "measure": MEASURE,
-        "mean": {one.system: one.mean for one in outcome.means},
-        "interval": {one.system: [one.low, one.high] for one in outcome.means},
+        "mean": {result.system: result.mean for result in outcome.means},
+        "interval": {result.system: [result.low, result.high] for result in outcome.means},
         "comparison": outcome.comparison.to_dicts(),
         "weights": weights(ranker),
         "C": ranker.C,
@@ -306,11 +311,11 @@ def render(outcome: DemoResults) -> str:
 
 def _intro(outcome: DemoResults) -> str:
     collection, gained = outcome.collection, gains(outcome.comparison)
-    means = {one.system: one.mean for one in outcome.means}
+    means = {result.system: result.mean for result in outcome.means}
     rival = max((name for name in means if name != LEARNED), key=lambda name: means[name])
     query, text = next(iter(collection.texts.items()))
     query, text = next(
-        ((one, words) for one, words in collection.texts.items() if one.startswith("numpy.unravel_index/")),
+        ((name, words) for name, words in collection.texts.items() if name.startswith("numpy.unravel_index/")),
         (query, text),
     )
     headline = (
@@ -336,7 +341,7 @@ def _verdict(gained: Mapping[str, Gain]) -> str:
 
 
 def _systems(outcome: DemoResults) -> list[str]:
-    ordered, gained = sorted(outcome.means, key=lambda one: -one.mean), gains(outcome.comparison)
+    ordered, gained = sorted(outcome.means, key=lambda result: -result.mean), gains(outcome.comparison)
     columns = [
         TableColumn("system"),
         TableColumn("NDCG@10", number=True),
@@ -354,14 +359,14 @@ def _systems(outcome: DemoResults) -> list[str]:
         f"correction for {len(gained)} comparisons. Wins, losses and ties are those of the learned ranker."
     )
     return [
-        _bars([_mean_bar(one) for one in ordered]),
-        table("NDCG@10 on the test queries", columns, [_row(one, gained.get(one.system)) for one in ordered]),
+        _bars([_mean_bar(result) for result in ordered]),
+        table("NDCG@10 on the test queries", columns, [_row(result, gained.get(result.system)) for result in ordered]),
         paragraph(note, "note"),
     ]
 
 
-def _row(one: Mean, gain: Gain | None) -> list[Cell]:
-    shown = [Cell(one.system), number(one.mean), Cell(f"{one.low:.4f} to {one.high:.4f}", one.low)]
+def _row(result: Mean, gain: Gain | None) -> list[Cell]:
+    shown = [Cell(result.system), number(result.mean), Cell(f"{result.low:.4f} to {result.high:.4f}", result.low)]
     if gain is None:
         return shown + [Cell("")] * 6
     low, high = number(gain.low, "+.4f"), number(gain.high, "+.4f")
@@ -386,17 +391,17 @@ def _bar(name: str, value: str, marks: str, look: str = "") -> str:
     )
 
 
-def _mean_bar(one: Mean) -> str:
-    look = "ours" if one.system == LEARNED else ""
+def _mean_bar(result: Mean) -> str:
+    look = "ours" if result.system == LEARNED else ""
     marks = (
-        f'<i class="bar {look}" style="--from: 0%; --width: {100 * one.mean:.2f}%"></i>'
-        f'<i class="whisker" style="--low: {100 * one.low:.2f}%; --high: {100 * one.high:.2f}%"></i>'
+        f'<i class="bar {look}" style="--from: 0%; --width: {100 * result.mean:.2f}%"></i>'
+        f'<i class="whisker" style="--low: {100 * result.low:.2f}%; --high: {100 * result.high:.2f}%"></i>'
     )
-    return _bar(one.system, f"{one.mean:.3f}", marks, look)
+    return _bar(result.system, f"{result.mean:.3f}", marks, look)
 
 
 def _signed_bars(values: Mapping[str, float]) -> str:
-    """Bars to the right and left of zero, on one scale."""
+    """Draw bars to the right and left of zero, on one scale."""
     low, high = min(0.0, *values.values()), max(0.0, *values.values())
     reach = (high - low) or 1.0
 
@@ -423,25 +428,25 @@ def _examples(outcome: DemoResults) -> list[str]:
     )
     return [
         paragraph(intro),
-        *(_example(outcome, one) for one in gained),
+        *(_example(outcome, example) for example in gained),
         details("The largest loss", _example(outcome, lost)),
     ]
 
 
-def _example(outcome: DemoResults, one: Example) -> str:
-    before, after = one.change
-    up, down = one.above
+def _example(outcome: DemoResults, example: Example) -> str:
+    before, after = example.change
+    up, down = example.above
     hits = "".join(
-        f"<div><h4>{escape(title)}, NDCG@10 {value:.2f}</h4>{_hits(outcome, documents, one.grades)}</div>"
+        f"<div><h4>{escape(title)}, NDCG@10 {value:.2f}</h4>{_hits(outcome, documents, example.grades)}</div>"
         for title, documents, value in (
-            (f"Before: {outcome.best_retriever}", one.before, before),
-            ("After: learned", one.after, after),
+            (f"Before: {outcome.best_retriever}", example.before, before),
+            ("After: learned", example.after, after),
         )
     )
     why = f"Why {up} is above {down}: difference of their scores, by feature"
     return (
-        f'<article class="example"><h3>“{escape(outcome.collection.texts[one.query])}”</h3>'
-        f'<div class="grid pair">{hits}</div><h4>{escape(why)}</h4>{_signed_bars(one.reasons)}</article>'
+        f'<article class="example"><h3>“{escape(outcome.collection.texts[example.query])}”</h3>'
+        f'<div class="grid pair">{hits}</div><h4>{escape(why)}</h4>{_signed_bars(example.reasons)}</article>'
     )
 
 

@@ -1,4 +1,4 @@
-"""Why a document has its score, or is ranked above another: contributions of features, as records."""
+"""Explanations of scores and rankings: contributions of features, as records."""
 
 from __future__ import annotations
 
@@ -69,10 +69,11 @@ def explain_document(model: Model, query: Queries, row: int, other: int | None =
     >>> X, y = [[3.0, 1.0], [1.0, 0.0], [0.0, 2.0]], [1, 0, 0]
     >>> query = Queries.from_arrays(X, y, qid=["q"] * 3, feature_names=["bm25", "age"], document_ids=["a", "b", "c"])
     >>> model = Ranker("svmmap", scaling=None).fit(query).model_
-    >>> one = explain_document(model, query, 0, 1)
-    >>> one.document, one.other, [reason.feature for reason in one.reasons]
+    >>> explanation = explain_document(model, query, 0, 1)
+    >>> explanation.document, explanation.other, [reason.feature for reason in explanation.reasons]
     ('a', 'b', ['bm25', 'age'])
-    >>> bool(np.isclose(one.base + sum(reason.contribution for reason in one.reasons), one.score))
+    >>> total = explanation.base + sum(reason.contribution for reason in explanation.reasons)
+    >>> bool(np.isclose(total, explanation.score))
     True
 
     Args:
@@ -85,8 +86,8 @@ def explain_document(model: Model, query: Queries, row: int, other: int | None =
     parts = model.explain(query, reference=other)[row]
     order = np.argsort(-np.abs(parts), kind="stable")
     values = _row(query, row)
-    others = _row(query, other) if other is not None else _means(query)
-    columns = ([model.names[number] for number in order], values[order], others[order], parts[order])
+    reference = _row(query, other) if other is not None else _means(query)
+    columns = ([model.names[number] for number in order], values[order], reference[order], parts[order])
     return Explanation(
         str(query.query_ids[0]),
         str(names[row]),
@@ -116,16 +117,16 @@ def _means(query: Queries) -> FloatArray:
 
 
 def first_difference(order: Sequence[str], other: Sequence[str]) -> tuple[str, str] | None:
-    """Return the documents at the first rank where two lists differ; None where they do not.
+    """Return the documents at the first rank where two lists differ; None if they do not.
 
     >>> first_difference(["c", "a", "b"], ["c", "b", "a"]), first_difference(["a"], ["a"])
     (('a', 'b'), None)
     """
-    return next(((one, two) for one, two in zip(order, other, strict=False) if one != two), None)
+    return next((pair for pair in zip(order, other, strict=False) if pair[0] != pair[1]), None)
 
 
 def trace_records(model: Model) -> list[dict[str, float]]:
-    """Return where the solver stood after each iteration."""
+    """Return passes, seconds, objective and gap after each iteration."""
     return [
         {"passes": step.passes, "seconds": step.seconds, "objective": step.primal, "gap": step.gap}
         for step in model.solution.trace
@@ -133,15 +134,15 @@ def trace_records(model: Model) -> list[dict[str, float]]:
 
 
 def takes_C(model: Model) -> bool:
-    """Whether C had an effect on a model; it has none on networks, and on trees and baselines without one."""
+    """Tell whether C had an effect on a model; it has none on networks, and on trees and baselines without a C."""
     try:
         return resolve(ranker_of(model)).capabilities.takes_C
-    except (DataError, TypeError):  # a part of it is not known here
+    except (DataError, TypeError):  # of an unknown class
         return True
 
 
 def feature_records(model: Model) -> list[dict[str, Any]]:
-    """Return one record per feature: its weight, its curve and the spread of it, or how often trees split on it."""
+    """Return one record per feature: its weight, its curve with its spread, or how often trees split on it."""
     names = model.names
     if isinstance(model.form, AdditiveForm):
         return [

@@ -1,4 +1,4 @@
-"""Pieces of a page. Whatever comes from files or users is escaped here, and only here."""
+"""HTML elements. Whatever comes from files or users is escaped here, and only here."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def breakable(name: object) -> str:
 
 
 def number(value: float | None, form: str = ".4f", look: str = "") -> Cell:
-    """A number; what is not finite is absent, and sorted last.
+    """Make a cell of a number; what is not finite is absent, and sorted last.
 
     >>> number(-0.25, "+.2f").text, number(math.nan).text
     ('−0.25', '–')
@@ -70,7 +70,7 @@ def number(value: float | None, form: str = ".4f", look: str = "") -> Cell:
 def table(
     caption: str, columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, sortable: bool = True
 ) -> str:
-    """A table in a box of its own, which scrolls where it is too wide."""
+    """Make a table in a box that scrolls if the table is too wide."""
     head = "".join(_head(column, sortable and len(rows) > 1) for column in columns)
     body = "\n".join(f"<tr>{''.join(map(_cell, range(len(row)), row, columns))}</tr>" for row in rows)
     return (
@@ -96,13 +96,13 @@ def _cell(at: int, cell: Cell, column: TableColumn) -> str:
 
 
 def facts_list(entries: Sequence[tuple[str, str]]) -> str:
-    """Names and what they stand for."""
+    """Make a list of names and their values."""
     rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in entries)
     return f'<dl class="facts">{rows}</dl>'
 
 
 def command(commands: Commands | None, line: Callable[[Commands], str], what: str = "Recompute") -> str:
-    """One of the commands, with a button that copies it; nothing where there are none."""
+    """Show one of the commands, with a button that copies it; nothing if there are no commands."""
     if commands is None:
         return ""
     # Lines break between words, not inside an option.
@@ -126,18 +126,18 @@ def listed(names: list[str]) -> str:
 
 
 def paragraph(text: str, look: str = "") -> str:
-    """A paragraph of plain text."""
+    """Make a paragraph of plain text."""
     return f"<p{_class(look)}>{escape(text)}</p>"
 
 
 def chart(spec: Spec, caption: str = "") -> str:
-    """A chart, drawn by the browser from its specification."""
+    """Embed a chart, which the browser draws from its specification."""
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f'<figure class="chart"><div class="plot"></div>{data(spec)}{below}</figure>'
 
 
 def data(value: Mapping[str, Any], name: str = "") -> str:
-    r"""Data for scripts; nothing in it can end the element that holds it.
+    r"""Embed data for scripts; nothing in it can end the element that holds it.
 
     >>> data({"feature": "</script>"})
     '<script type="application/json">{"feature":"\\u003c/script>"}</script>'
@@ -148,7 +148,7 @@ def data(value: Mapping[str, Any], name: str = "") -> str:
 
 
 def legend(names: Sequence[str]) -> str:
-    """Names of systems beside their colours."""
+    """Make a legend: names of systems beside their colours."""
     items = "".join(
         f'<li><span class="swatch" style="background: {colour(at)}"></span>{escape(name)}</li>'
         for at, name in enumerate(names)
@@ -157,12 +157,12 @@ def legend(names: Sequence[str]) -> str:
 
 
 def details(summary: str, content: str, look: str = "") -> str:
-    """Something to open; the summary is markup."""
+    """Make an element to open; the summary is markup."""
     return f"<details{_class(look)}><summary>{summary}</summary>{content}</details>"
 
 
 def section(name: str, title: str, *parts: str) -> str:
-    """A section with a heading that can be linked to."""
+    """Make a section with a heading that can be linked to."""
     return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(title)}</h2>\n' + (
         "\n".join(filter(None, parts)) + "\n</section>"
     )

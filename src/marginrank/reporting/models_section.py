@@ -1,4 +1,4 @@
-"""The section on models: how they were trained, how close they are to the optimum, and what they learned."""
+"""The section on models: training, certificates, and learned weights or curves."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _entries(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _certificate(record: Mapping[str, Any]) -> str:
-    """How far from the optimum the objective can be.
+    """Say how far the objective can be from the optimum.
 
     >>> _certificate({"objective": 2.0, "gap": 0.001})
     'at most 0.05 % above the optimum'
@@ -105,14 +105,17 @@ def _path(model: ModelFacts) -> str:
 
 
 def _by_size(features: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return sorted(features, key=lambda one: -abs(one["size"]))
+    return sorted(features, key=lambda feature: -abs(feature["size"]))
 
 
 def _weights(model: ModelFacts) -> list[str]:
     ordered, what = _by_size(model.features), model.sized_by
     shown = ordered[:MOST_WEIGHTS]
     caption = f"The {len(shown)} largest of {len(ordered):,}." if len(shown) < len(ordered) else ""
-    rows = [[Cell(one["feature"]), number(one["size"], "+.6g"), number(abs(one["size"]), ".6g")] for one in ordered]
+    rows = [
+        [Cell(feature["feature"]), number(feature["size"], "+.6g"), number(abs(feature["size"]), ".6g")]
+        for feature in ordered
+    ]
     columns = [TableColumn("feature"), TableColumn(what, number=True), TableColumn("size", number=True)]
     return [
         f"<h4>Features by {escape(what)}</h4>",
@@ -122,21 +125,21 @@ def _weights(model: ModelFacts) -> list[str]:
 
 
 def _shapes(model: ModelFacts) -> list[str]:
-    moving = [one for one in _by_size(model.features) if one["size"] > 0 or one["missing"]]
-    flat = [one["feature"] for one in model.features if not (one["size"] > 0 or one["missing"])]
-    scores = [value for one in moving for value in (*one["values"], one["missing"] or 0.0)]
+    moving = [feature for feature in _by_size(model.features) if feature["size"] > 0 or feature["missing"]]
+    flat = [feature["feature"] for feature in model.features if not (feature["size"] > 0 or feature["missing"])]
+    scores = [value for feature in moving for value in (*feature["values"], feature["missing"] or 0.0)]
     low, high = (min(scores), max(scores)) if scores else (0.0, 0.0)
-    pictures = [_shape(one, low, high) for one in moving]
+    pictures = [_shape(feature, low, high) for feature in moving]
     first, rest = pictures[:MOST_SHAPES], pictures[MOST_SHAPES:]
     rows = [
-        [Cell(one["feature"]), number(one["size"], ".6g"), number(len(one["values"]), ",d")]
-        for one in _by_size(model.features)
+        [Cell(feature["feature"]), number(feature["size"], ".6g"), number(len(feature["values"]), ",d")]
+        for feature in _by_size(model.features)
     ]
     columns = [TableColumn("feature"), TableColumn("spread", number=True), TableColumn("steps", number=True)]
     note = "Contribution of each feature to the score, by its value; same scale for all, largest spread first."
     note += (
         " A dotted line is the contribution of a missing value."
-        if any(one["missing"] is not None for one in moving)
+        if any(feature["missing"] is not None for feature in moving)
         else ""
     )
     note += f" Flat: {listed(flat)}." if flat else ""

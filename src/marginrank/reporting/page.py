@@ -1,4 +1,4 @@
-"""From facts to one page of HTML that needs nothing from the network."""
+"""The page of a report: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def render(facts: ReportFacts) -> str:
 
 @cache
 def library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script."""
+    """Return Vega, Vega-Lite and Vega-Embed in one script."""
     try:
         import vl_convert  # noqa: PLC0415
     except ImportError:
@@ -110,7 +110,7 @@ def _training_note(facts: ReportFacts) -> str:
 
 def _means(facts: ReportFacts) -> list[str]:
     settings, names = facts.settings, [system.name for system in facts.systems]
-    by_name = {(one.system, one.measure): one for one in facts.means}
+    by_name = {(mean.system, mean.measure): mean for mean in facts.means}
     columns = [TableColumn("system"), TableColumn("kind")]
     for measure in settings.measures:
         columns += [
@@ -120,9 +120,9 @@ def _means(facts: ReportFacts) -> list[str]:
     rows = [[Cell(system.name), Cell(system.kind)] for system in facts.systems]
     for row, name in zip(rows, names, strict=True):
         for measure in settings.measures:
-            one = by_name[name, measure]
-            row += [number(one.mean, look="best" if facts.best.get(measure) == name else ""), _interval(one)]
-    sizes = sorted({one.queries for one in facts.means})
+            mean = by_name[name, measure]
+            row += [number(mean.mean, look="best" if facts.best.get(measure) == name else ""), _interval(mean)]
+    sizes = sorted({mean.queries for mean in facts.means})
     over = " or ".join(count(n, "query", "queries") for n in sizes)
     pictures = [
         chart(charts.intervals([by_name[name, measure] for name in names], names, measure))
@@ -152,8 +152,8 @@ def _about_intervals(facts: ReportFacts) -> str:
     )
 
 
-def _interval(one: Mean, form: str = ".4f") -> Cell:
-    low, high = number(one.low, form), number(one.high, form)
+def _interval(mean: Mean, form: str = ".4f") -> Cell:
+    low, high = number(mean.low, form), number(mean.high, form)
     return Cell(ABSENT) if low.key is None or high.key is None else Cell(f"{low.text} to {high.text}", low.key)
 
 

@@ -1,4 +1,4 @@
-"""The section on queries: all differences, and the largest gains and losses with their documents."""
+"""The section on queries: differences per query, and the largest gains and losses with their documents."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _contest(facts: ReportFacts, contest: Contest) -> list[str]:
 
 
 def _share(n_queries: int, n_bars: int) -> str:
-    """Say how many queries share a bar.
+    """Say how many queries a bar stands for.
 
     >>> _share(1000, 500), _share(710, 500)
     ('2', '1 or 2')
@@ -120,27 +120,32 @@ def _duel(duel: Duel, contest: Contest, commands: Commands | None) -> str:
     )
     lists = _places(contest.other, duel.other_documents, contest.system)
     lists += _places(contest.system, duel.documents, contest.other)
-    reasons = "".join(_reasons(commands, system, one) for system, one in duel.reasons.items())
+    reasons = "".join(_reasons(commands, system, explained) for system, explained in duel.reasons.items())
     return details(summary, f'<div class="grid pair">{lists}{reasons}</div>', "duel")
 
 
 def _reasons(commands: Commands | None, system: str, explained: Explanation) -> str:
-    """The contributions that put a document where it is, and the command that recomputes them."""
+    """Show the contributions that explain the rank of a document, and the command that recomputes them."""
     first, rest, n_rest = explained.shortened(MOST_REASONS)
-    other = "the mean of the query" if explained.other is None else explained.other
+    reference = "the mean of the query" if explained.other is None else explained.other
     columns = [
         TableColumn("feature"),
-        *(TableColumn(head, number=True) for head in (explained.document, other, "contribution")),
+        *(TableColumn(head, number=True) for head in (explained.document, reference, "contribution")),
     ]
     rows = [
-        [Cell(one.feature, look="name"), number(one.value, ".4g"), number(one.other, ".4g"), _signed(one.contribution)]
-        for one in first
+        [
+            Cell(reason.feature, look="name"),
+            number(reason.value, ".4g"),
+            number(reason.other, ".4g"),
+            _signed(reason.contribution),
+        ]
+        for reason in first
     ]
     rows += [[Cell(count(n_rest, "other feature")), Cell(""), Cell(""), _signed(rest)]] if n_rest else []
     difference = explained.score - explained.base
     rows += [[Cell("score"), number(explained.score, ".4g"), number(explained.base, ".4g"), _signed(difference)]]
     documents = [name for name in (explained.document, explained.other) if name is not None]
-    caption = f"{system}: why {explained.document} is above {other}"
+    caption = f"{system}: why {explained.document} is above {reference}"
     recompute = command(commands, lambda known: known.explanation(system, explained.query, documents))
     return f'<div class="why">{table(caption, columns, rows, sortable=False)}{recompute}</div>'
 
@@ -156,17 +161,19 @@ def _places(system: str, places: Sequence[Place], other: str) -> str:
     largest = max(abs(place.score) for place in places)
     form = ".4f" if 0.01 <= largest < 1e5 else ".4g"
     caption = f"{system}, with ranks in {other}"
-    return table(caption, [TableColumn(*head) for head in heads], [_place(one, form) for one in places], sortable=False)
+    return table(
+        caption, [TableColumn(*head) for head in heads], [_place(place, form) for place in places], sortable=False
+    )
 
 
 def _place(place: Place, form: str) -> list[Cell]:
     grade = Cell(ABSENT, look="muted") if place.grade is None else number(place.grade, "g", _shade(place.grade))
-    other = number(place.other_rank, ",d", "muted")
-    return [number(place.rank, "d"), other, Cell(place.document, look="name"), grade, number(place.score, form)]
+    other_rank = number(place.other_rank, ",d", "muted")
+    return [number(place.rank, "d"), other_rank, Cell(place.document, look="name"), grade, number(place.score, form)]
 
 
 def _shade(grade: float) -> str:
-    """How strongly a grade stands out.
+    """Return the CSS class that shades a grade.
 
     >>> _shade(0.0), _shade(0.5), _shade(7.0)
     ('grade0', 'grade1', 'grade4')

@@ -1,4 +1,4 @@
-"""The commands that recompute what a report shows."""
+"""Commands that recompute the figures of a report."""
 
 from __future__ import annotations
 
@@ -54,42 +54,42 @@ class Commands:
     baseline: str | None = None
 
     def means(self) -> str:
-        """Means and their intervals."""
+        """Return the command for means and their intervals."""
         return self._evaluate(self.measures, "--intervals")
 
     def comparisons(self) -> str:
-        """Differences to the baseline."""
+        """Return the command for differences to the baseline."""
         return self._evaluate(self.measures, "--compare", "--baseline", self.baseline or "")
 
     def curve(self) -> str:
-        """NDCG at every cutoff."""
+        """Return the command for NDCG at every cutoff."""
         return self._evaluate(tuple(f"ndcg@{k}" for k in range(1, self.k + 1)))
 
     def queries(self) -> str:
-        """Values of each query."""
+        """Return the command for the values of each query."""
         return self._evaluate(self.measures[:1], "--per-query")
 
     def data(self) -> str:
-        """The profile of the data."""
+        """Return the command for the profile of the data."""
         return _line("inspect", _path(self.sources.judged), *self.sources.reading)
 
     def ranking(self, system: str) -> str:
-        """The first documents of a model for each query."""
+        """Return the command for the first documents of a model for each query."""
         paths = _path(self.sources.systems[system]), _path(self.sources.judged)
         return _line("rank", *paths, "--k", str(self.k), *self.sources.reading)
 
     def explanation(self, system: str, query: str, documents: Sequence[str]) -> str:
-        """Contributions of the features of a model to the score of a document, or the difference of two."""
+        """Return the command for contributions of features to the score of a document, or to the difference of two."""
         paths = _path(self.sources.systems[system]), _path(self.sources.judged)
         option = "--document" if len(documents) == 1 else "--documents"
         return _line("explain", *paths, "--query", query, option, *documents, *self.sources.reading)
 
     def model(self, system: str) -> str:
-        """All about a model, its trace and all of its features included."""
+        """Return the command for everything about a model, with its trace and all of its features."""
         return _line("inspect", _path(self.sources.systems[system]), "--json")
 
     def to_dict(self) -> dict[str, Any]:
-        """The commands by what they recompute."""
+        """Return the commands by what they recompute."""
         names = ["means", "curve", "queries", "data", *(["comparisons"] if len(self.sources.systems) > 1 else [])]
         return {name: getattr(self, name)() for name in names}
 
@@ -107,5 +107,5 @@ def _line(*words: str) -> str:
 
 
 def _path(name: str) -> str:
-    """A path that is not taken for an option."""
+    """Return a path that is not taken for an option."""
     return f"./{name}" if name.startswith("-") else name

@@ -1,4 +1,4 @@
-"""Finding the facts of a report: everything is measured here, and the page only shows it."""
+"""The builder of reports: it evaluates systems and collects the facts that the page shows."""
 
 from __future__ import annotations
 
@@ -107,9 +107,11 @@ def gather_facts(
         systems=tuple(SystemFacts(name, _kind(system)) for name, system in systems.items()),
         trained_on_these=tuple(warn_if_trained_on(judged, systems)),
         means=_means(results, settings, summary),
-        comparisons={one: summary.comparisons[one, settings.baseline] for one in settings.measures if several},
+        comparisons={name: summary.comparisons[name, settings.baseline] for name in settings.measures if several},
         leaders=_leaders(results, settings, summary) if several else {},
-        curve=tuple(CurvePoint(name, at, one.mean[f"ndcg@{at}"]) for name, one in results.items() for at in _upto(k)),
+        curve=tuple(
+            CurvePoint(name, at, result.mean[f"ndcg@{at}"]) for name, result in results.items() for at in _upto(k)
+        ),
         queries=_query_table(judged, results, settings.measures[0], texts),
         contests=_contests(judged, systems, scored, results, settings, texts),
         models=tuple(_model(name, system) for name, system in systems.items() if isinstance(system, Ranker)),
@@ -162,7 +164,7 @@ def _commands(sources: Sources, settings: Settings) -> Commands:
 
 @contextmanager
 def _errors_of(name: str, sources: Sources | None) -> Iterator[None]:
-    """Say of which system an error is."""
+    """Name the system in errors about it."""
     try:
         yield
     except DataError as error:
@@ -172,12 +174,12 @@ def _errors_of(name: str, sources: Sources | None) -> Iterator[None]:
 
 
 def _check_queries(results: Mapping[str, Evaluation], settings: Settings) -> None:
-    (first, one), *others = results.items()
-    for name, other in others:
-        if not np.array_equal(one.query_ids, other.query_ids):
+    (first, reference), *rest = results.items()
+    for name, result in rest:
+        if not np.array_equal(reference.query_ids, result.query_ids):
             raise DataError(f"{name!r} ranks other queries than {first!r}; pass missing_topics='zero'")
     for measure in settings.measures:
-        if not one.counted(measure):
+        if not reference.counted(measure):
             raise DataError(f"policy {settings.policy} leaves every query out of {measure}; there is nothing to report")
 
 
@@ -190,7 +192,7 @@ def _upto(k: int) -> range:
 
 
 def _summary(results: Mapping[str, Evaluation], settings: Settings) -> Summary:
-    """Compare all systems with the baseline and with the one of the highest mean, by every measure."""
+    """Compare all systems with the baseline and with the best system, by every measure."""
     questions = []
     if len(results) > 1:
         baselines = [
@@ -203,9 +205,9 @@ def _summary(results: Mapping[str, Evaluation], settings: Settings) -> Summary:
 
 def _means(results: Mapping[str, Evaluation], settings: Settings, summary: Summary) -> tuple[Mean, ...]:
     return tuple(
-        Mean(name, measure, one.mean[measure], *summary.intervals[name, measure], one.counted(measure))
+        Mean(name, measure, result.mean[measure], *summary.intervals[name, measure], result.counted(measure))
         for measure in settings.measures
-        for name, one in results.items()
+        for name, result in results.items()
     )
 
 
@@ -239,11 +241,11 @@ def _texts(judged: Queries | Qrels, query_text: Mapping[Any, str] | None) -> dic
 def _query_table(
     judged: Queries | Qrels, results: Mapping[str, Evaluation], measure: str, texts: Mapping[str, str]
 ) -> QueryTable:
-    """Queries in the order of the file, or those that matter most where there are too many."""
+    """Return the queries in the order of the file; of too many, those that matter most."""
     first = next(iter(results.values()))
-    values = np.stack([one[measure] for one in results.values()], axis=1)
+    values = np.stack([result[measure] for result in results.values()], axis=1)
     counted = np.flatnonzero(~np.isnan(values).any(axis=1))
-    # The largest differences; of one system, the least values.
+    # The largest differences; for a single system, the lowest values.
     urgency = np.ptp(values, axis=1) if len(results) > 1 else -values[:, 0]
     chosen = np.sort(counted[np.argsort(-urgency[counted], kind="stable")][:MOST_ROWS])
     sizes = _sizes(judged)
@@ -255,7 +257,7 @@ def _query_table(
 
 
 def _sizes(judged: Queries | Qrels) -> dict[str, tuple[int, int]]:
-    """Documents of each query, and how many of them are above grade 0."""
+    """Count the documents of each query, and those above grade 0."""
     ids = judged.query_ids if isinstance(judged, Queries) else judged.topics
     before = np.concatenate([[0], np.cumsum(judged.grades > 0)])
     relevant = np.diff(before[judged.offsets])
@@ -290,14 +292,14 @@ class _Explainer:
 
     def of(self, query: str, lists: Mapping[str, Sequence[Document]]) -> dict[str, Explanation]:
         """Return an explanation for each model of two systems."""
-        found: dict[str, Explanation] = {}
+        explanations: dict[str, Explanation] = {}
         for name, other in ((name, other) for name in lists for other in lists if name != other):
             if name in self._models and isinstance(self._judged, Queries):
-                orders = ([one.name for one in lists[one_of_two]] for one_of_two in (name, other))
+                orders = ([document.name for document in lists[system]] for system in (name, other))
                 pair = first_difference(*orders)
                 if pair is not None:
-                    found |= self._explain(name, one_query(self._judged, self._place[query]), *pair)
-        return found
+                    explanations |= self._explain(name, one_query(self._judged, self._place[query]), *pair)
+        return explanations
 
     def _explain(self, name: str, query: Queries, document: str, other: str) -> dict[str, Explanation]:
         rows = {str(document): row for row, document in enumerate(query.document_names.tolist())}
@@ -339,19 +341,20 @@ def _contest(
 
 
 def _places(documents: Sequence[Document], others: Sequence[Document], k: int) -> tuple[Place, ...]:
-    """The first k documents, each with its rank in another list."""
+    """Return the first k documents, each with its rank in another list."""
     rank_of: dict[str, int] = {}
-    for rank, one in enumerate(others, 1):
-        rank_of.setdefault(one.name, rank)
+    for rank, document in enumerate(others, 1):
+        rank_of.setdefault(document.name, rank)
     return tuple(
-        Place(rank, one.name, one.grade, one.score, rank_of.get(one.name)) for rank, one in enumerate(documents[:k], 1)
+        Place(rank, document.name, document.grade, document.score, rank_of.get(document.name))
+        for rank, document in enumerate(documents[:k], 1)
     )
 
 
 def _bars(
     d: FloatArray, values: FloatArray, others: FloatArray, names: Sequence[str], texts: Mapping[str, str]
 ) -> tuple[Bar, ...]:
-    """A bar for each query, or for runs of queries next to each other where they are many.
+    """Return a bar for each query; if there are many, for groups of neighbouring queries.
 
     >>> few = _bars(np.array([0.5, 0.0]), np.array([0.75, 0.5]), np.array([0.25, 0.5]), ["a", "b"], {"a": "x"})
     >>> few[0]

@@ -1,4 +1,4 @@
-"""What a report says, as plain data: one dataclass per section of the page."""
+"""The facts of a report as plain data: one dataclass per section of the page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Mean:
 class Leader:
     """The system with the highest mean of a measure, and those that it is not significantly better than.
 
-    It is marked as best where there are none of these.
+    It is marked as best if there are none of these.
     """
 
     system: str
@@ -84,7 +84,7 @@ class QueryTable:
 class Bar:
     """Queries from one place to another of all sorted by difference, with their mean difference.
 
-    Where it is a single query, ``query`` names it, and the values of both systems are known.
+    If it is a single query, ``query`` names it, and the values of both systems are known.
     """
 
     first: int
@@ -98,7 +98,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Place:
-    """A document at a rank, and its rank in the other system's list; None where it is not there."""
+    """A document at a rank, and its rank in the other system's list; None if it is not there."""
 
     rank: int
     document: str
@@ -109,7 +109,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Duel:
-    """A query with the first documents of both systems and, where they are models, why they rank them so."""
+    """A query with the first documents of both systems and, for models, an explanation of the difference."""
 
     query: str
     value: float
@@ -145,11 +145,11 @@ class ModelFacts:
     Args:
         name: The name of the system.
         record: How it was trained and how good its optimum is.
-        features: One record per feature, with its weight or step function; none where they cannot be told apart.
+        features: One record per feature, with its weight or step function; none if the model has no such weights.
         sized_by: What the size of a feature is.
-        trace: Where the solver stood after iterations.
+        trace: Progress of the solver, by iteration.
         iterations: How many iterations there were; the trace may show fewer.
-        selection: The values of C that were tried; None where C was given.
+        selection: The values of C that were tried; None if C was given.
     """
 
     name: str
@@ -198,7 +198,7 @@ class ReportFacts:
 
     @property
     def best(self) -> dict[str, str]:
-        """By measure, the system that is significantly better than every other one, where there is one."""
+        """By measure, the system that is significantly better than every other one, if there is one."""
         return {measure: leader.system for measure, leader in self.leaders.items() if not leader.rivals}
 
     def to_dict(self) -> dict[str, Any]:
