@@ -1,4 +1,4 @@
-"""Training on the workers of a Dask cluster."""
+"""Queries and training on the workers of a Dask cluster."""
 
 from marginrank.runtime.lazy_imports import attach
 

@@ -39,7 +39,7 @@ R = TypeVar("R")
 _LOOK: Final = 1.0
 #: Looks at which a worker may be paused before it is given up.
 _LOOKS_PAUSED: Final = 30
-#: Seconds to wait for a worker where there is none.
+#: Seconds to wait for a worker if there is none.
 _REPLACED: Final = 60.0
 #: How often workers may be lost during one operation before it is given up.
 _MOST_LOSSES: Final = 6
@@ -58,7 +58,7 @@ class PartitionPlacement:
 
     Args:
         client: A client of the cluster.
-        sources: Where the partitions come from.
+        sources: Sources of the partitions.
         homes: The worker of each partition; by default they are dealt out.
     """
 
@@ -86,7 +86,7 @@ class PartitionPlacement:
         return dict(found)
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Ask the scheduler, which may have been started again: the connection is then opened once more."""
+        """Query the scheduler; if it was restarted, connect again."""
         try:
             try:
                 return question()
@@ -101,7 +101,7 @@ class PartitionPlacement:
             ) from error
 
     def deal(self) -> None:
-        """Give partitions that have no worker to those that have room, in proportion to their threads."""
+        """Assign partitions without a worker to workers with room, in proportion to their threads."""
         self.threads = self._workers()
         n, total = len(self.sources), sum(self.threads.values())
         room = {name: math.ceil(n * threads / total) for name, threads in sorted(self.threads.items())}
@@ -115,7 +115,7 @@ class PartitionPlacement:
         self.version += 1
 
     def refresh(self) -> None:
-        """Deal out again if a worker has come in place of one that was lost."""
+        """Assign partitions again if a worker has replaced a lost one."""
         if len(self.threads) < self._most_workers and set(self._workers()) != set(self.threads):
             self.deal()
 
@@ -204,7 +204,7 @@ async def _fetched(client: Client, futures: list[Future]) -> Any:
 
 
 class ClusterPartitions(Partitions[T]):
-    """Objects on the workers of a cluster, one for each partition, which are made again where a worker is lost.
+    """Objects on the workers of a cluster, one for each partition, which are made again if a worker is lost.
 
     Args:
         placement: Which worker has which partition.
@@ -264,7 +264,7 @@ class ClusterPartitions(Partitions[T]):
         return self._run(Job(self._token, work, shared, merge, places), None)
 
     def _run(self, job: Job, each: Sequence[Any] | None) -> list[Any]:
-        """Do a job; if a worker is lost, make its partitions elsewhere and do it again."""
+        """Run a job; if a worker is lost, make its partitions elsewhere and run it again."""
         place = self._placement
         try:
             place.refresh()
@@ -290,7 +290,7 @@ class ClusterPartitions(Partitions[T]):
         return Lease(self.client.id, frozenset(one._token for one in _alive))
 
     def _make(self) -> bool:
-        """Make the partitions that are not where they belong; return False if a worker was lost meanwhile."""
+        """Make the partitions that are missing on their workers; return False if a worker was lost meanwhile."""
         place, lease = self._placement, self._lease
         opened, clients = place.opened == place.version, place.clients()
         tasks = []

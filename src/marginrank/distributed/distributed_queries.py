@@ -124,8 +124,10 @@ class DistributedQueries(PartitionedQueries):
         together = shuffled(frame, qid, n_partitions, "tasks" if client is None else None)
         parts = [made(part, {"qid": qid, **options}) for part in together]
         if client is None:
-            found = [part for part in dask.compute(*parts, scheduler="synchronous") if part is not None]
-            return cls._on(None, [QueriesSource(part, at) for at, part in enumerate(found)], lambda one: one.queries)
+            frames = [part for part in dask.compute(*parts, scheduler="synchronous") if part is not None]
+            return cls._on(
+                None, [QueriesSource(part, at) for at, part in enumerate(frames)], lambda source: source.queries
+            )
         futures = client.compute(parts)
         sizes = client.gather(client.map(_size, futures))
         kept = [future for future, size in zip(futures, sizes, strict=True) if size]

@@ -1,4 +1,4 @@
-"""What runs on the workers: partitions are made there, kept there, and worked on there."""
+"""Code that runs on the workers: it makes, stores and processes partitions."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def _drop(unwanted: Callable[[str, str, int], bool]) -> None:
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions of Python and of all that results depend on."""
-    found = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}", "marginrank": __version__}
+    versions = {"Python": f"{sys.version_info.major}.{sys.version_info.minor}", "marginrank": __version__}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def address() -> str:
@@ -169,7 +169,7 @@ def merge_nodes(
     merged: Nodes = {}
 
     def known(first: int, end: int) -> bool:
-        """Whether all of a node is there, in which case it is merged."""
+        """Tell whether all of a node is there, in which case it is merged."""
         if (first, end) in nodes:
             return True
         if end - first == 1:
@@ -188,7 +188,7 @@ def merge_nodes(
 
 
 class Source(Protocol):
-    """Where one partition comes from."""
+    """The source of one partition."""
 
     @property
     def name(self) -> str:

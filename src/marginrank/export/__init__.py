@@ -1,4 +1,4 @@
-"""Models where the search runs: one module per target.
+"""Exports of models to search engines, databases and languages: one module per target.
 
 A target is a frozen dataclass of its options in a module of this folder; its ``name`` is its spelling. It says which
 scoring functions it takes, writes them down, and says what to do next. Every export comes with a check file.

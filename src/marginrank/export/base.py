@@ -1,4 +1,4 @@
-"""What a target is: the scoring functions it takes, and the files it writes."""
+"""The base classes of export targets."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class CannotRunError(RuntimeError):
-    """Raised where a check needs a program or a server that is not here."""
+    """Raised if a check needs a program or a server that is not available."""
 
 
 class Export(NamedTuple):
-    """What an export wrote, and what to do with it."""
+    """The files of an export, and what to do with them."""
 
     files: tuple[Path, ...]
     next_steps: str
@@ -34,14 +34,14 @@ class Export(NamedTuple):
 
 @dataclass(frozen=True)
 class Target(OptionObject, ABC):
-    """Where a model goes."""
+    """An export target."""
 
     family = "target"
     example = "python or sql(dialect=duckdb)"
     keeps_case = True
-    #: What the models are called that it takes.
+    #: Description of the models that it takes.
     takes: ClassVar[str]
-    #: How the name of the file ends.
+    #: Suffix of the file.
     suffix: ClassVar[str]
     #: Whether features may be missing there.
     knows_missing: ClassVar[bool] = True
@@ -51,7 +51,7 @@ class Target(OptionObject, ABC):
 
     @abstractmethod
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
 
     @abstractmethod
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -59,13 +59,13 @@ class Target(OptionObject, ABC):
 
     @abstractmethod
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
 
     def run(self, path: Path, check: Check) -> FloatArray:  # noqa: ARG002
         """Score the documents of a check with an exported file.
 
         Raises:
-            CannotRunError: What the target needs is not here.
+            CannotRunError: What the target needs is not available.
         """
         raise CannotRunError(f"{self.name} does not run here; score the documents of the check file there and compare")
 
@@ -102,7 +102,7 @@ def _refusal(target: Target, function: ScoringFunction) -> str | None:
 
 
 def not_tree_shaped(function: ScoringFunction) -> str | None:
-    """Say why a function is not a sum of trees, or return None."""
+    """Return the reason why a function is not a sum of trees, or None."""
     if function.needs_queries:
         return f"its scaling is {function.scaling}"
     return next((why for why in map(_no_tree, function.terms) if why is not None), None)
@@ -117,7 +117,7 @@ def _no_tree(term: Term) -> str | None:
 
 
 def other_terms(function: ScoringFunction, *known: type[Term]) -> str | None:
-    """Say which term of a function is none of those known, or return None."""
+    """Return the name of a term that is none of those known, or None."""
     return next((f"it is a {term.kind} model" for term in function.terms if not isinstance(term, known)), None)
 
 
@@ -140,7 +140,7 @@ def identifiers(names: Iterable[str]) -> list[str]:
     plain: list[str] = []
     for name in map(identifier, names):
         others = (f"{name}_{number}" for number in count(1))
-        plain.append(name if name not in plain else next(other for other in others if other not in plain))
+        plain.append(name if name not in plain else next(candidate for candidate in others if candidate not in plain))
     return plain
 
 
@@ -158,12 +158,12 @@ class Plugin(Target, ABC):
     knows_missing: ClassVar[bool] = False
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return None if is_linear(function) else not_tree_shaped(function)
 
 
 class Weight(NamedTuple):
-    """The weight of a feature, with its mean and standard deviation where features are standardised."""
+    """The weight of a feature, with its mean and standard deviation if features are standardised."""
 
     feature: str
     weight: float

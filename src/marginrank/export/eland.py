@@ -1,4 +1,4 @@
-"""Elasticsearch's own learning to rank, by way of eland."""
+"""Elasticsearch's native learning to rank, uploaded with eland."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Eland(Target):
     suffix: ClassVar[str] = ".json"
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return not_tree_shaped(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -63,7 +63,7 @@ class Eland(Target):
         return {"": json.dumps(document, ensure_ascii=False), ".upload.py": script}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the files."""
+        """Return what to do with the files."""
         stem = path.name.partition(".")[0]
         return f"write the query of each feature into {stem}.upload.py, and run it with the address of Elasticsearch"
 

@@ -50,7 +50,7 @@ class ElasticsearchLTR(Plugin):
         return {"": json_text(body), ".featureset.json": json_text(feature_set)}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the files."""
+        """Return what to do with the files."""
         stem = path.name.partition(".")[0]
         return (
             f"write the query of each feature into {stem}.featureset.json; POST _ltr/_featureset/{self.features} with "
@@ -63,9 +63,10 @@ def _linear(function: ScoringFunction, names: list[str]) -> dict[str, Any]:
     model: dict[str, Any] = {"type": "model/linear"}
     if function.mean is not None:
         model["feature_normalizers"] = {
-            one.feature: {"standard": {"mean": one.mean, "standard_deviation": one.scale}} for one in weights
+            weight.feature: {"standard": {"mean": weight.mean, "standard_deviation": weight.scale}}
+            for weight in weights
         }
-    return {**model, "definition": json.dumps({one.feature: one.weight for one in weights})}
+    return {**model, "definition": json.dumps({weight.feature: weight.weight for weight in weights})}
 
 
 def _trees(function: ScoringFunction, names: list[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Writing exports with their check files, and running the checks."""
+"""Exports with their check files, and the checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Check:
 
     Args:
         features: Names of the columns.
-        X: One row per document; NaN where a value is missing.
+        X: One row per document; NaN if a value is missing.
         group: Number of consecutive documents of each query.
         scores: What the model gives.
     """
@@ -53,19 +53,19 @@ class Check:
         return [f"d{number + 1}" for number in range(len(self.X))]
 
     def compare(self, scores: Sequence[float] | FloatArray) -> str | None:
-        """Say how scores differ from those expected, or return None if they agree and rank alike."""
-        found = np.asarray(scores, dtype=np.float64)
-        if found.shape != self.scores.shape:
-            return f"{len(found)} scores for {len(self.scores)} documents"
+        """Describe how scores differ from those expected; None if they agree and rank alike."""
+        returned = np.asarray(scores, dtype=np.float64)
+        if returned.shape != self.scores.shape:
+            return f"{len(returned)} scores for {len(self.scores)} documents"
         limit = TOLERANCE * float(np.abs(self.scores).max(initial=0.0))
-        apart = np.abs(found - self.scores)
+        apart = np.abs(returned - self.scores)
         if not (apart <= limit).all():
             at = int(np.argmax(np.where(np.isnan(apart), np.inf, apart)))
-            return f"document d{at + 1} has score {found[at]:.9g}, and {self.scores[at]:.9g} is expected"
+            return f"document d{at + 1} has score {returned[at]:.9g}, and {self.scores[at]:.9g} is expected"
         start = 0
         for query, size in enumerate(self.group):
             rows = slice(start, start + size)
-            order = np.argsort(-found[rows], kind="stable")
+            order = np.argsort(-returned[rows], kind="stable")
             if (np.diff(self.scores[rows][order]) > limit).any():
                 return f"query q{query + 1} is ranked differently"
             start += size
@@ -156,7 +156,7 @@ def export(
 
     Args:
         function: What to write.
-        target: Where it goes: a `Target` or its spelling, such as ``python`` or ``sql(dialect=duckdb)``.
+        target: A `Target` or its spelling, such as ``python`` or ``sql(dialect=duckdb)``.
         path: The file to write.
         check: Documents and the scores to expect; drawn from the function by default.
         overwrite: Replace files of that name instead of refusing them.

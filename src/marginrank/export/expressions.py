@@ -1,4 +1,4 @@
-"""Scores as one arithmetic expression, for languages with a way to say ``if``."""
+"""Scores as one arithmetic expression, for languages with conditional expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Syntax(ABC):
 
     @abstractmethod
     def choose(self, condition: str, yes: str, no: str) -> str:
-        """Write yes where the condition holds, else no."""
+        """Write ``yes`` if the condition holds, else ``no``."""
 
     @abstractmethod
     def is_missing(self, x: str) -> str:
@@ -40,7 +40,7 @@ class Syntax(ABC):
 
 
 def refuse_expression(function: ScoringFunction) -> str | None:
-    """Say why a function is no expression, or return None."""
+    """Return the reason why a function is no expression, or None."""
     if any(isinstance(term, TreesTerm) and len(term.grades) for term in function.terms):
         return "its scores are expected grades"
     return other_terms(function, LinearTerm, CurvesTerm, TreesTerm)

@@ -17,7 +17,7 @@ from marginrank.typing import FloatArray
 
 
 def refuse_hybrid(function: ScoringFunction) -> str | None:
-    """Say why a fusion is not a weighted sum of min-max scores or reciprocal ranks, or return None."""
+    """Return the reason why a fusion is no weighted sum of min-max scores or reciprocal ranks, or None."""
     if not isinstance(function, FusedFunction) or not isinstance(function.terms[0], LinearTerm):
         return "it is not a weighted sum"
     if len(function.kinds) != 1 or function.kinds[0] not in ("minmax", "rrf"):
@@ -51,7 +51,7 @@ class OpenSearchHybrid(Target):
     takes_rankers: ClassVar[bool] = False
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return refuse_hybrid(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -73,7 +73,7 @@ class OpenSearchHybrid(Target):
         return {"": json_text(pipeline), ".query.json": json_text(query)}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the files."""
+        """Return what to do with the files."""
         stem = path.name.partition(".")[0]
         return (
             f"PUT /_search/pipeline/marginrank with {path.name}; write the queries into {stem}.query.json, in this "
@@ -99,7 +99,7 @@ class ElasticsearchRetriever(Target):
     window: int = 100
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return refuse_hybrid(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -110,7 +110,7 @@ class ElasticsearchRetriever(Target):
             for run, weight in weights.items()
         ]
         if kind == "minmax":
-            combined = {"linear": {"retrievers": [{**one, "normalizer": "minmax"} for one in retrievers]}}
+            combined = {"linear": {"retrievers": [{**retriever, "normalizer": "minmax"} for retriever in retrievers]}}
         else:
             combined = {"rrf": {"retrievers": retrievers, "rank_constant": RRF_K}}  # type: ignore[dict-item]
         for options in combined.values():
@@ -118,5 +118,5 @@ class ElasticsearchRetriever(Target):
         return {"": json_text({"retriever": combined})}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         return f"write the query of each retriever into {path.name}, and send it to INDEX/_search"

@@ -38,7 +38,7 @@ class JavaScript(Target):
     suffix: ClassVar[str] = ".js"
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return refuse_plan(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -47,7 +47,7 @@ class JavaScript(Target):
         return {"": code.replace("const MODEL = {};\n", f"const MODEL = {plan_of(function)};\n")}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         return (
             f'const {{ rank }} = require("./{path.name}") and call rank(documents, 10) with the documents of one query'
         )

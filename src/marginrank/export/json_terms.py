@@ -13,7 +13,7 @@ from marginrank.scorers.terms import CurvesTerm, KernelTerm, LinearTerm, Network
 
 
 def refuse_plan(function: ScoringFunction) -> str | None:
-    """Say why a function has no plan, or return None."""
+    """Return the reason why a function has no plan, or None."""
     for term in function.terms:
         if isinstance(term, KernelTerm) and not term.kernel:
             return "its kernel is a Python function"

@@ -30,7 +30,7 @@ class LightGBM(Target):
     suffix: ClassVar[str] = ".txt"
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return not_tree_shaped(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -52,7 +52,7 @@ class LightGBM(Target):
         return {"": text}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         return f'lightgbm.Booster(model_file="{path.name}").predict(X)'
 
     def run(self, path: Path, check: Check) -> FloatArray:

@@ -41,7 +41,7 @@ class Onnx(Target):
     precision: Precision = "float32"
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         if any(isinstance(term, KernelTerm) and not term.kernel for term in function.terms):
             return "its kernel is a Python function"
         return other_terms(function, LinearTerm, CurvesTerm, TreesTerm, NetworkTerm, KernelTerm)
@@ -62,7 +62,7 @@ class Onnx(Target):
         return {"": graph.model(kind, function)}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         return (
             f'onnxruntime.InferenceSession("{path.name}").run(["scores"], {{"features": X.astype("{self.precision}")}})'
         )
@@ -163,11 +163,13 @@ def _unit_variance(graph: _Graph, unit: str) -> str:
 
 def _percentile(graph: _Graph, values: str) -> str:
     double, axis = graph.onnx.TensorProto.DOUBLE, graph.constant([1], np.int64)
-    own = graph.add("Unsqueeze", values, axis)
+    value = graph.add("Unsqueeze", values, axis)
     others = graph.add("Unsqueeze", values, graph.constant([0], np.int64))
 
     def count(operator: str) -> str:
-        return graph.add("ReduceSum", graph.add("Cast", graph.add(operator, others, own), to=double), axis, keepdims=0)
+        return graph.add(
+            "ReduceSum", graph.add("Cast", graph.add(operator, others, value), to=double), axis, keepdims=0
+        )
 
     absent = graph.add("IsNaN", values)
     present = graph.add("Cast", graph.add("Not", absent), to=double)

@@ -28,7 +28,7 @@ class PythonCode(Target):
     suffix: ClassVar[str] = ".py"
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return refuse_plan(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -39,7 +39,7 @@ class PythonCode(Target):
         return {"": code.replace("MODEL = {}\n", f"null, true, false = None, True, False\nMODEL = {plan}\n")}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         module = identifier(path.stem)
         first = "" if module == path.stem else f"rename {path.name} to {module}.py; "
         return f"{first}import {module} and call {module}.rank(documents, k=10) with the documents of one query"

@@ -54,7 +54,7 @@ class Solr(Plugin):
         }
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the files."""
+        """Return what to do with the files."""
         stem = path.name.partition(".")[0]
         return (
             f"write the query of each feature into {stem}.features.json; PUT it to COLLECTION/schema/feature-store, "
@@ -64,7 +64,7 @@ class Solr(Plugin):
 
 def _linear(function: ScoringFunction, names: list[str]) -> dict[str, Any]:
     weights = weights_of(function, names)
-    features: list[dict[str, Any]] = [{"name": one.feature} for one in weights]
+    features: list[dict[str, Any]] = [{"name": weight.feature} for weight in weights]
     if function.mean is not None:
         for feature, one in zip(features, weights, strict=True):
             params = {"avg": repr(one.mean), "std": repr(one.scale)}
@@ -72,7 +72,7 @@ def _linear(function: ScoringFunction, names: list[str]) -> dict[str, Any]:
     return {
         "class": "org.apache.solr.ltr.model.LinearModel",
         "features": features,
-        "params": {"weights": {one.feature: one.weight for one in weights}},
+        "params": {"weights": {weight.feature: weight.weight for weight in weights}},
     }
 
 

@@ -236,11 +236,11 @@ class Sql(Target):
     document: str = "document_id"
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return refuse_expression(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
-        """Return the statement; where no other row matters, the expression alone too; for pgvector, a whole search."""
+        """Return the statement; if no other row matters, the expression alone too; for pgvector, a whole search."""
         self._check_columns(function.runs if isinstance(function, FusedFunction) else function.names)
         files = {"": self._statement(function)}
         syntax = SqlSyntax(self.dialect)
@@ -285,7 +285,7 @@ class Sql(Target):
         return f"{head}{select}ORDER BY {keys[0]}, score DESC\n"
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         return (
             f"fill the table {self.table} ({self.query}, {self.document}, one column per feature) with the candidates "
             f"of each query, and run {path.name}"

@@ -1,4 +1,4 @@
-"""Functions as sums of trees over raw features: what tree formats and expressions are written from."""
+"""Scoring functions as sums of trees over raw features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST: Final = np.finfo(np.float64).max
 
 
 class Weighted(NamedTuple):
-    """A feature with a weight: ``weight · (x − origin)``, or ``missing`` where it is missing; None if it may not be."""
+    """A feature with a weight: ``weight · (x − origin)``, or ``missing`` if it is missing; None if it may not be."""
 
     feature: int
     weight: float
@@ -41,7 +41,7 @@ class LinearLeaf(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A question: left where the feature is at most the threshold, or missing and ``missing_left``.
+    """A split: left if the feature is at most the threshold, or missing and ``missing_left``.
 
     With the threshold −inf and ``missing_left``, only missing values go left.
     """
@@ -57,7 +57,7 @@ Node: TypeAlias = Split | Leaf | LinearLeaf
 
 
 def weights_of(function: ScoringFunction) -> list[Weighted]:
-    """Return the weights of raw features, where a term is linear; features without effect are left out."""
+    """Return the weights of raw features, if a term is linear; features without effect are left out."""
     weighted = []
     for term in function.terms:
         if not isinstance(term, LinearTerm):
@@ -136,8 +136,8 @@ def forest(function: ScoringFunction, term: TreesTerm) -> list[Node]:
     """Return the trees of a term, with thresholds for raw features."""
     raw = term.threshold.copy()
     for feature in range(function.n_features):
-        asked = term.feature == feature
-        raw[asked] = _thresholds(function, feature, raw[asked], single=term.single)
+        splits = term.feature == feature
+        raw[splits] = _thresholds(function, feature, raw[splits], single=term.single)
     missing_left = term.missing_left if len(term.missing_left) else np.zeros(len(raw), dtype=np.bool_)
     if function.raw_fill is not None:
         missing_left = function.raw_fill[term.feature] <= raw

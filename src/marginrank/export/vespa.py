@@ -54,7 +54,7 @@ class Vespa(Target):
     rerank: int = 100
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         if isinstance(function, FusedFunction):
             return refuse_hybrid(function)
         if function.needs_queries:
@@ -94,7 +94,7 @@ class Vespa(Target):
         return f"rank-profile {self.profile} {{\n{body}\n}}\n"
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         return (
             f"write the rank feature of each function f_... in {path.name}, copy the profile into your schema, and "
             f"search with ranking={self.profile}"

@@ -37,7 +37,7 @@ class XGBoost(Target):
     objective: str = "rank:pairwise"
 
     def refusal(self, function: ScoringFunction) -> str | None:
-        """Say why a function is not taken, or return None."""
+        """Return the reason why a function is not taken, or None."""
         return not_tree_shaped(function)
 
     def write(self, function: ScoringFunction) -> Mapping[str, str | bytes]:
@@ -45,7 +45,7 @@ class XGBoost(Target):
         return {"": json.dumps(booster(function, self.objective), ensure_ascii=False)}
 
     def next_steps(self, path: Path) -> str:
-        """Say what to do with the file."""
+        """Return what to do with the file."""
         return f'xgboost.Booster(model_file="{path.name}").predict(xgboost.DMatrix(X, feature_names=...))'
 
     def run(self, path: Path, check: Check) -> FloatArray:
@@ -144,7 +144,7 @@ def _columns(number: int, tree: Node, n_features: int) -> dict[str, Any]:
 
 
 def tree_dump(function: ScoringFunction, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return trees as ``Booster.get_dump(dump_format="json")`` does: yes where the feature is below the condition."""
+    """Return trees as ``Booster.get_dump(dump_format="json")`` does: yes if the feature is below the condition."""
     return [_nested(tree, names) for tree in forest_of(function)]
 
 

@@ -1,4 +1,4 @@
-"""Serve a model over HTTP: features or runs in, rankings out.
+"""The HTTP service of a model: features or runs in, rankings out.
 
 `create_app` makes an ASGI application of a model file, and `serve` runs it, as ``marginrank serve`` does. Documents are
 scored with `marginrank.model.scoring`, which needs NumPy alone.

@@ -1,4 +1,4 @@
-"""What a request asks for: checked, and turned into a table of numbers for each query."""
+"""Parsing and validation of requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RequestLimits:
 
 
 class Refusal(Exception):  # noqa: N818
-    """A request that is not answered: the status, and why, with the place and the way out."""
+    """An error response: its status, and a reason that names the place in the request and the fix."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""The ASGI application: routes, errors with a reason, and the model that is reloaded."""
+"""The ASGI application: routes, error responses, and reloads of the model."""
 
 from __future__ import annotations
 
@@ -197,11 +197,11 @@ def _add_rank(app: FastAPI, served: ServedModel, limits: RequestLimits, pool: Th
         # One look at the model: it may be replaced meanwhile.
         loaded = served.loaded
         if loaded.pace.is_quick(body):
-            answer, asked = _answer(body, loaded, limits)
+            answer, rank_request = _answer(body, loaded, limits)
         else:
-            answer, asked = await _in_time(pool, limits, body, loaded)
-        served.metrics.queries.inc(len(asked.queries))
-        served.metrics.documents.inc(sum(len(query.documents) for query in asked.queries))
+            answer, rank_request = await _in_time(pool, limits, body, loaded)
+        served.metrics.queries.inc(len(rank_request.queries))
+        served.metrics.documents.inc(sum(len(query.documents) for query in rank_request.queries))
         return Response(answer, media_type="application/json")
 
 
@@ -219,29 +219,29 @@ async def _in_time(
 
 
 def _answer(body: bytes, loaded: Loaded, limits: RequestLimits) -> tuple[bytes, RankRequest]:
-    """Return the answer to a request, as JSON, and what was asked."""
+    """Return the answer to a request, as JSON, and the parsed request."""
     with loaded.pace.timed(body):
         return _timed_answer(body, loaded, limits)
 
 
 def _timed_answer(body: bytes, loaded: Loaded, limits: RequestLimits) -> tuple[bytes, RankRequest]:
-    asked = read_request(parse_json(body), loaded.model, limits)
+    rank_request = read_request(parse_json(body), loaded.model, limits)
     ranked = [
-        {"id": query.id, "documents": _ranked(query, f"queries[{number}]", asked, loaded.model)}
-        for number, query in enumerate(asked.queries)
+        {"id": query.id, "documents": _ranked(query, f"queries[{number}]", rank_request, loaded.model)}
+        for number, query in enumerate(rank_request.queries)
     ]
     # Characters beyond ASCII are escaped: ids may hold halves of a pair, which UTF-8 does not have.
-    return json.dumps({"model": loaded.digest, "queries": ranked}, allow_nan=False).encode(), asked
+    return json.dumps({"model": loaded.digest, "queries": ranked}, allow_nan=False).encode(), rank_request
 
 
-def _ranked(query: Query, place: str, asked: RankRequest, model: ScoringFunction) -> list[dict[str, Any]]:
+def _ranked(query: Query, place: str, rank_request: RankRequest, model: ScoringFunction) -> list[dict[str, Any]]:
     try:
-        rows, scores = (part.tolist() for part in model.rerank(query.table, asked.k))
+        rows, scores = (part.tolist() for part in model.rerank(query.table, rank_request.k))
         documents = [
             {"id": query.documents[row], "rank": rank, "score": score}
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         ]
-        if asked.explain and documents:
+        if rank_request.explain and documents:
             parts = model.explain(query.table, rows=rows).tolist()
             for document, own in zip(documents, parts, strict=True):
                 document["contributions"] = dict(zip(model.names, own, strict=True))

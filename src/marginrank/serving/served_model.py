@@ -1,4 +1,4 @@
-"""The model in use, and the file it is read from again when that changes."""
+"""The model in use, which is reloaded when its file changes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class ServedModel:
 
     Args:
         path: The model file.
-        metrics: Where reloads are counted.
+        metrics: Counters of reloads.
     """
 
     def __init__(self, path: str | Path, metrics: Metrics) -> None:

@@ -1,4 +1,4 @@
-"""Running the application: the socket, slow clients, and an end that finishes what has begun."""
+"""The server: its socket, limits for slow clients, and a graceful shutdown."""
 
 from __future__ import annotations
 
