@@ -1,4 +1,4 @@
-"""A risk as seen from below: the planes that touch it."""
+"""The cutting-plane model of a risk."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from marginrank.solvers.qp.plane_minimum import Planes, minimize_planes
 from marginrank.solvers.qp.plane_program import GramMatrix
 from marginrank.typing import FloatArray, IntArray
 
-#: Share of the planes that are kept where dropping the others is worth a copy.
-_FEWER: Final = 0.85
-#: Number of planes from which programs take longer than evaluations, and after how many iterations idle ones go then.
+#: Share of active planes up to which dropping the others is worth a copy.
+_ACTIVE: Final = 0.85
+#: Number of planes from which programs take longer than evaluations of the risk, and the iterations after which
+#: inactive planes are then dropped.
 _MANY: Final = 512
-_SOON: Final = 2
+_IDLE: Final = 2
 
 
 class PlaneModel:
-    """Planes offset + slope·θ that the parts of a risk are never below, and the sum of their maxima as a model of it.
+    """Planes offset + gradient·θ below the parts of a risk, and the sum of their maxima as a model of the risk.
 
-    They say nothing of C, of the regulariser or of constraints, so a model that was built for one serves every other.
+    They do not depend on C, the regulariser or constraints, so a model that was built for one serves every other.
     """
 
     def __init__(self, n_parameters: int) -> None:
-        self._room = np.zeros((0, n_parameters))
+        self._storage = np.zeros((0, n_parameters))
         self.offsets = np.zeros(0)
         self.owners = np.zeros(0, dtype=np.int64)
         self._products = GramMatrix(n_parameters)
@@ -32,24 +33,24 @@ class PlaneModel:
         self._idle = np.zeros(0, dtype=np.int64)
 
     @property
-    def slopes(self) -> FloatArray:
+    def gradients(self) -> FloatArray:
         """One row per plane."""
-        return self._room[: len(self.offsets)]
+        return self._storage[: len(self.offsets)]
 
-    def add(self, theta: FloatArray, values: FloatArray, slopes: FloatArray) -> None:
-        """Add the planes that touch the parts of the risk at θ, one part after the other."""
+    def add(self, theta: FloatArray, values: FloatArray, gradients: FloatArray) -> None:
+        """Add the tangent planes of the parts of the risk at θ, in the order of the parts."""
         if not len(self.offsets):
-            # No part of the risk is negative, which is a plane to begin with.
-            self._append(np.zeros(len(values)), np.zeros_like(slopes))
-        self._append(values - slopes @ theta, slopes)
+            # No part of the risk is negative, so 0 is a plane of each.
+            self._append(np.zeros(len(values)), np.zeros_like(gradients))
+        self._append(values - gradients @ theta, gradients)
 
-    def _append(self, offsets: FloatArray, slopes: FloatArray) -> None:
+    def _append(self, offsets: FloatArray, gradients: FloatArray) -> None:
         n, added = len(self.offsets), len(offsets)
-        if n + added > len(self._room):
-            room = np.empty((max(2 * len(self._room), 8 * added), slopes.shape[1]))
-            room[:n] = self.slopes
-            self._room = room
-        self._room[n : n + added] = slopes
+        if n + added > len(self._storage):
+            storage = np.empty((max(2 * len(self._storage), 8 * added), gradients.shape[1]))
+            storage[:n] = self.gradients
+            self._storage = storage
+        self._storage[n : n + added] = gradients
         self.offsets = np.concatenate([self.offsets, offsets])
         self.owners = np.concatenate([self.owners, np.arange(added)])
         self._alpha = np.concatenate([self._alpha, np.zeros(added)])
@@ -60,42 +61,42 @@ class PlaneModel:
         C: float,
         center: FloatArray | None = None,
         signs: IntArray | None = None,
-        enough: float = 0.0,
+        max_gap: float = 0.0,
         precision: float = 1e-13,
         deadline: float = np.inf,
         offsets: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
-        """Find where ½‖θ − center‖² + C·model(θ) is least, and a lower bound of it.
+        """Return the minimiser of ½‖θ − center‖² + C·model(θ), and a lower bound of the minimum.
 
-        The bound is exact to ``precision``, or below the value at that point by no more than ``enough``. By the
-        deadline, on the clock of `time.perf_counter`, the search ends with what it has. Other offsets may take the
-        place of those of the planes.
+        The bound is exact to ``precision``, or below the value at that point by at most ``max_gap``. After the
+        deadline, on the clock of `time.perf_counter`, the best so far is returned. ``offsets`` replace those of the
+        planes.
         """
         offsets = self.offsets if offsets is None else offsets
-        planes = Planes(self.slopes, offsets, self.owners, self._products, self._alpha)
+        planes = Planes(self.gradients, offsets, self.owners, self._products, self._alpha)
         theta, bound, alpha = minimize_planes(
-            planes, C, center=center, signs=signs, enough=enough, precision=precision, deadline=deadline
+            planes, C, center=center, signs=signs, max_gap=max_gap, precision=precision, deadline=deadline
         )
         self._alpha = alpha
         self._idle = np.where(alpha > 1e-5 * C, 0, self._idle + 1)
         return theta, bound
 
-    def heights(self, theta: FloatArray) -> FloatArray:
-        """Return the planes at θ."""
-        return np.asarray(self.offsets + self.slopes @ theta)
+    def values(self, theta: FloatArray) -> FloatArray:
+        """Return the values of the planes at θ."""
+        return np.asarray(self.offsets + self.gradients @ theta)
 
-    def tops(self, theta: FloatArray, offsets: FloatArray) -> FloatArray:
-        """Return the highest plane of each part at θ, with other offsets."""
-        tops = np.full(int(self.owners.max()) + 1, -np.inf)
-        np.maximum.at(tops, self.owners, offsets + self.slopes @ theta)
-        return tops
+    def maxima(self, theta: FloatArray, offsets: FloatArray) -> FloatArray:
+        """Return the maximum of each part at θ, with other offsets."""
+        maxima = np.full(int(self.owners.max()) + 1, -np.inf)
+        np.maximum.at(maxima, self.owners, offsets + self.gradients @ theta)
+        return maxima
 
     def prune(self, idle: int) -> None:
-        """Drop planes that have not held anything up for so many iterations, once there are many of them."""
-        keep = self._idle < (idle if len(self._idle) < _MANY else min(idle, _SOON))
+        """Drop planes that were inactive for ``idle`` iterations, once there are many of them."""
+        keep = self._idle < (idle if len(self._idle) < _MANY else min(idle, _IDLE))
         keep[: int(self.owners.max(initial=-1)) + 1] = True
-        if np.count_nonzero(keep) <= _FEWER * len(keep):
-            self._room[: np.count_nonzero(keep)] = self.slopes[keep]
+        if np.count_nonzero(keep) <= _ACTIVE * len(keep):
+            self._storage[: np.count_nonzero(keep)] = self.gradients[keep]
             self.offsets, self.owners = self.offsets[keep], self.owners[keep]
             self._idle, self._alpha = self._idle[keep], self._alpha[keep]
             self._products.keep(keep)

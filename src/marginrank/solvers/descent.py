@@ -159,7 +159,7 @@ class _Bundle:
     def _lowered(self) -> FloatArray:
         """Offsets of the planes, each below the risk at y by as much as it was above or below it."""
         planes = self._planes
-        errors = self.y.values[planes.owners] - planes.heights(self.y.theta)
+        errors = self.y.values[planes.owners] - planes.values(self.y.theta)
         return np.asarray(planes.offsets - np.maximum(-2.0 * errors, 0.0))
 
     def minimize(
@@ -180,7 +180,7 @@ class _Bundle:
             deadline=deadline,
             offsets=offsets,
         )
-        self._model = self._planes.tops(theta, offsets)
+        self._model = self._planes.maxima(theta, offsets)
         return theta, bound, problem.objective(theta, float(self._model.sum()), C)
 
     def move(self, y: _DescentPoint) -> None:
@@ -191,7 +191,7 @@ class _Bundle:
     def add(self, point: _DescentPoint) -> bool:
         """Add the planes of a point that was no better; return whether they explain most of what the model missed."""
         self._append(point)
-        now = self._planes.tops(point.theta, self._lowered())
+        now = self._planes.maxima(point.theta, self._lowered())
         missed = point.risk - float(self._model.sum())
         return float(now.sum() - self._model.sum()) >= _GOOD * missed
 

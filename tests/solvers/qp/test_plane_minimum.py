@@ -7,21 +7,21 @@ import time
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from marginrank.runtime.cholesky import Cholesky
 from marginrank.solvers.cutting_planes import PlaneModel
 from marginrank.solvers.qp import plane_minimum as plane_qp
-from marginrank.solvers.qp.dual_ascent import ascend
+from marginrank.solvers.qp.dual_ascent import ascend, maximize_dual
 from marginrank.solvers.qp.dual_ascent_kernel import ascend_dual
-from marginrank.solvers.qp.interior_point import FlatPoint
+from marginrank.solvers.qp.interior_point import InteriorPoint
 from marginrank.solvers.qp.plane_minimum import Planes, minimize_planes
-from marginrank.solvers.qp.plane_program import GramMatrix, PlaneProgram, maximize_dual
+from marginrank.solvers.qp.plane_program import GramMatrix, PlaneProgram
 
 
 def value_at(theta, planes, C, center):
-    heights = planes.offsets + planes.slopes @ theta
+    heights = planes.offsets + planes.gradients @ theta
     tops = [heights[planes.owners == part].max() for part in range(planes.owners.max() + 1)]
     away = theta - center
     return 0.5 * away @ away + C * sum(tops)
@@ -36,7 +36,7 @@ def assert_no_gap(planes, C, center, signs, at_most):
     assert np.bincount(planes.owners, alpha) == pytest.approx(np.full(planes.owners.max() + 1, C))
     middle = np.zeros(len(theta)) if center is None else center
     value = value_at(theta, planes, C, middle)
-    size = max(abs(value), C * np.abs(planes.offsets).max(), C * np.abs(planes.slopes @ middle).max())
+    size = max(abs(value), C * np.abs(planes.offsets).max(), C * np.abs(planes.gradients @ middle).max())
     assert -1e-14 * size <= value - bound <= at_most * size
 
 
@@ -56,7 +56,7 @@ def test_the_quadratic_program_has_no_gap(n, d, parts, signed, seed, C):
         model.add(rng.standard_normal(d), rng.random(parts), rng.standard_normal((parts, d)))
     signs = rng.integers(-1, 2, d) if signed else None
     center = rng.standard_normal(d) if seed % 2 else None
-    assert_no_gap(Planes(model.slopes, model.offsets, model.owners), C, center, signs, at_most=1e-12)
+    assert_no_gap(Planes(model.gradients, model.offsets, model.owners), C, center, signs, at_most=1e-12)
 
 
 def extreme_program(seed):
@@ -105,7 +105,7 @@ def test_the_minimum_is_the_one_that_clarabel_finds(seed):
     planes = Planes(rng.standard_normal((n * parts, d)), rng.standard_normal(n * parts), np.tile(np.arange(parts), n))
     center, signs = rng.standard_normal(d), rng.integers(-1, 2, d)
     theta, slack = cp.Variable(d), cp.Variable(parts)
-    constraints = [planes.offsets + planes.slopes @ theta <= slack[planes.owners], cp.multiply(signs, theta) >= 0]
+    constraints = [planes.offsets + planes.gradients @ theta <= slack[planes.owners], cp.multiply(signs, theta) >= 0]
     objective = 0.5 * cp.sum_squares(theta - center) + C * cp.sum(slack)
     theirs = cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL)
     found = minimize_planes(planes, C, center=center, signs=signs)
@@ -125,10 +125,10 @@ def test_planes_that_come_and_go_leave_no_more_of_a_gap_than_is_enough(seed, sha
         C, signs = 10.0 ** rng.uniform(-2, 4), rng.integers(-1, 2, d) if rng.random() < 0.5 else None
         slopes = scale * rng.standard_normal((parts, d))
         model.add(rng.standard_normal(d), rng.random(parts), slopes * (rng.random((parts, d)) < 0.7))
-        planes = Planes(model.slopes, model.offsets, model.owners)
+        planes = Planes(model.gradients, model.offsets, model.owners)
         exact = minimize_planes(planes, C, center=center, signs=signs)
-        size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.slopes @ middle).max()
-        theta, bound = model.minimize(C, center, signs, enough=share * size)
+        size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.gradients @ middle).max()
+        theta, bound = model.minimize(C, center, signs, max_gap=share * size)
         value = value_at(theta, planes, C, middle)
         assert signs is None or (signs * theta >= 0).all()
         assert bound <= exact.bound + 1e-9 * size
@@ -141,9 +141,9 @@ def test_compiled_interior_points_leave_no_more_of_a_gap_than_is_enough_in_extre
     planes, C, center, _ = extreme_program(seed)
     alpha = C * np.random.default_rng(seed).random(len(planes.owners))
     exact = minimize_planes(planes, C, center=center)
-    middle = np.zeros(planes.slopes.shape[1]) if center is None else center
-    size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.slopes @ middle).max()
-    found = minimize_planes(planes._replace(alpha=alpha), C, center=center, enough=share * size)
+    middle = np.zeros(planes.gradients.shape[1]) if center is None else center
+    size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.gradients @ middle).max()
+    found = minimize_planes(planes._replace(alpha=alpha), C, center=center, max_gap=share * size)
     assert found.bound <= exact.bound + 1e-11 * size
     assert value_at(found.theta, planes, C, middle) - found.bound <= share * size + 1e-11 * size
     assert found.alpha.min() >= 0
@@ -161,15 +161,15 @@ def flat_program():
 
 def test_compiled_interior_points_by_hand():
     program = flat_program()
-    point = FlatPoint(program, program.balanced(np.ones(4)))
+    point = InteriorPoint(program, program.feasible(np.ones(4)))
     assert point.gap > 0.1
-    point.follow(1e-10)
+    point.iterate(1e-10)
     assert 0.0 < point.gap <= 1e-10
-    assert point.away().tolist() == pytest.approx([-0.5], abs=1e-6)
-    assert point.plane_multipliers().tolist() == pytest.approx([0.75, 2.0, 1.25, 0.0], abs=1e-6)
-    touching = point.plane_multipliers(touching=True)
+    assert point.v.tolist() == pytest.approx([-0.5], abs=1e-6)
+    assert point.multipliers().tolist() == pytest.approx([0.75, 2.0, 1.25, 0.0], abs=1e-6)
+    touching = point.multipliers(active=2e-3)
     assert touching[3] == 0.0
-    assert program.primal(point.away()) == pytest.approx(0.625)
+    assert program.primal(point.v) == pytest.approx(0.625)
     assert program.dual(touching)[1] == pytest.approx(0.625)
 
 
@@ -177,9 +177,9 @@ def test_compiled_interior_points_look_at_the_clock():
     """A large program is left after one step once the time is up, with a bound that holds."""
     rng = np.random.default_rng(0)
     planes = Planes(rng.standard_normal((3000, 250)), rng.random(3000), np.arange(3000) % 10, None, rng.random(3000))
-    exact = minimize_planes(planes, 1e3, enough=1e-6)
+    exact = minimize_planes(planes, 1e3, max_gap=1e-6)
     begun = time.perf_counter()
-    late = minimize_planes(planes, 1e3, enough=1e-6, deadline=begun)
+    late = minimize_planes(planes, 1e3, max_gap=1e-6, deadline=begun)
     assert late.bound < exact.bound - 1e-6
     assert value_at(late.theta, planes, 1e3, np.zeros(250)) > exact.bound + 1e-6
 
@@ -192,7 +192,7 @@ def test_the_dual_is_as_high_by_products_as_by_slopes(seed):
     C = 10.0 ** rng.uniform(-2, 3)
     alpha = rng.random(n * parts)
     alpha *= C / np.bincount(planes.owners, alpha)[planes.owners]
-    gram = planes.slopes @ planes.slopes.T
+    gram = planes.gradients @ planes.gradients.T
     highest = maximize_dual(gram, planes.offsets - gram @ alpha, planes.owners, C, alpha, target=1e-9 * C)
     assert highest.min() >= 0
     assert np.bincount(planes.owners, highest) == pytest.approx(np.full(parts, C))
@@ -204,15 +204,15 @@ def test_the_dual_is_as_high_by_products_as_by_slopes(seed):
 @pytest.mark.parametrize("failing", ["none", "single", "all"])
 def test_factors_in_float32_are_replaced_where_they_fail(failing, monkeypatch):
     """Planes 1 + θ₁ and θ₂, C = 2: both are as high where α = (3/2, 1/2)."""
-    seen = []
+    seen, cho_factor = [], scipy.linalg.cho_factor
 
-    def factorize(matrix):
+    def factorize(matrix, **options):
         seen.append(matrix.dtype.name)
         if failing == "all" or (failing == "single" and matrix.dtype == np.float32):
             raise np.linalg.LinAlgError
-        return Cholesky(matrix)
+        return cho_factor(matrix, **options)
 
-    monkeypatch.setattr("marginrank.solvers.qp.plane_program.Cholesky", factorize)
+    monkeypatch.setattr(scipy.linalg, "cho_factor", factorize)
     found = maximize_dual(np.eye(2), np.array([-1.0, 0.0]), np.array([0, 0]), 2.0, np.array([2.0, 0.0]), 1e-6)
     assert seen[0] == "float32"
     if failing == "all":
@@ -242,7 +242,7 @@ def test_multipliers_that_are_near_enough_are_kept(monkeypatch):
     slopes, products = np.array([[1.0], [-1.0]]), GramMatrix(1)
     planes = Planes(slopes, np.array([1.0, 0.0]), np.array([0, 0]), products)
     for alpha in ([1.25, 0.75], [1.2, 0.8]):
-        found = minimize_planes(planes._replace(alpha=np.array(alpha)), 2.0, enough=0.4)
+        found = minimize_planes(planes._replace(alpha=np.array(alpha)), 2.0, max_gap=0.4)
         assert found.alpha.tolist() == pytest.approx(alpha)
         assert found.theta.tolist() == pytest.approx([alpha[1] - alpha[0]])
         assert found.bound == pytest.approx(alpha[0] - 0.5 * (alpha[0] - alpha[1]) ** 2)
@@ -265,13 +265,13 @@ def test_multipliers_are_raised_until_the_gap_is_closed_from_anywhere(seed, targ
     slopes = rng.standard_normal((n, 20)) @ rng.standard_normal((20, d)) / 20 + 0.02 * rng.standard_normal((n, d))
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, None, None)
     products = GramMatrix(d)
-    alpha, sharp, _, heights = next(ascend(program, products, program.balanced(rng.random(n)), target, np.inf))
+    alpha, sharp, _, heights = next(ascend(program, products, program.feasible(rng.random(n)), target, np.inf))
     for multipliers in (alpha, sharp):
         assert (multipliers >= 0).all()
         np.testing.assert_allclose(np.bincount(program.owners, multipliers), C, rtol=1e-9)
     away, bound = program.dual(alpha)
     assert program.primal(away) - bound <= target
-    np.testing.assert_allclose(heights, program.heights + slopes @ away, atol=1e-9)
+    np.testing.assert_allclose(heights, program.values + slopes @ away, atol=1e-9)
     assert np.count_nonzero(sharp) <= np.count_nonzero(alpha)
 
 
@@ -283,11 +283,11 @@ def test_sums_of_slopes_are_carried_along_the_pieces_of_a_signed_dual(seed):
     program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, rng.standard_normal(d), signs)
     products = GramMatrix(d)
     bounds = []
-    for raised in ascend(program, products, program.balanced(rng.random(n)), 1e-6, np.inf):
-        assert raised.pull is not None
-        np.testing.assert_allclose(raised.pull, raised.alpha @ slopes, atol=1e-9 * C)
-        away, bound = program.dual(raised.alpha)
-        np.testing.assert_allclose(raised.heights, program.heights + slopes @ away, atol=1e-9 * C)
+    for result in ascend(program, products, program.feasible(rng.random(n)), 1e-6, np.inf):
+        assert result.gradient is not None
+        np.testing.assert_allclose(result.gradient, result.alpha @ slopes, atol=1e-9 * C)
+        away, bound = program.dual(result.alpha)
+        np.testing.assert_allclose(result.values, program.values + slopes @ away, atol=1e-9 * C)
         bounds.append(bound)
     assert len(bounds) > 1
     assert np.all(np.diff(bounds) >= -1e-9 * abs(bounds[-1]))
@@ -295,13 +295,13 @@ def test_sums_of_slopes_are_carried_along_the_pieces_of_a_signed_dual(seed):
 
 def test_multipliers_from_before_close_the_gap_asked_for_where_little_can_be_gained(monkeypatch):
     """The minimum is next to the value at the middle, of which the precision is a share."""
-    monkeypatch.setattr(plane_qp, "InteriorPoint", None)  # would start from scratch
+    monkeypatch.setattr(plane_qp, "ActiveSet", None)  # would take over
     rng = np.random.default_rng(6)
     slopes = 1e-3 * rng.standard_normal((70, 80))
     offsets, owners = np.full(70, 1.0), np.arange(70) % 5
     products, alpha = GramMatrix(80), np.full(70, 1.0 / 14.0)
     planes = Planes(slopes, offsets, owners, products, alpha)
-    least = minimize_planes(planes, 1.0, enough=1e-9, precision=1e-6)
+    least = minimize_planes(planes, 1.0, max_gap=1e-9, precision=1e-6)
     value = 0.5 * float(least.theta @ least.theta) + float(
         np.max((offsets + slopes @ least.theta).reshape(14, 5), axis=0).sum()
     )

@@ -1,120 +1,120 @@
-"""The minimum among points where planes and signs hold with equality, by an active set."""
+"""The active-set method: the exact minimum, from multipliers near it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from marginrank.solvers.qp.plane_program import PlaneProgram
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.typing import FloatArray, IntArray
 
-_MOST_STEPS: Final = 200
+_MAX_STEPS: Final = 200
+#: Entries on the diagonal of a triangular factor, relative to the largest, below which the rank ends.
 _RANK: Final = 1e-12
 _ROUNDING: Final = 1e-14
 
 
 class _Direction(NamedTuple):
-    """Where the multipliers go, how far at most, and the point that goes with the end."""
+    """Changes of the multipliers, the largest step size, and the point at the end."""
 
     alpha: FloatArray
     mu: FloatArray
-    longest: float
-    away: FloatArray
+    max_step: float
+    v: FloatArray
 
 
-@dataclass
 class ActiveSet:
-    """Planes that touch the maximum of their part, entries of θ that are 0, and multipliers of both.
+    """Planes that attain the maximum of their part, entries of θ that are 0, and the multipliers of both.
 
-    The dual is maximised over the multipliers of the set. Where one of them would become negative, the way ends there
-    and the plane or the zero is dropped; at the maximum, what is violated most is added. The dual never falls, so no
+    The dual is maximised over the multipliers of the set. If one of them would become negative, the step ends there and
+    its plane or zero is dropped; at the maximum, the most violated constraint is added. The dual never decreases, so no
     set comes twice. Nonnegative least squares are solved in the same way (Lawson and Hanson, 1974).
+
+    Args:
+        program: The program.
+        alpha: Feasible multipliers; the set starts with the planes where they are positive.
     """
 
-    program: PlaneProgram
-    planes: BoolArray
-    zeros: BoolArray
-    alpha: FloatArray
-    mu: FloatArray
-
-    def __post_init__(self) -> None:
-        self.planes[self._kept()] = True
-        self.alpha = self.program.balanced(np.where(self.planes, self.alpha, 0.0))
-        self.mu = np.where(self.zeros, self.mu, 0.0)
+    def __init__(self, program: PlaneProgram, alpha: FloatArray) -> None:
+        self.program, self.alpha = program, alpha.copy()
+        self.planes = alpha > 0.0
+        gradient = alpha @ program.gradients
+        self.zeros = ~program.free & (program.project(-gradient) == -program.center)
+        self.mu = np.maximum(self._sign_multipliers(gradient - program.center), 0.0)
 
     def vertices(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield the points and the multipliers of one maximum after the other."""
-        for _ in range(_MOST_STEPS):
-            way = self._direction()
-            if self._move(way):
-                yield way.away, self.alpha
-                if not self._add_most_violated(way.away):
+        """Yield the point and the multipliers of the maximum over each set."""
+        for _ in range(_MAX_STEPS):
+            direction = self._direction()
+            if self._move(direction):
+                yield direction.v, self.alpha
+                if not self._add_most_violated(direction.v):
                     break
 
-    def _kept(self) -> IntArray:
-        """Return the plane of every part with the largest multiplier."""
+    def _leading(self) -> IntArray:
+        """Return the plane with the largest multiplier of every part."""
         order = np.argsort(np.where(self.planes, self.alpha, -1.0), kind="stable")
-        kept = np.zeros(self.program.n_parts, dtype=np.int64)
-        kept[self.program.owners[order]] = order
-        return kept
+        leading = np.zeros(self.program.n_parts, dtype=np.int64)
+        leading[self.program.owners[order]] = order
+        return leading
 
     def _direction(self) -> _Direction:
-        """Solve for the maximum of the dual over the set, or find a way along which it rises for ever.
+        """Return the direction to the maximum of the dual over the set, or one along which it increases for ever.
 
-        One plane of every part is kept, and D·v = −h makes the others as high, with D and h their differences from it
-        in slope and height. The solution nearest to −C·Σ(slopes kept) is the point. Errors along D would count C times,
-        and others only squared, so it is these equations that are solved to full precision.
+        D·v = −h makes the planes of each part as large as its leading plane, with D and h their differences from it in
+        gradient and value. The solution nearest to −C·Σ(leading gradients) is the point. Errors along D would count C
+        times, and others only squared, so it is these equations that are solved to full precision.
         """
         from scipy.linalg import qr, solve_triangular  # noqa: PLC0415
 
-        program, kept = self.program, self._kept()
-        away = np.where(self.zeros, -program.middle, 0.0)
-        slopes, heights = program.slopes[:, ~self.zeros], program.heights + program.slopes @ away
-        partner = kept[program.owners]
+        program, leading = self.program, self._leading()
+        v = np.where(self.zeros, -program.center, 0.0)
+        gradients, values = program.gradients[:, ~self.zeros], program.values_at(v)
+        partner = leading[program.owners]
         others = np.flatnonzero(self.planes & (partner != np.arange(len(partner))))
-        differences = slopes[others] - slopes[partner[others]]
+        differences = gradients[others] - gradients[partner[others]]
         Q, R, order = qr(differences.T, mode="economic", pivoting=True, check_finite=False)
-        sizes = np.abs(np.diag(R))
-        rank = int((sizes > _RANK * sizes.max(initial=0.0)).sum())
+        diagonal = np.abs(np.diag(R))
+        rank = int((diagonal > _RANK * diagonal.max(initial=0.0)).sum())
         others = others[order]
-        drops = heights[others] - heights[partner[others]]
+        drops = values[others] - values[partner[others]]
         alpha = np.zeros(len(partner))
         if rank < len(others):
             alpha[others[:rank]] = -solve_triangular(R[:rank, :rank], R[:rank, rank], check_finite=False)
             alpha[others[rank]] = 1.0
             alpha *= -1.0 if drops @ alpha[others] < 0 else 1.0
             np.subtract.at(alpha, partner[others], alpha[others])
-            return _Direction(alpha, self._pull(alpha @ program.slopes), np.inf, away)
+            return _Direction(alpha, self._sign_multipliers(alpha @ program.gradients), np.inf, v)
         Q, R = Q[:, :rank], R[:rank]
         level = -solve_triangular(R, drops, trans="T", check_finite=False)
-        aim = -program.C * slopes[kept].sum(axis=0)
-        along = Q.T @ aim
-        across = aim - Q @ along
-        away[~self.zeros] = across - Q @ (Q.T @ across) + Q @ level
-        alpha[kept] = program.C
+        unconstrained = -program.C * gradients[leading].sum(axis=0)
+        along = Q.T @ unconstrained
+        across = unconstrained - Q @ along
+        v[~self.zeros] = across - Q @ (Q.T @ across) + Q @ level
+        alpha[leading] = program.C
         alpha[others] = solve_triangular(R, along - level, check_finite=False)
         np.subtract.at(alpha, partner[others], alpha[others])
-        mu = self._pull(away + alpha @ program.slopes)
-        return _Direction(alpha - self.alpha, mu - self.mu, 1.0, away)
+        mu = self._sign_multipliers(v + alpha @ program.gradients)
+        return _Direction(alpha - self.alpha, mu - self.mu, 1.0, v)
 
-    def _pull(self, slope: FloatArray) -> FloatArray:
-        return np.where(self.zeros, self.program.signs * slope, 0.0)
+    def _sign_multipliers(self, gradient: FloatArray) -> FloatArray:
+        """Return the multipliers of the zeros that make up for the gradient of the Lagrangian."""
+        return np.where(self.zeros, self.program.signs * gradient, 0.0)
 
-    def _move(self, way: _Direction) -> bool:
-        """Go along; True if the end was reached, else what stood in the way is dropped."""
-        now, change = np.concatenate([self.alpha, self.mu]), np.concatenate([way.alpha, way.mu])
+    def _move(self, direction: _Direction) -> bool:
+        """Step along; return True at the end of the direction, otherwise drop the constraint that ended the step."""
+        now, change = np.concatenate([self.alpha, self.mu]), np.concatenate([direction.alpha, direction.mu])
         falling = np.flatnonzero(change < 0)
         with np.errstate(over="ignore"):
             lengths = now[falling] / -change[falling]
-        length = min(way.longest, float(lengths.min(initial=np.inf)))
-        if not np.isfinite(length):
-            length = 0.0
-        now = np.maximum(now + length * change, 0.0)
+        step = min(direction.max_step, float(lengths.min(initial=np.inf)))
+        if not np.isfinite(step):
+            step = 0.0
+        now = np.maximum(now + step * change, 0.0)
         self.alpha, self.mu = np.split(now, [len(self.alpha)])
-        if length == 1.0 == way.longest:
+        if step == 1.0 == direction.max_step:
             return True
         if len(falling):
             self._drop(int(falling[lengths.argmin()]))
@@ -127,20 +127,20 @@ class ActiveSet:
         else:
             self.zeros[index - m], self.mu[index - m] = False, 0.0
 
-    def _add_most_violated(self, away: FloatArray) -> bool:
-        """Add the plane or the zero that the point violates most; False where none is beyond rounding error."""
+    def _add_most_violated(self, v: FloatArray) -> bool:
+        """Add the plane or the sign that the point violates most; return False if there is none."""
         program = self.program
-        heights = program.heights + program.slopes @ away
-        norms = np.sqrt(np.einsum("ij,ij->i", program.slopes, program.slopes))
-        errors = _ROUNDING * (np.abs(program.heights) + norms * np.sqrt(away @ away))
-        over = heights - heights[self._kept()][program.owners]
-        over = np.where(self.planes | (over <= errors), 0.0, over / np.maximum(norms, norms.max() * _ROUNDING))
-        short = np.where(self.zeros, 0.0, np.maximum(-program.signs * (program.middle + away), 0.0))
-        worst = int(np.concatenate([over, short]).argmax())
-        if max(over.max(initial=0.0), short.max(initial=0.0)) <= 0:
+        values, norms = program.values_at(v), program.norms
+        errors = _ROUNDING * (np.abs(program.values) + norms * np.sqrt(v @ v))
+        excess = values - values[self._leading()][program.owners]
+        excess = np.where(self.planes | (excess <= errors), 0.0, excess / np.maximum(norms, norms.max() * _ROUNDING))
+        wrong_sign = np.where(self.zeros, 0.0, np.maximum(-program.signs * (program.center + v), 0.0))
+        violations = np.concatenate([excess, wrong_sign])
+        worst = int(violations.argmax())
+        if violations[worst] <= 0.0:
             return False
-        if worst < len(over):
+        if worst < len(excess):
             self.planes[worst] = True
         else:
-            self.zeros[worst - len(over)] = True
+            self.zeros[worst - len(excess)] = True
         return True
