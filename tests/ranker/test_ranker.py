@@ -18,7 +18,7 @@ from marginrank.losses import PairwiseHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.methods import all_presets, parse_preset
 from marginrank.runtime.option_objects import OptionObject
 from marginrank.scorers import Additive, Linear
-from marginrank.solvers import Auto, Bundle, FrankWolfe, NSlack, Subgradient
+from marginrank.solvers import Auto, Bundle, FrankWolfe, NSlack, Stochastic, Subgradient
 from marginrank.training import CollapseWarning, Tight
 from marginrank.training import loss_minimizer as training
 from marginrank.training.partitioned_risk import empirical_risk
@@ -561,3 +561,16 @@ def test_the_collapse_of_ndcg_on_ohsumed_and_its_cure(shared_data):
         with pytest.warns(CollapseWarning, match="training the tight bound instead"):
             default = Ranker(preset, C=100.0, solver=Auto(tol=1e-3)).fit(train)
         assert default.score(test) > hinge.score(test) + 0.1
+
+
+@pytest.mark.parametrize("kind", [FrankWolfe, Stochastic])
+def test_a_seed_of_the_solver_comes_first_even_if_it_is_0(kind):
+    X, y, qid = judged()
+
+    def weights(solver_seed, seed):
+        ranker = Ranker("svmmap", solver=kind(max_iter=3, random_state=solver_seed), random_state=seed)
+        with warnings.catch_warnings(action="ignore"):
+            return ranker.fit(X, y, qid=qid).coef_.tolist()
+
+    assert weights(0, 7) == weights(0, 0) != weights(7, 7)
+    assert weights(None, 7) == weights(7, 7)

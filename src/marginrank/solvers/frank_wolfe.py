@@ -45,7 +45,7 @@ class FrankWolfe(Solver):
         max_iter: Maximum number of iterations, of two to four passes each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
-        random_state: Seed of the order of the blocks.
+        random_state: Seed of the order of the blocks; by default that of the ranker, and 0 without one.
         idle: Iterations after which a plane that holds nothing up is dropped.
 
     >>> class Distance(Problem):
@@ -59,14 +59,14 @@ class FrankWolfe(Solver):
 
     name = "frank-wolfe"
     needs = ("blocks",)
-    random_state: int | None = 0
+    random_state: int | None = None
     idle: int = 10
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = SolverProgress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
-        search = _BlockDual(problem, sets, np.random.default_rng(self.random_state), progress)
+        search = _BlockDual(problem, sets, np.random.default_rng(self.random_state or 0), progress)
         with progress.interruptible():
             theta = np.zeros(problem.n_parameters) if start is None else np.array(start, dtype=np.float64)
             value = search.begin(theta)

@@ -34,7 +34,7 @@ class Stochastic(Solver):
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
         batch: Number of blocks in a step.
-        random_state: Seed of the order of the blocks.
+        random_state: Seed of the order of the blocks; by default that of the ranker, and 0 without one.
 
     >>> from marginrank import Queries
     >>> from marginrank.losses import StructuredLoss
@@ -51,7 +51,7 @@ class Stochastic(Solver):
     tol: float = 1e-2
     max_iter: int = 50
     batch: int = 1
-    random_state: int | None = 0
+    random_state: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +61,7 @@ class Stochastic(Solver):
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
         """Minimise ½‖θ − center‖² + C·risk(θ), to within a per cent or so."""
         progress = SolverProgress(self, problem, C)
-        rng = np.random.default_rng(self.random_state)
+        rng = np.random.default_rng(self.random_state or 0)
         n_steps = -(-problem.n_blocks // self.batch)
         with progress.interruptible():
             center = problem.inside(problem.origin)
