@@ -249,6 +249,16 @@ def test_the_last_iteration_allowed_is_the_last(name, most):
 
 
 @every_solver
+@pytest.mark.parametrize("start", [None, np.full(3, 0.5)])
+def test_a_problem_is_not_changed(name, start):
+    problem = Hinges()
+    attributes = set(vars(problem))
+    found = make(name, tol=1e-3).minimize(problem, C, start)
+    assert set(vars(problem)) == attributes
+    assert found.risk_at_center is None or found.risk_at_center == pytest.approx(problem.value(np.zeros(3)))
+
+
+@every_solver
 def test_passes_are_what_was_asked_of_the_risk(name):
     problem = Hinges(d=6, spread=30.0)
     found = make(name, tol=1e-4).minimize(problem, C)

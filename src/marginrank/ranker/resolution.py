@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,9 +113,11 @@ def _label(method: ResolvedMethod, scorer: Scorer) -> str:
 
 
 def _seeded(solver: Solver, seed: int | None) -> Solver:
-    """Return the solver with the seed of the ranker, unless it has its own."""
-    has_no_seed = solver.get_params().get("random_state", 0) is None
-    return solver.with_params(random_state=seed) if has_no_seed else solver
+    """Return the solver with the seed of the ranker, which may have to be drawn, unless it has its own."""
+    if solver.get_params().get("random_state", 0) is not None:
+        return solver
+    drawn = secrets.randbelow(1 << 31) if seed is None else seed
+    return solver.with_params(random_state=drawn)
 
 
 def _check_meaning(ranker: Ranker, plan: Plan, solver: Solver) -> None:

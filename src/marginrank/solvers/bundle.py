@@ -159,7 +159,7 @@ class Bundle(Solver):
 
         A ``start`` that is a solution has its planes among them, and is not evaluated again.
         """
-        progress = SolverProgress(self, problem, C)
+        progress = SolverProgress(self, problem, C, start.risk_at_center if isinstance(start, Solution) else None)
         search = _PlaneSearch(problem, planes, progress, self.step, n_parts)
         with progress.interruptible():
             search.begin(start)

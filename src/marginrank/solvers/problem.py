@@ -12,7 +12,7 @@ import numpy as np
 
 from marginrank.typing import FloatArray, IntArray
 
-#: What a problem may offer beyond its risk: single blocks, products with the Hessian, a convex risk above its own.
+#: What a problem may have beyond its risk: single blocks, products with the Hessian, a convex majorant.
 Offer: TypeAlias = Literal["blocks", "hessian", "majorant"]
 
 
@@ -66,7 +66,7 @@ class Problem(ABC):
     exact: bool = True
     #: A convex problem whose risk is never below this one, with a convex difference; None where there is none.
     majorant: Problem | None = None
-    #: What the problem offers.
+    #: What a solver may use beyond the risk.
     offers: frozenset[Offer] = frozenset()
 
     @abstractmethod
@@ -114,7 +114,7 @@ class Problem(ABC):
 
     @cached_property
     def risk_at_center(self) -> float:
-        """The risk where the regulariser is minimal, as far as the signs allow; a solver that was there sets it."""
+        """The risk where the regulariser is minimal, as far as the signs allow."""
         return float(self(self.inside(self.origin))[0])
 
     def inside(self, theta: FloatArray) -> FloatArray:

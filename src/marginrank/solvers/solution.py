@@ -43,6 +43,8 @@ class Solution:
     risk: float
     reason: Reason
     trace: tuple[Step, ...]
+    #: The risk at the centre, if the solver evaluated it.
+    risk_at_center: float | None = None
 
     @property
     def gap(self) -> float:

@@ -38,7 +38,7 @@ class SolverProgress:
     their bounds to stop, but the trace and the solution have none, and the end is not called converged.
     """
 
-    def __init__(self, solver: Solver, problem: Problem, C: float) -> None:
+    def __init__(self, solver: Solver, problem: Problem, C: float, risk_at_center: float | None = None) -> None:
         self.C = check_C(C)
         solver.check(problem)
         self.solver, self.problem = solver, problem
@@ -48,9 +48,9 @@ class SolverProgress:
         self.bound = -np.inf
         self._best: tuple[FloatArray, float, float] | None = None
         self._began = time.perf_counter()
-        self._home = problem.inside(problem.origin)
-        self._home_risk: float | None = None
-        self._n_offered = self._own_passes = 0
+        self._center = problem.inside(problem.origin)
+        self._center_risk = risk_at_center
+        self._n_offered = self._center_passes = 0
 
     @property
     def theta(self) -> FloatArray:
@@ -93,8 +93,8 @@ class SolverProgress:
         if not np.isfinite(primal):
             raise NumericalError(f"the objective is {primal} with C = {self.C:g}; lower C, or rescale the features")
         self._n_offered += 1
-        if self._home_risk is None and np.array_equal(theta, self._home):
-            self._home_risk = risk
+        if self._center_risk is None and np.array_equal(theta, self._center):
+            self._center_risk = risk
         if self._best is not None and not primal < self._best[1] + self._tie():
             return False
         self._best = theta, primal, risk
@@ -106,18 +106,18 @@ class SolverProgress:
         Any point is then better than the centre, which ranks nothing.
         """
         theta, primal, _ = self._point()
-        return ROUNDING * abs(primal) if np.array_equal(theta, self._home) else 0.0
+        return ROUNDING * abs(primal) if np.array_equal(theta, self._center) else 0.0
 
     @property
     def possible(self) -> float:
         """The most that the objective can fall from the centre, by what is known of it.
 
-        Takes an evaluation of the risk at the centre where no solver of the same problem has been there.
+        Evaluates the risk at the centre if the solver was not there.
         """
-        if self._home_risk is None:
-            self._own_passes += "risk_at_center" not in vars(self.problem)
-            self._home_risk = self.problem.risk_at_center
-        return self.problem.objective(self._home, self._home_risk, self.C) - self.bound
+        if self._center_risk is None:
+            self._center_passes += 1
+            self._center_risk = float(self.problem(self._center)[0])
+        return self.problem.objective(self._center, self._center_risk, self.C) - self.bound
 
     @property
     def target(self) -> float:
@@ -135,7 +135,7 @@ class SolverProgress:
     def _close(self) -> bool:
         gap = self.primal - self.bound
         # At the centre a gap of 0 may be all rounding error, unless no risk is left.
-        if self._n_offered == 1 and self.primal > 0 and np.array_equal(self.theta, self._home):
+        if self._n_offered == 1 and self.primal > 0 and np.array_equal(self.theta, self._center):
             return False
         # The second needs the risk at the centre, which may not be known yet.
         return gap <= self.solver.tol * abs(self.primal) and gap <= self.target
@@ -153,7 +153,7 @@ class SolverProgress:
         self.bound = min(max(self.bound, bound), self.primal)
         close, certifiable = self._close, self.problem.certifiable
         dual = self.bound if certifiable else -np.inf
-        step = Step(self.primal, dual, self.seconds, passes + self._own_passes)
+        step = Step(self.primal, dual, self.seconds, passes + self._center_passes)
         self.trace.append(step)
         stopped = self.solver.callback is not None and self.solver.callback(step, self.theta)
         if settled or close:
@@ -182,10 +182,8 @@ class SolverProgress:
     def solution(self) -> Solution:
         """Return the best point, with its certificate and the trace."""
         theta, primal, risk = self._point()
-        if self._home_risk is not None:
-            vars(self.problem)["risk_at_center"] = self._home_risk
         dual = self.bound if self.problem.certifiable else -np.inf
-        return Solution(theta, self.C, primal, dual, risk, self.reason, tuple(self.trace))
+        return Solution(theta, self.C, primal, dual, risk, self.reason, tuple(self.trace), self._center_risk)
 
 
 def solve_path(

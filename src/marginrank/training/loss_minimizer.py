@@ -133,7 +133,7 @@ class LossMinimizer:
         watch = _Watch(solver.callback, partial(_trial_of_idle, problem, scorer, Cs, deadline))
         watched = self.bound == "auto" and has_tight and start is None and isinstance(solver, Bundle)
         solutions = _solve(replace(solver, callback=watch) if watched else solver, problem, Cs, start)
-        at_zero = problem.risk_at_center
+        at_zero = _risk_at_center(problem, solutions)
         trial = watch.trial if watch.tried else _trial_of_solved(problem, scorer, solutions, deadline)
         collapsed = trial is not None
         tried = max(*Cs, trial or 0.0)
@@ -295,10 +295,16 @@ def _trial_of_solved(
     """Return a large C for which the hinge has collapsed, if 0 is as good as any parameters for the C asked for."""
     hardest = max(solutions, key=lambda solution: solution.C)
     stopped = hardest.reason in ("callback", "interrupted", "time_limit")
-    if stopped or hardest.primal < COLLAPSED * hardest.C * risk.risk_at_center:
+    if stopped or hardest.primal < COLLAPSED * hardest.C * _risk_at_center(risk, solutions):
         return None
     much, trial = _try_larger(risk, scorer, hardest.C, deadline)
     return much if trial == "collapsed" else None
+
+
+def _risk_at_center(problem: Problem, solutions: Sequence[Solution]) -> float:
+    """Return the risk at the centre, which most solvers have evaluated."""
+    known = (solution.risk_at_center for solution in solutions if solution.risk_at_center is not None)
+    return next(known, None) or problem.risk_at_center
 
 
 def _try_larger(risk: Problem, scorer: Prepared, C: float, deadline: Deadline) -> tuple[float, str]:
