@@ -32,7 +32,7 @@ class TimedRisk(Problem):
     """
 
     def __init__(self, risk: RankingRisk, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.n_blocks, self.n_parameters, self.offers = risk.n_blocks, risk.n_parameters, risk.offers
+        self.n_blocks, self.n_parameters, self.capabilities = risk.n_blocks, risk.n_parameters, risk.capabilities
         self.convex, self.exact = risk.convex, risk.exact
         self.seconds, self.calls = 0.0, 0
         self._risk, self._clock = risk, clock

@@ -246,7 +246,7 @@ def test_trees_of_one_feature():
 class Lost(Problem):
     """Slopes that point the wrong way, as rounding errors do where nothing is left to gain: no step leads down."""
 
-    n_parameters, offers = 2, frozenset({"hessian"})
+    n_parameters, capabilities = 2, frozenset({"hessian"})
 
     def __call__(self, theta):
         return 1.0 + float(np.abs(theta).sum()), np.full(2, -1.0) + 2.0 * np.sign(theta)

@@ -151,7 +151,7 @@ class Spy(Problem):
 
     def __init__(self, risk, stop=np.inf):
         self.risk, self.n_blocks, self.stop = risk, risk.n_blocks, stop
-        self.n_parameters, self.signs, self.offers = risk.n_parameters, risk.signs, risk.offers
+        self.n_parameters, self.signs, self.capabilities = risk.n_parameters, risk.signs, risk.capabilities
         self.passes, self.asked = 0.0, np.zeros(risk.n_blocks)
 
     def _count(self, cost):
@@ -275,7 +275,7 @@ def test_subgradients_that_are_kept_save_directions():
 class Hinges(Problem):
     """Blocks max(0, 1 − θ_i), all of them silent where θ is large."""
 
-    n_parameters, n_blocks, offers = 3, 3, frozenset({"blocks"})
+    n_parameters, n_blocks, capabilities = 3, 3, frozenset({"blocks"})
 
     def __call__(self, theta):
         return float(np.maximum(1.0 - theta, 0.0).sum()), np.where(theta < 1.0, -1.0, 0.0)

@@ -16,10 +16,10 @@ from marginrank.solvers import stopping as progress
 from marginrank.solvers.base import Solver, parse_solver
 from marginrank.solvers.concave_convex import ConcaveConvex
 from marginrank.solvers.newton import Newton
-from marginrank.solvers.problem import FunctionProblem, Offer, Problem
+from marginrank.solvers.problem import Capability, FunctionProblem, Problem
 
 SOLVERS = registered(Solver)
-OFFERS = get_args(Offer)
+CAPABILITIES = get_args(Capability)
 C = 20.0
 every_solver = pytest.mark.parametrize("name", SOLVERS)
 #: Solvers that come near the optimum and no nearer, with what lets them come that near here.
@@ -32,11 +32,13 @@ class Hinges(Problem):
     The whole costs 1, so does a product with the Hessian, and a block its share. A convex risk is its own majorant.
     """
 
-    def __init__(self, offers=OFFERS, *, d=3, stop=np.inf, convex=True, signs=None, center=None, spread=1.0):
+    def __init__(
+        self, capabilities=CAPABILITIES, *, d=3, stop=np.inf, convex=True, signs=None, center=None, spread=1.0
+    ):
         self.x = np.random.default_rng(0).standard_normal((8, d)) * np.geomspace(1, spread, d)
-        self.n_parameters, self.n_blocks, self.offers = d, len(self.x), frozenset(offers)
+        self.n_parameters, self.n_blocks, self.capabilities = d, len(self.x), frozenset(capabilities)
         self.convex, self.signs, self.center, self.stop = convex, signs, center, stop
-        self.majorant = self if "majorant" in offers else None
+        self.majorant = self if "majorant" in capabilities else None
         self.cost = 0.0
 
     def _pay(self, cost):
@@ -93,7 +95,7 @@ def test_a_solver_is_a_frozen_dataclass_that_declares_what_it_needs(name):
     kind = SOLVERS[name]
     assert is_dataclass(kind)
     assert kind.__dataclass_params__.frozen
-    assert set(kind.needs) <= set(OFFERS)
+    assert set(kind.needs) <= set(CAPABILITIES)
     assert set(kind.supports) <= {"signs", "center", "nonconvex"}
     assert {"tol", "max_iter", "time_limit", "callback"} <= {option.name for option in fields(kind)}
     assert all(f"{option.name}:" in kind.__doc__ for option in fields(kind))
@@ -149,7 +151,7 @@ def assert_refused(solver, problem, message):
     ],
 )
 def test_what_a_solver_needs_is_asked_for(name, need, what):
-    problem = Hinges([offer for offer in OFFERS if offer != need])
+    problem = Hinges([offer for offer in CAPABILITIES if offer != need])
     assert_refused(make(name), problem, f"solver '{name}' needs .*{what}.*; use 'auto'")
 
 
@@ -395,8 +397,8 @@ def test_functions_are_problems_of_one_or_several_parts():
     whole = FunctionProblem(lambda w: (w[0], np.array([1.0, 0.0])), 2)
     values, slopes = whole.parts(np.array([5.0, 0.0]))
     assert (values.tolist(), slopes.tolist()) == ([5.0], [[1.0, 0.0]])
-    assert whole.offers == frozenset()
-    assert FunctionProblem(lambda w: (w[0], w), 1, majorant=whole).offers == {"majorant"}
+    assert whole.capabilities == frozenset()
+    assert FunctionProblem(lambda w: (w[0], w), 1, majorant=whole).capabilities == {"majorant"}
     with pytest.raises(NotImplementedError):
         whole.block(0, np.zeros(2))
     with pytest.raises(NotImplementedError):

@@ -36,7 +36,7 @@ class Far(Problem):
     """log cosh(θ − target): so flat far from the target that a Newton step from there goes much too far."""
 
     n_parameters = 2
-    offers = frozenset({"hessian"})
+    capabilities = frozenset({"hessian"})
 
     def __init__(self, target=20.0):
         self.target = target
@@ -54,7 +54,7 @@ class Counted(Problem):
 
     def __init__(self, risk, interrupt_at=None):
         self.risk, self.interrupt_at = risk, interrupt_at
-        self.n_parameters, self.offers = risk.n_parameters, risk.offers
+        self.n_parameters, self.capabilities = risk.n_parameters, risk.capabilities
         self.evaluations = self.products = 0
 
     def __call__(self, theta):
@@ -249,7 +249,7 @@ class Stretched(Problem):
     """½ Σ c_i (θ_i − 1)² with very different c, and a preconditioner that is exact or none."""
 
     n_parameters = 60
-    offers = frozenset({"hessian"})
+    capabilities = frozenset({"hessian"})
     curves = np.geomspace(1.0, 1e6, 60)
 
     def __init__(self, helped):

@@ -12,7 +12,7 @@ from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.base import PreparedLoss
 from marginrank.recommend.ratings import Ratings
 from marginrank.runtime.threads import CHUNKS, chunk_bounds, for_chunks, for_each
-from marginrank.solvers.problem import Offer, Problem
+from marginrank.solvers.problem import Capability, Problem
 from marginrank.typing import FloatArray, IntArray
 
 #: Most parts that the risk is given in, and numbers in all subgradients of an evaluation.
@@ -56,9 +56,9 @@ class ItemRisk(Problem):
         self._at: FloatArray | None = None
 
     @property
-    def offers(self) -> frozenset[Offer]:  # type: ignore[override]
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
         """Products with the Hessian, for smooth losses."""
-        return cast("frozenset[Offer]", frozenset({"hessian"} if self.loss.definition.smooth else ()))
+        return cast("frozenset[Capability]", frozenset({"hessian"} if self.loss.definition.smooth else ()))
 
     @property
     def exact(self) -> bool:  # type: ignore[override]

@@ -34,7 +34,7 @@ class Auto(Solver):
         """Return the solver for a problem, with the limits of this one."""
         limits = {"tol": self.tol, "time_limit": self.time_limit, "callback": self.callback}
         free = problem.signs is None and problem.center is None
-        smooth = "hessian" in problem.offers and free
+        smooth = "hessian" in problem.capabilities and free
         kind = Descent if not problem.convex else Newton if smooth else Bundle
         return kind(**limits, max_iter=self.max_iter)  # type: ignore[arg-type]
 

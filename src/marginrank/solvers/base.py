@@ -10,14 +10,14 @@ from typing import ClassVar, Literal, TypeAlias, cast
 import numpy as np
 
 from marginrank.runtime.option_objects import OptionObject, parse_spelling
-from marginrank.solvers.problem import Offer, Problem
+from marginrank.solvers.problem import Capability, Problem
 from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.stopping import solve_path
 from marginrank.typing import FloatArray
 
 #: Called after every iteration with what it reached and the best θ so far; True stops the solver.
 Callback: TypeAlias = Callable[[Step, FloatArray], bool | None]
-_NEEDS: dict[Offer, str] = {
+_NEEDS: dict[Capability, str] = {
     "blocks": "a risk that is a sum over blocks",
     "hessian": "a smooth risk",
     "majorant": "a risk with a convex majorant",
@@ -41,7 +41,7 @@ class Solver(OptionObject, ABC):
     family = "solver"
     example = "auto or bundle(tol=1e-8)"
     #: What the solver needs of a problem beyond its risk.
-    needs: ClassVar[tuple[Offer, ...]] = ()
+    needs: ClassVar[tuple[Capability, ...]] = ()
     #: What it can take into account.
     supports: ClassVar[tuple[Literal["signs", "center", "nonconvex"], ...]] = ()
 
@@ -79,12 +79,12 @@ class Solver(OptionObject, ABC):
 
     def check(self, problem: Problem) -> None:
         """Refuse a problem that the solver cannot take."""
-        if not problem.convex and "majorant" not in problem.offers:
+        if not problem.convex and "majorant" not in problem.capabilities:
             raise ValueError(
                 "the risk is not convex and has no convex majorant, so nothing solves it; use a convex loss"
             )
         for need in self.needs:
-            if need not in problem.offers:
+            if need not in problem.capabilities:
                 raise ValueError(
                     f"solver {self.name!r} needs {_NEEDS[need]}, which this loss does not give; use 'auto'"
                 )

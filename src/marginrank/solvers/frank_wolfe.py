@@ -49,7 +49,7 @@ class FrankWolfe(Solver):
         idle: Iterations after which a plane that holds nothing up is dropped.
 
     >>> class Distance(Problem):
-    ...     n_parameters, offers = 1, frozenset({"blocks"})
+    ...     n_parameters, capabilities = 1, frozenset({"blocks"})
     ...     def __call__(self, w): return abs(w[0] - 3.0), np.sign(w - 3.0)
     ...     def block(self, number, w): return self(w)
     >>> solution = FrankWolfe(tol=1e-9).minimize(Distance(), C=1.0)

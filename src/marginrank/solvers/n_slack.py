@@ -44,7 +44,7 @@ class NSlack(Solver):
         idle: Loops after which a constraint with a multiplier of 0 is dropped.
 
     >>> class Distance(Problem):
-    ...     n_parameters, offers = 1, frozenset({"blocks"})
+    ...     n_parameters, capabilities = 1, frozenset({"blocks"})
     ...     def __call__(self, w): return abs(w[0] - 3.0), np.sign(w - 3.0)
     ...     def block(self, number, w): return self(w)
     >>> solution = NSlack(tol=1e-9).minimize(Distance(), C=1.0)

@@ -45,7 +45,7 @@ class Newton(Solver):
         residual: Share of the gradient at which conjugate gradients stop.
 
     >>> class Parabola(Problem):
-    ...     n_parameters, offers = 1, frozenset({"hessian"})
+    ...     n_parameters, capabilities = 1, frozenset({"hessian"})
     ...     def __call__(self, theta):
     ...         return 0.5 * float((theta - 3.0) @ (theta - 3.0)), theta - 3.0
     ...     def hessian_product(self, theta, direction):

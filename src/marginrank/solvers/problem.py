@@ -13,7 +13,7 @@ import numpy as np
 from marginrank.typing import FloatArray, IntArray
 
 #: What a problem may have beyond its risk: single blocks, products with the Hessian, a convex majorant.
-Offer: TypeAlias = Literal["blocks", "hessian", "majorant"]
+Capability: TypeAlias = Literal["blocks", "hessian", "majorant"]
 
 
 class Segment(ABC):
@@ -67,7 +67,7 @@ class Problem(ABC):
     #: A convex problem whose risk is never below this one, with a convex difference; None where there is none.
     majorant: Problem | None = None
     #: What a solver may use beyond the risk.
-    offers: frozenset[Offer] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
 
     @abstractmethod
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
@@ -146,7 +146,7 @@ class FunctionProblem(Problem):
     majorant: Problem | None = None
 
     @property
-    def offers(self) -> frozenset[Offer]:  # type: ignore[override]
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
         """A majorant, where it has one."""
         return frozenset() if self.majorant is None else frozenset({"majorant"})
 

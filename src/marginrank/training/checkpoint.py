@@ -411,7 +411,7 @@ class Recorded(Problem):
     def __init__(self, problem: Problem, log: Log) -> None:
         self.n_parameters, self.n_blocks = problem.n_parameters, problem.n_blocks
         self.center, self.signs = problem.center, problem.signs
-        self.convex, self.offers = problem.convex, problem.offers
+        self.convex, self.capabilities = problem.convex, problem.capabilities
         self._problem, self._log, self._was_exact = problem, log, True
 
     @property

@@ -12,7 +12,7 @@ from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss
 from marginrank.scorers.base import Prepared, PreparedPartitions, PreparedScorer, Scorer
 from marginrank.scorers.linear.scorer import Linear
-from marginrank.solvers.problem import Offer, Problem
+from marginrank.solvers.problem import Capability, Problem
 from marginrank.solvers.stopping import summed
 from marginrank.training.gpu_risk import GpuRisk
 from marginrank.training.risk import RankingRisk, count_parts
@@ -23,7 +23,7 @@ class PartitionedRisk(Problem):
     """The risk over queries in partitions: θ goes to the partitions, and parts of risk and gradient come back.
 
     They are added up in an order that depends on the number of partitions alone, so that the result does not depend on
-    where these are. Single blocks are not offered.
+    where these are. Single blocks cannot be evaluated.
 
     Args:
         scorer: A scorer prepared for the partitions.
@@ -53,10 +53,10 @@ class PartitionedRisk(Problem):
         self._groups, self._parts_of_each = min(n_parts, len(risks)), max(1, n_parts // len(risks))
 
     @property
-    def offers(self) -> frozenset[Offer]:  # type: ignore[override]
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
         """Hessian products of smooth losses, and a majorant of losses that are not convex."""
-        offered = {*(["hessian"] if self.definition.smooth else []), *([] if self.convex else ["majorant"])}
-        return cast("frozenset[Offer]", frozenset(offered))
+        capabilities = {*(["hessian"] if self.definition.smooth else []), *([] if self.convex else ["majorant"])}
+        return cast("frozenset[Capability]", frozenset(capabilities))
 
     @cached_property
     def majorant(self) -> Problem | None:  # type: ignore[override]

@@ -13,7 +13,7 @@ from marginrank.errors import DataError
 from marginrank.losses.base import Loss
 from marginrank.runtime.threads import PerThread, chunk_bounds, for_each, thread_count
 from marginrank.scorers.base import Prepared, PreparedScorer
-from marginrank.solvers.problem import Offer, Problem, Segment
+from marginrank.solvers.problem import Capability, Problem, Segment
 from marginrank.solvers.stopping import FEW_PARAMETERS, summed
 from marginrank.training.preconditioner import SampledHessian, draw, sampled_hessian
 from marginrank.typing import FloatArray, IntArray, Step
@@ -218,10 +218,14 @@ class RankingRisk(Problem):
         self._curvature: SampledHessian | None = None
 
     @property
-    def offers(self) -> frozenset[Offer]:  # type: ignore[override]
+    def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
         """Blocks, one per query; Hessian products of smooth losses; a majorant of losses that are not convex."""
-        offered = {"blocks", *(["hessian"] if self.definition.smooth else []), *([] if self.convex else ["majorant"])}
-        return cast("frozenset[Offer]", frozenset(offered))
+        capabilities = {
+            "blocks",
+            *(["hessian"] if self.definition.smooth else []),
+            *([] if self.convex else ["majorant"]),
+        }
+        return cast("frozenset[Capability]", frozenset(capabilities))
 
     @property
     def exact(self) -> bool:  # type: ignore[override]

@@ -123,7 +123,7 @@ class SquaredHinges(Problem):
     (1.0, [-1.0, 0.0])
     """
 
-    offers = frozenset({"hessian"})
+    capabilities = frozenset({"hessian"})
 
     def __init__(self, X: Features, sides: FloatArray, costs: FloatArray) -> None:
         self._X = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
