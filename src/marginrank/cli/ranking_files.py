@@ -185,11 +185,9 @@ def _write_trec(place: Path, ranked: RankingWriter) -> None:
 
 
 def _write_parquet(place: Path, ranked: RankingWriter) -> None:
-    try:
-        import pyarrow as pa  # noqa: PLC0415
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise ImportError("a Parquet table needs pyarrow: pip install 'marginrank[tables]'") from None
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import parquet  # noqa: PLC0415
+
     with place.open("wb") as file:  # a path need not be UTF-8
         parquet.write_table(pa.table(ranked.columns()), file)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from marginrank.errors import DataError
@@ -54,14 +53,10 @@ class ColumnRoles:
     features: tuple[str, ...]
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Columns of ids, which are text."""
-        return tuple(dict.fromkeys(name for name in (self.query, self.document, self.group) if name is not None))
-
-    @property
-    def roles(self) -> tuple[str | None, ...]:
-        """Columns that are no features."""
-        return self.query, self.grade, self.document, self.group
+    def ids(self) -> dict[str, str]:
+        """Columns of ids, and what they identify."""
+        roles = ((self.group, "document group"), (self.document, "document id"), (self.query, "query id"))
+        return {name: role for name, role in roles if name is not None}
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -112,7 +107,7 @@ def feature_advice(numbers: Sequence[str]) -> str:
 def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any]) -> ColumnRoles:
     """Choose the columns of a text file as `choose_columns` does; a column is read as text or as numbers."""
     chosen = choose_columns(columns, **named)
-    both = sorted(set(chosen.labels) & set(chosen.numbers))
+    both = sorted(set(chosen.ids) & set(chosen.numbers))
     if both:
         raise DataError(f"column {both[0]!r} is asked for as an id and as numbers; choose one")
     return chosen
@@ -126,14 +121,6 @@ def _query_column(columns: Sequence[str], given: str | None) -> str:
             f"(recognised: {', '.join(QUERY_COLUMNS)})"
         )
     return name
-
-
-def check_pyarrow(path: str | Path) -> None:
-    """Say what to install where there is no pyarrow."""
-    try:
-        import pyarrow as pa  # noqa: F401, PLC0415
-    except ImportError:
-        raise ImportError(f"{path}: this needs pyarrow: pip install 'marginrank[tables]'") from None
 
 
 def column_names(X: Any) -> list[str] | None:

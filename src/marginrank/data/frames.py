@@ -20,7 +20,7 @@ from marginrank.data.column_roles import (
     feature_advice,
 )
 from marginrank.data.queries import Queries
-from marginrank.data.table_builder import Labels, RowBlock, RowFormat
+from marginrank.data.table_builder import RowBlock, TableOptions
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError
 from marginrank.typing import FloatArray
@@ -60,11 +60,11 @@ def from_frame(
     """
     check_missing(missing)
     asked = None if dtype is None else feature_dtype(dtype)
-    rows = _frame(frame)
+    rows = open_frame(frame)
     chosen = choose_columns(
         rows.columns, qid=qid, grade=grade, document_id=document_id, document_group=document_group, features=features
     )
-    _check_numbers(rows, chosen)
+    check_numbers(rows, chosen)
     queries = Queries.from_arrays(
         _matrix(rows, chosen.features, asked or _common_dtype(rows, chosen.features), missing),
         None if chosen.grade is None else _grades(rows[chosen.grade]),
@@ -78,7 +78,7 @@ def from_frame(
     return queries
 
 
-def _frame(frame: Any) -> nw.DataFrame[Any]:
+def open_frame(frame: Any) -> nw.DataFrame[Any]:
     """Look at a frame of any library; refuse names that are no text or stand twice."""
     try:
         table = nw.from_native(frame)
@@ -96,7 +96,7 @@ def _frame(frame: Any) -> nw.DataFrame[Any]:
     return rows
 
 
-def _check_numbers(rows: nw.DataFrame[Any], chosen: ColumnRoles) -> None:
+def check_numbers(rows: nw.DataFrame[Any], chosen: ColumnRoles) -> None:
     """Refuse text where numbers are needed."""
     words = [name for name in chosen.features if not _is_number(rows.schema[name])]
     if words:
@@ -173,18 +173,35 @@ def _labels(column: nw.Series[Any], what: str) -> npt.NDArray[Any]:
     return column.to_numpy()
 
 
-def part_of(table: Any, chosen: ColumnRoles, how: RowFormat) -> RowBlock:
-    """Check the chosen columns of some rows, an Arrow table, and make arrays of them."""
+def row_block(table: Any, roles: ColumnRoles, options: TableOptions) -> RowBlock:
+    """Check the columns of an Arrow table, and make arrays of them."""
     rows = nw.from_native(table, eager_only=True)
-    documents, groups = chosen.document, chosen.group
+    ids = {name: _id_column(table[name], what) for name, what in roles.ids.items()}
     return RowBlock(
-        chosen.features,
-        _matrix(rows, chosen.features, how.dtype or _common_dtype(rows, chosen.features), how.missing),
-        None if chosen.grade is None else _grades(rows[chosen.grade]),
-        Labels.of(_labels(rows[chosen.query], "query id")),
-        None if groups is None else Labels.of(_labels(rows[groups], "document group")),
-        None if documents is None else as_text(_labels(rows[documents], "document id")),
+        roles.features,
+        _matrix(rows, roles.features, options.dtype or _common_dtype(rows, roles.features), options.missing),
+        None if roles.grade is None else _grades(rows[roles.grade]),
+        ids[roles.query],
+        None if roles.group is None else ids[roles.group],
+        None if roles.document is None else as_text(ids[roles.document].to_numpy(zero_copy_only=False)),
     )
+
+
+def _id_column(column: Any, what: str) -> Any:
+    """Return ids as an Arrow array of text or numbers; refuse missing ones."""
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import types  # noqa: PLC0415
+
+    ids = column.combine_chunks()
+    ids = ids.dictionary_decode() if types.is_dictionary(ids.type) else ids
+    missing = ids.is_null(nan_is_null=True)
+    if missing.true_count:
+        raise RowError(missing.index(True).as_py(), None, f"has no {what}; every row needs one")
+    if types.is_integer(ids.type) or types.is_floating(ids.type):
+        return ids
+    if types.is_string(ids.type) or types.is_large_string(ids.type):
+        return ids
+    return pa.array(as_text(ids.to_numpy(zero_copy_only=False)).tolist(), pa.string())
 
 
 def label_columns(queries: Queries) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from marginrank.data.column_roles import check_pyarrow
 from marginrank.data.formats.csv import csv_records
 from marginrank.data.formats.text_files import COMPRESSIONS, NOT_UTF8, line_blocks
 from marginrank.data.text_arrays import id_array
@@ -126,7 +125,6 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _arrow(path: Path, kind: str) -> Any:
-    check_pyarrow(path)
     from pyarrow import ArrowException, feather, parquet  # noqa: PLC0415
 
     try:

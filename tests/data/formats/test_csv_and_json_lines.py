@@ -285,7 +285,7 @@ def test_mistakes_in_json_are_named_too(tmp_path: Path, text: str | bytes, said:
 
 
 def test_long_fields_are_read(tmp_path: Path) -> None:
-    """Longer than a block of Arrow's, and than Python's csv takes by default."""
+    """Longer than a block, and than Python's csv takes by default."""
     long = "word " * 300_000
     path = write(tmp_path / "a.csv", f'qid,docid,body,x\n1,{long},"{long}",2\n1,b,,3\n')
     assert read_queries(path, features="x").document_ids.tolist() == [long, "b"]
@@ -418,15 +418,6 @@ def test_sparse_features_are_written_in_full(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_text() == "qid,grade,0,1\na,1,0,1\nb,0,2,0\n"
     write_json_lines(tmp_path / "a.jsonl", q)
     assert (tmp_path / "a.jsonl").read_text().startswith('{"qid": "a", "grade": 1, "0": 0, "1": 1}\n')
-
-
-def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for name, text in (("a.csv", "qid,x\n1,2\n"), ("a.jsonl", '{"qid": 1, "x": 2}\n')):
-        with pytest.raises(ImportError, match=r"this needs pyarrow: pip install 'marginrank\[tables\]'"):
-            read(write(tmp_path / name, text))
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")

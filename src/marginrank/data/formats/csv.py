@@ -1,4 +1,4 @@
-"""CSV and TSV: a line that names the columns, then one line per document."""
+"""CSV and TSV files: a line that names the columns, then one line per document."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,6 @@ from marginrank.data.column_roles import (
     TABLE_OPTIONS,
     ColumnRoles,
     RowError,
-    check_pyarrow,
     choose_read_columns,
     feature_advice,
 )
@@ -39,52 +39,325 @@ from marginrank.data.formats.text_files import (
     quoted,
     text_blocks,
 )
-from marginrank.data.frames import feature_columns, label_columns, part_of
+from marginrank.data.frames import feature_columns, label_columns, row_block
 from marginrank.data.queries import Queries
-from marginrank.data.table_builder import RowBlock, RowFormat, TableBuilder, TableOptions, read_files
-from marginrank.data.text_arrays import as_text, id_array
+from marginrank.data.table_builder import TableBuilder, TableOptions, read_files
+from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError
 from marginrank.runtime.text import count
 from marginrank.runtime.threads import in_order
-from marginrank.typing import AnyArray
 
-#: Characters after which a field is taken to have no end; Python's own limit is shorter than some texts.
-LONGEST_FIELD: Final = 1 << 24
-UNCLOSED: Final = "a quote is never closed; close it, or put the field in quotes and write the quote twice"
+#: Length after which a field is taken to have no end; the default of Python's csv module is shorter than some texts.
+_LONGEST_FIELD: Final = 1 << 24
+_UNCLOSED: Final = "a quote is never closed; close it, or put the field in quotes and write the quote twice"
 _LIMIT_LOCK: Final = threading.Lock()
+#: Separators by the suffix of a file, the likeliest first.
+_SEPARATORS: Final = {".tsv": "\t,;", ".tab": "\t,;"}
+_ANY_SEPARATOR: Final = ",;\t"
+_BLOCK_BYTES: Final = 2 << 20
+_HEAD_BYTES: Final = 1 << 14
+#: Rows of a table that is read by Python.
+_ROWS_AT_ONCE: Final = 1000
+#: The query id of a row after the last one, which no text can hold.
+_END: Final = "\0"
+#: Fields of numbers that are missing.
+_MISSING: Final = ("", "NULL", "Null", "null", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None")
+_TRUTH: Final = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
+#: What Arrow also takes for a number.
+_NOT_FINITE: Final = re.compile(r"-?(inf(inity)?|nan(\([0-9a-z_]*\))?)", re.IGNORECASE)
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]*,[0-9]+")
+
+
+def read_delimited(
+    paths: Paths,
+    *,
+    n_jobs: int | None = None,
+    max_memory: int | str | None = None,
+    on_disk: bool = False,
+    **options: Any,
+) -> Queries:
+    """Read CSV or TSV files, plain or compressed; options are those of `from_frame`.
+
+    The first line names the columns. Fields may be quoted, and then hold separators and line ends; commas, semicolons
+    and tabs are told apart by the first line. Query ids are whole numbers if all of them are, otherwise text:
+    ``007`` stays ``007``. An empty field, ``NA``, ``NULL`` or ``NaN`` is a missing number.
+
+    Args:
+        paths: One file or several, which are concatenated.
+        n_jobs: Number of threads; all cores by default.
+        max_memory: Memory budget, in bytes or as ``"8GB"``; see `marginrank.runtime.memory.max_memory`.
+        on_disk: Keep features in a temporary file if they take more than a quarter of the budget.
+        options: Those of `from_frame`.
+    """
+    return read_files(paths, _read_file, TableOptions.of(n_jobs, max_memory, on_disk, options), untyped=True)
+
+
+def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None:
+    header = _Header.of(path, options.columns.get("qid"))
+    roles = header.choose(options.columns)
+    try:
+        with closing(_tables(header, roles, options.budget)) as tables:
+            for block in in_order(partial(row_block, roles=roles, options=options), tables, options.n_threads):
+                builder.add(block)
+    except RowError as error:
+        line, _ = next(islice(header.rows(), builder.n_rows + error.row, None))
+        raise error.on_line(line) from None
+    if not builder.n_rows:
+        raise DataError("there are no rows below the names of the columns", path=path)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The names of the columns of a file.
+
+    Args:
+        path: The file.
+        separator: What separates its fields.
+        names: Names of its columns.
+        line: The line that they begin on.
+    """
+
+    path: Path
+    separator: str
+    names: tuple[str, ...]
+    line: int
+
+    @classmethod
+    def of(cls, path: Path, qid: str | None) -> _Header:
+        """Read the names of the columns, with the separator that finds a query column or else the most names."""
+        known = QUERY_COLUMNS if qid is None else (qid,)
+        headers, errors = [], []
+        for separator in _SEPARATORS.get(plain_suffix(path), _ANY_SEPARATOR):
+            try:
+                headers.append(cls._read(path, separator))
+            except DataError as error:
+                # Quotes that are closed before one separator are open before another.
+                errors.append(error)
+        if not headers:
+            raise errors[0]
+        named = [header for header in headers if len(header.names) > 1 and set(known) & set(header.names)]
+        return named[0] if named else max(headers, key=lambda header: len(header.names))
+
+    @classmethod
+    def _read(cls, path: Path, separator: str) -> _Header:
+        for line, fields in csv_records(path, separator, _HEAD_BYTES):
+            return cls(path, separator, tuple(field.strip() for field in fields), line)
+        raise DataError("no data in this file; it is empty", path=path)
+
+    def rows(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line that each row below begins on, and its fields."""
+        return islice(csv_records(self.path, self.separator, block_bytes), 1, None)
+
+    def choose(self, columns: Mapping[str, Any]) -> ColumnRoles:
+        """Choose the columns to read; refuse names that are missing, numbers or repeated."""
+        repeated = [name for name, times in Counter(self.names).items() if times > 1 and name]
+        if repeated:
+            raise DataError(f"two columns are called {repeated[0]!r}; rename one", line=self.line)
+        if all(DECIMAL.fullmatch(name.encode()) for name in self.names):
+            problem = "numbers where the names of the columns should be; add a line of names"
+            raise DataError(problem, line=self.line)
+        roles = choose_read_columns(self.names, columns)
+        if "" in roles.features:
+            raise DataError(
+                f"column {self.names.index('') + 1} has no name; if it is the index of a frame, write the file with "
+                "index=False, or name the feature columns with features=",
+                line=self.line,
+            )
+        return roles
+
+    def positions(self, roles: ColumnRoles) -> dict[str, int]:
+        """Return the positions of the columns to read; others may have the same name, or none."""
+        return {name: self.names.index(name) for name in (*roles.ids, *roles.numbers)}
+
+
+def _tables(header: _Header, roles: ColumnRoles, budget: int) -> Generator[Any]:
+    """Yield the rows in Arrow tables; an empty query id or document group is null."""
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import compute  # noqa: PLC0415
+
+    null = pa.scalar(None, pa.string())
+    for table in _read_tables(header, roles, budget):
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        for name in {roles.query, roles.group} - {None}:
+            columns[name] = compute.if_else(compute.equal(columns[name], ""), null, columns[name])
+        yield pa.table(columns)
+
+
+def _read_tables(header: _Header, roles: ColumnRoles, budget: int) -> Iterator[Any]:
+    """Read with Arrow as far as it goes, and from there on with Python.
+
+    Arrow says neither on which line it fails nor why, and knows fewer spellings of numbers.
+    """
+    from pyarrow import ArrowInvalid  # noqa: PLC0415
+
+    n_rows = 0
+    try:
+        for table in _arrow_tables(header, roles, budget):
+            n_rows += table.num_rows
+            yield table
+    except ArrowInvalid:
+        rows = islice(header.rows(), n_rows, None)
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            yield _python_table(some, header, roles)
+
+
+def _arrow_tables(header: _Header, roles: ColumnRoles, budget: int) -> Iterator[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    names = list(header.positions(roles))
+    end_row = header.separator.join(_END if name == roles.query else "" for name in header.names) + "\n"
+    ended = False
+    with closing(_BlockFile(_csv_blocks(header.path, budget, end_row.encode()))) as file:
+        for batch in _open_csv(file, header, roles):
+            # Inside quotes that are never closed, the end row is part of a field.
+            ended = batch.num_rows > 0 and batch.column(names.index(roles.query))[-1].as_py() == _END
+            table = pa.Table.from_batches([batch.slice(0, batch.num_rows - ended)]).rename_columns(names)
+            if table.num_rows:
+                yield table
+    if not ended:
+        raise pa.ArrowInvalid(_UNCLOSED)
+
+
+def _open_csv(file: _BlockFile, header: _Header, roles: ColumnRoles) -> Iterable[Any]:
+    """Open a file with Arrow, which finds the columns by position and returns ids as text."""
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import csv as arrow_csv  # noqa: PLC0415
+
+    _, first = next(header.rows(_HEAD_BYTES), (0, list[str]()))
+    is_truth = {name for name, field in zip(header.names, first, strict=False) if field in _TRUTH}
+    types = {name: pa.bool_() if name in is_truth else pa.float64() for name in roles.numbers}
+    types |= dict.fromkeys(roles.ids, pa.string())
+    read = arrow_csv.ReadOptions(
+        column_names=[str(position) for position in range(len(header.names))],
+        skip_rows_after_names=header.line,
+        block_size=_LONGEST_FIELD,
+    )
+    positions = {name: str(position) for name, position in header.positions(roles).items()}
+    convert = arrow_csv.ConvertOptions(
+        column_types={positions[name]: type_ for name, type_ in types.items()},
+        include_columns=list(positions.values()),
+        null_values=list(_MISSING),
+    )
+    parse = arrow_csv.ParseOptions(delimiter=header.separator, newlines_in_values=True)
+    reader: Iterable[Any] = arrow_csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
+    return reader
+
+
+def _csv_blocks(path: Path, budget: int, end_row: bytes) -> Generator[bytes]:
+    """Yield the text of a file, and a row after the last one."""
+    with closing(line_blocks(path, _BLOCK_BYTES, budget)) as blocks:
+        for block in blocks:
+            yield block.replace(b"\r\n", b"\n")
+    yield end_row
+
+
+class _BlockFile(io.RawIOBase):
+    """Blocks of text as a file, which Arrow reads in a thread of its own."""
+
+    def __init__(self, blocks: Generator[bytes]) -> None:
+        # The first block is read here because a pipe that was read before is known to this thread only.
+        self._blocks, self._rest = blocks, next(blocks)
+        self._lock = threading.Lock()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        with self._lock:
+            block = self._rest or next(self._blocks, b"")
+            self._rest = block[size:] if size >= 0 else b""
+            return block[:size] if self._rest else block
+
+    def close(self) -> None:
+        with self._lock:
+            self._blocks.close()
+        super().close()
+
+
+def _python_table(rows: Sequence[tuple[int, list[str]]], header: _Header, roles: ColumnRoles) -> Any:
+    """Make an Arrow table of rows, or raise the first error in them."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    positions = header.positions(roles)
+    numbers = {name: array("d") for name in roles.numbers}
+    for line, fields in rows:
+        if len(fields) != len(header.names):
+            raise DataError(_other_length(len(fields), len(header.names), header.separator), line=line)
+        for name, column in numbers.items():
+            field = fields[positions[name]]
+            try:
+                column.append(_number(field))
+            except ValueError:
+                advice = _number_advice(field, name, roles, dict(zip(header.names, fields, strict=True)))
+                problem = f"column {name!r} holds {quoted(field.encode())}, not a number; {advice}"
+                raise DataError(problem, line=line) from None
+    ids = {name: pa.array([fields[positions[name]] for _, fields in rows], pa.string()) for name in roles.ids}
+    return pa.table(ids | {name: pa.array(np.array(column)) for name, column in numbers.items()})
+
+
+def _other_length(n_fields: int, expected: int, separator: str) -> str:
+    mark = {",": "a comma", ";": "a semicolon", "\t": "a tab"}[separator]
+    return f"{count(n_fields, 'field')} instead of {expected}; put quotes around fields that hold {mark} or a line end"
+
+
+def _number(field: str) -> float:
+    """Read a number, NaN if it is missing.
+
+    >>> _number(" -1.5 "), _number("NA"), _number("true")
+    (-1.5, nan, 1.0)
+    """
+    word = field.strip(" \t")
+    if DECIMAL.fullmatch(word.encode()):
+        return float(word)
+    if _NOT_FINITE.fullmatch(word):
+        return float(word.partition("(")[0])
+    if word in _MISSING:
+        return float("nan")
+    if word in _TRUTH:
+        return _TRUTH[word]
+    raise ValueError(field)
+
+
+def _number_advice(field: str, name: str, roles: ColumnRoles, row: Mapping[str, str]) -> str:
+    if _DECIMAL_COMMA.fullmatch(field.strip()):
+        return "write decimal points instead of commas"
+    if name == roles.grade:
+        return "grades are numbers such as 0, 1 and 2"
+    return feature_advice([feature for feature in roles.features if _is_number(row[feature])])
+
+
+def _is_number(field: str) -> bool:
+    try:
+        _number(field)
+    except ValueError:
+        return False
+    return True
 
 
 def csv_records(path: Path, separator: str, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, list[str]]]:
     """Yield the line that each record of a file begins on, and its fields; blank lines are left out."""
-    with closing(line_blocks(path, block_bytes)) as lines:
-        yield from records_of(text_blocks(lines, path), separator)
-
-
-def records_of(blocks: Iterable[Tokens], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line that each record of some text begins on, and its fields; blank lines are left out."""
-    lines = _TextLines(blocks)
-    reader = csv.reader(lines, delimiter=separator)
-    line = 1
-    while True:
-        try:
-            fields = _next_record(reader)
-            unclosed = fields is not None and lines.ended
-        except csv.Error:  # a field that is too long
-            unclosed = True
-        before = lines.before or 0
-        if unclosed:
-            raise DataError(UNCLOSED, path=lines.path, line=before + line)
-        if fields is None:
-            return
-        if fields:
-            yield before + line, fields
-        line = reader.line_num + 1
+    with closing(line_blocks(path, block_bytes)) as blocks:
+        lines = _TextLines(text_blocks(blocks, path))
+        reader = csv.reader(lines, delimiter=separator)
+        while True:
+            line = reader.line_num + 1
+            try:
+                fields = _next_record(reader)
+                is_unclosed = fields is not None and lines.ended
+            except csv.Error:  # a field that is too long
+                is_unclosed = True
+            if is_unclosed:
+                raise DataError(_UNCLOSED, path=path, line=line)
+            if fields is None:
+                return
+            if fields:
+                yield line, fields
 
 
 def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
     """Return the fields of the next record, which may be long; the limit is one for the whole process."""
     with _LIMIT_LOCK:
-        before = csv.field_size_limit(LONGEST_FIELD)
+        before = csv.field_size_limit(_LONGEST_FIELD)
         try:
             return next(reader, None)
         finally:
@@ -92,14 +365,11 @@ def _next_record(reader: Iterator[list[str]]) -> list[str] | None:
 
 
 class _TextLines:
-    """The lines of blocks of a file as text; it knows whether it was asked for one after the last."""
+    """The lines of blocks of text; it knows whether it was asked for one after the last."""
 
     def __init__(self, blocks: Iterable[Tokens]) -> None:
         self.ended = False
-        self.path: Path | None = None
-        #: Lines of the file before those that were asked for.
-        self.before: int | None = None
-        self._lines = self._text(blocks)
+        self._lines = (line for block in blocks for line in _lines(block))
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -111,186 +381,15 @@ class _TextLines:
             self.ended = True
             raise
 
-    def _text(self, blocks: Iterable[Tokens]) -> Iterator[str]:
-        for block in blocks:
-            self.path = block.path
-            self.before = block.lines_before if self.before is None else self.before
-            try:
-                text = block.data.decode()
-            except UnicodeDecodeError as error:
-                at, bad = error.start, quoted(block.data[error.start : error.start + 1])
-                problem = f"byte {bad} is not UTF-8; save the file as UTF-8"
-                raise DataError(problem, path=block.path, line=block.line(at)) from None
-            yield from io.StringIO(text.replace("\r\n", "\n"), newline="\n")
 
-
-#: What stands for a missing number.
-_MISSING: Final = ("", "NULL", "Null", "null", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None")
-TRUTH: Final = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
-#: What Arrow also takes for a number.
-_NOT_FINITE: Final = re.compile(r"-?(inf(inity)?|nan(\([0-9a-z_]*\))?)", re.IGNORECASE)
-_DECIMAL_COMMA: Final = re.compile(r"[+-]?[0-9]*,[0-9]+")
-
-
-def record_blocks(blocks: Iterable[Tokens], separator: str) -> Iterator[Tokens]:
-    """Cut text where records end, as quoted fields may hold line ends."""
-    from marginrank.data.formats import delimited_kernel as kernel  # noqa: PLC0415
-
-    rest, state = b"", kernel.START
-    for block in blocks:
-        # Arrow and Python take other ends of lines differently inside quotes.
-        data, path = block.data.replace(b"\r\n", b"\n"), block.path
-        first = block.lines_before - rest.count(b"\n")
-        end = len(data)
-        if rest or b'"' in data:
-            end, state = kernel.last_record_end(np.frombuffer(data, dtype=np.uint8), ord(separator), state)
-        if end:
-            yield Tokens(rest + data[:end], path, first)
-            rest, first = data[end:], block.lines_before + data.count(b"\n", 0, end)
-        else:
-            rest += data
-        if len(rest) > LONGEST_FIELD:
-            break
-    if rest:
-        raise DataError(UNCLOSED, path=path, line=first + 1)
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """What is known of a file before its rows are read.
-
-    Args:
-        names: Names of its columns.
-        separator: What separates its fields.
-        chosen: The columns to read.
-        truths: Columns of numbers that hold true and false.
-        how: How to read them.
-    """
-
-    names: tuple[str, ...]
-    separator: str
-    chosen: ColumnRoles
-    truths: frozenset[str]
-    how: RowFormat
-
-    @property
-    def places(self) -> dict[str, int]:
-        """Where each column stands that is read; others may have the same name, or none."""
-        return {name: self.names.index(name) for name in (*self.chosen.labels, *self.chosen.numbers)}
-
-    def part(self, block: Tokens) -> RowBlock | None:
-        """Read whole records, or raise the first thing that is wrong in them; None where there are none."""
-        table = self._by_arrow(block)
-        if table is None:
-            # Arrow says neither on which line it failed nor why.
-            table = self._by_record(block)
-        if not table.num_rows:
-            return None
-        try:
-            part = part_of(table, self.chosen, self.how)
-            self._check_ids(part)
-        except RowError as error:
-            line, _ = next(islice(self._records(block), error.row, None))
-            raise error.on_line(line) from None
-        return part
-
-    def _records(self, block: Tokens) -> Iterator[tuple[int, list[str]]]:
-        return records_of([block], self.separator)
-
-    def _by_arrow(self, block: Tokens) -> Any:
-        """Read the chosen columns with Arrow; None where it cannot."""
-        import pyarrow as pa  # noqa: PLC0415
-        from pyarrow import csv  # noqa: PLC0415
-
-        places = {name: str(place) for name, place in self.places.items()}
-        types = {places[name]: pa.bool_() if name in self.truths else pa.float64() for name in self.chosen.numbers}
-        read = csv.ReadOptions(
-            use_threads=False, column_names=[str(k) for k in range(len(self.names))], block_size=len(block.data) + 1
-        )
-        convert = csv.ConvertOptions(
-            column_types=types | {places[name]: pa.string() for name in self.chosen.labels},
-            include_columns=list(places.values()),
-            null_values=list(_MISSING),
-        )
-        parse = csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
-        try:
-            table = csv.read_csv(
-                pa.BufferReader(block.data), read_options=read, parse_options=parse, convert_options=convert
-            )
-        except pa.ArrowInvalid:
-            return None
-        return table.rename_columns(list(places))
-
-    def _by_record(self, block: Tokens) -> Any:
-        """Read the chosen columns record by record, or raise the first thing that is wrong in them."""
-        import pyarrow as pa  # noqa: PLC0415
-
-        numbers = {name: array("d") for name in self.chosen.numbers}
-        labels: dict[str, list[str]] = {name: [] for name in self.chosen.labels}
-        places = self.places
-        for line, fields in self._records(block):
-            if len(fields) != len(self.names):
-                problem = _other_length(len(fields), len(self.names), self.separator)
-                raise DataError(problem, path=block.path, line=line)
-            for name, column in numbers.items():
-                word = fields[places[name]]
-                try:
-                    column.append(_number(word))
-                except ValueError:
-                    advice = _way_out(word, name, self.chosen, dict(zip(self.names, fields, strict=True)))
-                    problem = f"column {name!r} holds {quoted(word.encode())}, not a number; {advice}"
-                    raise DataError(problem, path=block.path, line=line) from None
-            for name, words in labels.items():
-                words.append(fields[places[name]])
-        columns = {name: pa.array(words, pa.string()) for name, words in labels.items()}
-        return pa.table(columns | {name: pa.array(np.array(column)) for name, column in numbers.items()})
-
-    def _check_ids(self, part: RowBlock) -> None:
-        """Refuse rows without a query or a group."""
-        for labels, what in ((part.queries, "query id"), (part.groups, "document group")):
-            words: Sequence[str] = [] if labels is None else labels.values.tolist()
-            if labels is not None and "" in words:
-                row = int(np.argmax(labels.codes == words.index("")))
-                raise RowError(row, None, f"has no {what}; every row needs one")
-
-
-def _other_length(found: int, expected: int, separator: str) -> str:
-    mark = {",": "a comma", ";": "a semicolon", "\t": "a tab"}[separator]
-    return f"{count(found, 'field')} instead of {expected}; put quotes around fields that hold {mark} or a line end"
-
-
-def _number(word: str) -> float:
-    """Read a number, NaN where it is missing.
-
-    >>> _number(" -1.5 "), _number("NA"), _number("true")
-    (-1.5, nan, 1.0)
-    """
-    stripped = word.strip(" \t")
-    if DECIMAL.fullmatch(stripped.encode()):
-        return float(stripped)
-    if _NOT_FINITE.fullmatch(stripped):
-        return float(stripped.partition("(")[0])
-    if stripped in _MISSING:
-        return float("nan")
-    if stripped in TRUTH:
-        return TRUTH[stripped]
-    raise ValueError(word)
-
-
-def _way_out(word: str, name: str, chosen: ColumnRoles, row: Mapping[str, str]) -> str:
-    if _DECIMAL_COMMA.fullmatch(word.strip()):
-        return "write decimal points instead of commas"
-    if name == chosen.grade:
-        return "grades are numbers such as 0, 1 and 2"
-    return feature_advice([feature for feature in chosen.features if _is_number(row[feature])])
-
-
-def _is_number(word: str) -> bool:
+def _lines(block: Tokens) -> Iterable[str]:
     try:
-        _number(word)
-    except ValueError:
-        return False
-    return True
+        text = block.data.decode()
+    except UnicodeDecodeError as error:
+        byte = quoted(block.data[error.start : error.start + 1])
+        problem = f"byte {byte} is not UTF-8; save the file as UTF-8"
+        raise DataError(problem, path=block.path, line=block.line(error.start)) from None
+    return io.StringIO(text.replace("\r\n", "\n"), newline="\n")
 
 
 def write_delimited(path: str | Path, queries: Queries) -> None:
@@ -331,130 +430,6 @@ def _field(word: str, separator: str) -> str:
     if separator in word or '"' in word or "\n" in word:
         return '"' + word.replace('"', '""') + '"'
     return word
-
-
-#: Separators by the suffix of a file, the likeliest first.
-_SEPARATORS: Final = {".tsv": "\t,;", ".tab": "\t,;"}
-_ANY_SEPARATOR: Final = ",;\t"
-_BLOCK_BYTES: Final = 2 << 20
-_HEAD_BYTES: Final = 1 << 14
-
-
-def read_delimited(
-    paths: Paths,
-    *,
-    n_jobs: int | None = None,
-    max_memory: int | str | None = None,
-    on_disk: bool = False,
-    **options: Any,
-) -> Queries:
-    """Read CSV or TSV files, plain or compressed; options are those of `from_frame`.
-
-    The first line names the columns. Fields may be quoted, and then hold separators and line ends; commas, semicolons
-    and tabs are told apart by the first line. Query ids are whole numbers where all of them are, otherwise text:
-    ``007`` stays ``007``. An empty field, ``NA``, ``NULL`` or ``NaN`` is a missing number.
-
-    Args:
-        paths: One file or several, which are put one after the other.
-        n_jobs: Threads; all cores by default.
-        max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.runtime.memory.max_memory`.
-        on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
-        options: Those of `from_frame`.
-    """
-    return read_files(paths, _read_file, _join, TableOptions(n_jobs, max_memory, on_disk), options)
-
-
-def _join(words: Sequence[AnyArray]) -> AnyArray:
-    return id_array([word for part in words for word in part.tolist()])
-
-
-def _read_file(path: Path, how: RowFormat, assembly: TableBuilder) -> None:
-    check_pyarrow(path)
-    head = _Head.of(path, how.named.get("qid"))
-    sheet = head.sheet(how)
-    with closing(line_blocks(path, _BLOCK_BYTES, how.budget)) as lines:
-        blocks = record_blocks(text_blocks(lines, path), head.separator)
-        for part in in_order(sheet.part, head.below(blocks), how.n_threads):
-            if part is not None:
-                assembly.add(part)
-    if not assembly.n_rows:
-        raise DataError("there are no rows below the names of the columns", path=path)
-
-
-@dataclass(frozen=True)
-class _Head:
-    """A file whose first line has been read.
-
-    Args:
-        path: The file.
-        separator: What separates its fields.
-        names: Names of its columns.
-        n_lines: Lines that the names take.
-    """
-
-    path: Path
-    separator: str
-    names: tuple[str, ...]
-    n_lines: int
-
-    @classmethod
-    def of(cls, path: Path, qid: str | None) -> _Head:
-        """Read the names of the columns, with the separator that finds a query column or else the most names."""
-        known = QUERY_COLUMNS if qid is None else (qid,)
-        sheets, errors = [], []
-        for separator in _SEPARATORS.get(plain_suffix(path), _ANY_SEPARATOR):
-            try:
-                sheets.append(cls._read(path, separator))
-            except DataError as error:
-                # Quotes that are closed before one separator are open before another.
-                errors.append(error)
-        if not sheets:
-            raise errors[0]
-        named = [sheet for sheet in sheets if len(sheet.names) > 1 and set(known) & set(sheet.names)]
-        return named[0] if named else max(sheets, key=lambda sheet: len(sheet.names))
-
-    @classmethod
-    def _read(cls, path: Path, separator: str) -> _Head:
-        for line, fields in csv_records(path, separator, _HEAD_BYTES):
-            lines = line + sum(field.count("\n") for field in fields)
-            return cls(path, separator, tuple(field.strip() for field in fields), lines)
-        raise DataError("no data in this file; it is empty", path=path)
-
-    def _choose(self, named: Mapping[str, Any]) -> ColumnRoles:
-        """Choose the columns to read, and refuse names that say nothing."""
-        repeated = [name for name, times in Counter(self.names).items() if times > 1 and name]
-        if repeated:
-            raise self.error(self.n_lines, f"two columns are called {repeated[0]!r}; rename one")
-        if all(DECIMAL.fullmatch(name.encode()) for name in self.names):
-            raise self.error(self.n_lines, "numbers where the names of the columns should be; add a line of names")
-        chosen = choose_read_columns(self.names, named)
-        if "" in chosen.features:
-            raise self.error(
-                self.n_lines,
-                f"column {self.names.index('') + 1} has no name; if it is the index of a frame, write the file with "
-                "index=False, or name the feature columns with features=",
-            )
-        return chosen
-
-    def sheet(self, how: RowFormat) -> Sheet:
-        """Choose the columns to read, and see in the first row which of them hold true and false."""
-        chosen = self._choose(how.named)
-        rows = islice(csv_records(self.path, self.separator, _HEAD_BYTES), 1, None)
-        first = dict(zip(self.names, next(rows, (0, list[str]()))[1], strict=False))
-        truths = frozenset(name for name in chosen.numbers if first.get(name) in TRUTH)
-        return Sheet(self.names, self.separator, chosen, truths, how)
-
-    def below(self, blocks: Iterator[Tokens]) -> Iterator[Tokens]:
-        """Yield what stands below the names."""
-        for block in blocks:
-            at, left = 0, self.n_lines - block.lines_before
-            while left > 0 and (end := block.data.find(b"\n", at) + 1):
-                at, left = end, left - 1
-            yield Tokens(block.data[at:], block.path, max(block.lines_before, self.n_lines))
-
-    def error(self, line: int, problem: str) -> DataError:
-        """Say what is wrong on a line."""
-        return DataError(problem, path=self.path, line=line)
 
 
 def _cells(words: Sequence[bytes]) -> list[bytes]:

@@ -9,24 +9,13 @@ from typing import IO, Any, Final
 
 import numpy as np
 
-from marginrank.data.column_roles import (
-    TABLE_OPTIONS,
-    RowError,
-    check_pyarrow,
-    choose_columns,
-)
+from marginrank.data.column_roles import TABLE_OPTIONS, RowError, choose_columns
 from marginrank.data.formats.base import Format
 from marginrank.data.formats.row_writer import check_unicode, feature_rows
 from marginrank.data.formats.text_files import Paths
-from marginrank.data.frames import (
-    _check_numbers,
-    _frame,
-    feature_columns,
-    part_of,
-)
-from marginrank.data.grouping import join
+from marginrank.data.frames import check_numbers, feature_columns, open_frame, row_block
 from marginrank.data.queries import Queries
-from marginrank.data.table_builder import RowFormat, TableBuilder, TableOptions, read_files
+from marginrank.data.table_builder import TableBuilder, TableOptions, read_files
 from marginrank.data.text_arrays import as_text
 from marginrank.errors import DataError
 from marginrank.runtime.files import open_input
@@ -49,16 +38,16 @@ class ArrowFile:
     Args:
         path: The file.
         file: The same, open.
-        how: How to read it.
+        options: How to read it.
 
     Attributes:
         empty: A table with its columns and no rows.
     """
 
-    def __init__(self, path: Path, file: IO[bytes], how: RowFormat) -> None:
+    def __init__(self, path: Path, file: IO[bytes], options: TableOptions) -> None:
         from pyarrow import feather, ipc, parquet  # noqa: PLC0415
 
-        self._path, self._how = path, how
+        self._path, self._options = path, options
         start = file.read(6)
         file.seek(0)
         with self._errors():
@@ -106,13 +95,13 @@ class ArrowFile:
         import pyarrow as pa  # noqa: PLC0415
 
         metadata = self._source.metadata
-        if not self._how.on_disk:
+        if not self._options.on_disk:
             what = f"{metadata.num_rows:,} rows of {len(names):,} columns"
-            check_memory(2 * metadata.num_rows * 8 * len(names), what, self._how.budget)
+            check_memory(2 * metadata.num_rows * 8 * len(names), what, self._options.budget)
         batches = self._source.iter_batches(
             batch_size=max(256, _TABLE_BYTES // (8 * len(names))),
             columns=list(names),
-            use_threads=self._how.n_threads > 1,
+            use_threads=self._options.n_threads > 1,
         )
         for batch in batches:
             yield pa.Table.from_batches([batch])
@@ -132,11 +121,10 @@ class ArrowFile:
 
 
 @contextmanager
-def open_table(path: Path, how: RowFormat) -> Iterator[ArrowFile]:
+def open_table(path: Path, options: TableOptions) -> Iterator[ArrowFile]:
     """Open a columnar file."""
-    check_pyarrow(path)
     with open_input(path) as file:
-        yield ArrowFile(path, file, how)
+        yield ArrowFile(path, file, options)
 
 
 def read_table(
@@ -156,21 +144,21 @@ def read_table(
         on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
         options: Those of `from_frame`.
     """
-    return read_files(paths, _read_file, join, TableOptions(n_jobs, max_memory, on_disk), options)
+    return read_files(paths, _read_file, TableOptions.of(n_jobs, max_memory, on_disk, options))
 
 
-def _read_file(path: Path, how: RowFormat, assembly: TableBuilder) -> None:
-    with open_table(path, how) as file:
-        rows = _frame(file.empty)
-        chosen = choose_columns(rows.columns, **how.named)
-        _check_numbers(rows, chosen)
-        for table in file.tables([*chosen.labels, *chosen.numbers]):
+def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None:
+    with open_table(path, options) as file:
+        rows = open_frame(file.empty)
+        roles = choose_columns(rows.columns, **options.columns)
+        check_numbers(rows, roles)
+        for table in file.tables([*roles.ids, *roles.numbers]):
             try:
-                assembly.add(part_of(table, chosen, how))
+                builder.add(row_block(table, roles, options))
             except RowError as error:
-                raise error.after(assembly.n_rows) from None
-        if not assembly.n_rows:
-            assembly.add(part_of(file.empty, chosen, how))
+                raise error.after(builder.n_rows) from None
+        if not builder.n_rows:
+            builder.add(row_block(file.empty, roles, options))
 
 
 def write_parquet(path: str | Path, queries: Queries) -> None:
@@ -178,7 +166,6 @@ def write_parquet(path: str | Path, queries: Queries) -> None:
 
     Weights and document groups are left out.
     """
-    check_pyarrow(path)
     from pyarrow import parquet  # noqa: PLC0415
 
     names = feature_columns(queries)
