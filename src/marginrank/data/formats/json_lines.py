@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,25 +59,35 @@ def _read_file(path: Path, options: TableOptions, builder: TableBuilder) -> None
         first = next(filter(None, map(_records, blocks)), [])
     if not first:
         raise DataError("no data in this file; it is empty")
-    with suppress(_LateNameError):
-        _add_rows(path, _first_columns(first, options), options, builder)
-        return
-    builder.clear()
-    with closing(_blocks(path, options)) as blocks:
-        names = dict.fromkeys(name for names in in_order(_block_names, blocks, options.n_threads) for name in names)
-    _add_rows(path, _Columns.of(names, first, options), options, builder)
+    names = _names(first)
+    try:
+        _add_rows(path, _first_columns(names, first, options), options, builder)
+    except _LateNameError as late:
+        builder.clear()
+        with closing(_blocks(path, options)) as blocks:
+            others = (text for text in blocks if text.lines_before >= late.lines_before)
+            for more in in_order(_block_names, others, options.n_threads):
+                names |= dict.fromkeys(more)
+        _add_rows(path, _Columns.of(names, first, options), options, builder)
 
 
 class _LateNameError(Exception):
-    """The first block lacks a name."""
+    """The first block lacks a name.
+
+    Args:
+        lines_before: Lines before the block that has it.
+    """
+
+    def __init__(self, lines_before: int) -> None:
+        super().__init__()
+        self.lines_before = lines_before
 
 
-def _first_columns(first: Sequence[Mapping[str, Any]], options: TableOptions) -> _Columns:
-    names = _names(first)
+def _first_columns(names: Iterable[str], first: Sequence[Mapping[str, Any]], options: TableOptions) -> _Columns:
     try:
         return _Columns.of(names, first, options)
     except DataError:
-        raise _LateNameError from None
+        raise _LateNameError(0) from None
 
 
 def _blocks(path: Path, options: TableOptions) -> Generator[Tokens]:
@@ -97,7 +108,7 @@ class _Columns:
     Args:
         names: Their names.
         roles: Those to read.
-        types: Arrow types of those to read.
+        types: Arrow types of those to read, which is fastest in the order of the file.
         options: How to read them.
     """
 
@@ -113,7 +124,8 @@ class _Columns:
 
         roles = choose_read_columns(list(names), options.columns)
         values = {name: next((record[name] for record in first if name in record), None) for name in names}
-        types = {name: pa.bool_() if isinstance(values[name], bool) else pa.float64() for name in roles.numbers}
+        types = dict.fromkeys(name for name in names if name in roles.ids or name in roles.numbers)
+        types |= {name: pa.bool_() if isinstance(values[name], bool) else pa.float64() for name in roles.numbers}
         types |= {name: pa.int64() if isinstance(values[name], int) else pa.string() for name in roles.ids}
         return cls(frozenset(names), roles, types, options)
 
@@ -124,16 +136,16 @@ class _Columns:
             if table is None:
                 # Arrow says neither on which line it fails nor why, and knows neither NaN nor large whole numbers.
                 records = _records(text)
-                self._check_names(_names(records))
+                self._check_names(_names(records), text)
                 table = self._python_table(records)
-            self._check_names(table.column_names)
+            self._check_names(table.column_names, text)
             return row_block(table, self.roles, self.options)
         except RowError as error:
             raise error.on_line(_line(text, error.row)) from None
 
-    def _check_names(self, names: Iterable[str]) -> None:
+    def _check_names(self, names: Iterable[str], text: Tokens) -> None:
         if not self.names.issuperset(names):
-            raise _LateNameError
+            raise _LateNameError(text.lines_before)
 
     def _python_table(self, records: Sequence[Mapping[str, Any]]) -> Any:
         """Make an Arrow table of records, or raise the first error in them."""
@@ -211,7 +223,7 @@ def _names(records: Iterable[Mapping[str, Any]]) -> dict[str, None]:
     >>> list(_names([{"a": 1, "b": 2}, {"c": 4, "b": 3}]))
     ['a', 'b', 'c']
     """
-    names = dict.fromkeys(name for record in records for name in record)
+    names = dict.fromkeys(chain.from_iterable(records))
     check_encodable("".join(names))
     return names
 
