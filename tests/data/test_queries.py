@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -547,6 +548,16 @@ def test_concatenate_undoes_cutting(sparse: bool, sizes: list[int], data: st.Dat
 def test_concatenate_of_one_is_that_one() -> None:
     q = some_queries()
     assert Queries.concatenate(iter([q])) is q
+
+
+@pytest.mark.parametrize(
+    "change", [lambda q: q.with_features(q.X * 2), Queries.without_features], ids=["scaled", "without"]
+)
+def test_concatenate_keeps_the_keys_of_documents(change: Callable[[Queries], Queries]) -> None:
+    a, b = (Queries.from_arrays([[1.0], [2.0 + k]], [0, 1], qid=[k, k]) for k in range(2))
+    expected = Queries.concatenate([a, b]).document_keys.tolist()
+    assert Queries.concatenate([change(a), change(b)]).document_keys.tolist() == expected
+    assert Queries.concatenate([a, b]).keys is None
 
 
 def test_concatenate_weighs_one_where_no_weight_is_given() -> None:

@@ -336,6 +336,7 @@ class Queries:
             feature_names=sets[0].feature_names,
             first_feature=sets[0].first_feature,
             rows=stack_rows(sets),
+            keys=_stack_keys(sets),
         )
 
     def feature(self, feature: str | int) -> FloatArray:
@@ -413,6 +414,13 @@ def feature_number(feature: int | str, labels: Sequence[str]) -> int:
     if not 0 <= feature < len(labels):
         raise DataError(f"there is no column {feature} in X; {count(len(labels), 'column')}, counted from 0")
     return int(feature)
+
+
+def _stack_keys(sets: Sequence[Queries]) -> KeyArray | None:
+    """Return the keys of all documents; None if they are those of the features."""
+    if all(part.keys is None and part.keyed_by is None for part in sets):
+        return None
+    return np.concatenate([part.document_keys for part in sets])
 
 
 def _chosen(column: Any, documents: slice | IntArray) -> Any:
