@@ -1,4 +1,4 @@
-"""Features, grades, weights and labels as users give them, checked and made arrays."""
+"""Checks and conversion of the features, grades, weights and labels that users pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 
 def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return the type of features; refuse one that they cannot have."""
+    """Return the type of features; refuse types other than float32 and float64."""
     chosen = np.dtype(dtype)
     if chosen not in FEATURE_TYPES:
         raise ValueError(f"dtype is {chosen}; features are float32 or float64")
@@ -28,7 +28,7 @@ def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
-    """Make features of an array or a sparse matrix, without a copy where possible."""
+    """Make features of an array or a sparse matrix, without a copy if possible."""
     array: Any = X if isinstance(X, np.ndarray) or sp.issparse(X) else np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"X has {array.ndim} dimensions, not 2 (documents × features)")
@@ -36,7 +36,7 @@ def as_features(X: npt.ArrayLike | sp.sparray | sp.spmatrix) -> Features:
 
 
 def _as_csr(X: Any) -> sp.csr_array:
-    """Make CSR with sorted columns, each once per row, in the caller's memory where it is so already."""
+    """Make CSR with sorted columns, each once per row; CSR that is so already is not copied."""
     if X.format == "csr":
         check_csr(X)
     matrix: sp.csr_array = sp.csr_array(_as_floats(X))
@@ -118,7 +118,7 @@ def _refuse(array: FloatArray, bad: npt.NDArray[np.bool_], name: str, rule: str)
 
 
 def expect_length(name: str, array: Features | AnyArray, n: int, one: str, many: str) -> None:
-    """Refuse an array that has not one entry for each of n things."""
+    """Refuse an array whose length is not n."""
     if array.ndim == 0 or array.shape[0] != n:
         length = "no" if array.ndim == 0 else array.shape[0]
         raise DataError(f"{name} has {length} entries for {count(n, one, many)}; it needs one per {one}")
@@ -138,7 +138,7 @@ def as_labels(name: str, values: npt.ArrayLike | None, n: int) -> AnyArray | Non
 #: An error, NaN, 0, or the least value of that feature among the query's other documents (0 if it has none).
 Missing: TypeAlias = Literal["error", "nan", "zero", "min"]
 
-#: The way out where a value is missing.
+#: Advice for errors about missing values.
 MISSING_ADVICE: Final = "choose what it becomes: missing='nan', 'zero' or 'min'"
 
 

@@ -1,4 +1,4 @@
-"""Columns of a table by what they are for, and errors that name a row."""
+"""The roles of the columns of a table, and errors that name a row."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, Final
 from marginrank.errors import DataError
 from marginrank.runtime.text import did_you_mean
 
-#: Column names that are recognised where none is given, first match first.
+#: Column names that are recognised if none is given, first match first.
 QUERY_COLUMNS = ("qid", "query_id", "query", "topic")
 GRADE_COLUMNS = ("grade", "label", "relevance", "rel", "y")
 DOCUMENT_COLUMNS = ("document_id", "docid", "doc_id", "docno", "document", "doc")
-#: Feature columns that errors name, at most.
+#: Maximum number of feature columns that errors list.
 _MOST_NAMED: Final = 12
-#: Options of everything that is read as a table.
+#: Options of the readers of tables.
 TABLE_OPTIONS: Final = ("dtype", "missing", "qid", "grade", "document_id", "document_group", "features")
 
 
 class RowError(DataError):
-    """Something is wrong in a row of a table.
+    """An error in a row of a table.
 
     Args:
         row: Number of the row, from 0.
-        column: Name of the column, if it is one.
-        said: What is wrong, after a subject.
+        column: Name of the column, if the error is in one.
+        said: The error, as a predicate.
     """
 
     def __init__(self, row: int, column: str | None, said: str) -> None:
@@ -33,18 +33,18 @@ class RowError(DataError):
         self.row, self.feature, self.said = row, column, said
 
     def on_line(self, line: int) -> DataError:
-        """Say the same of a line of a file."""
+        """Return the same error for a line of a file."""
         subject = "this row" if self.feature is None else f"column {self.feature!r}"
         return DataError(f"{subject} {self.said}", line=line)
 
     def after(self, n_rows: int) -> RowError:
-        """Say the same where other rows come before."""
+        """Return the same error for a table with more rows before."""
         return RowError(n_rows + self.row, self.feature, self.said)
 
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """The columns of a table by what they are for."""
+    """The columns of a table by role."""
 
     query: str
     grade: str | None
@@ -73,7 +73,7 @@ def choose_columns(
     document_group: str | None = None,
     features: str | Iterable[str] | None = None,
 ) -> ColumnRoles:
-    """Choose the columns to use, by the names that are given or usual.
+    """Choose the columns to use, by the given names or the usual ones.
 
     >>> choose_columns(["qid", "label", "bm25"])
     ColumnRoles(query='qid', grade='label', document=None, group=None, features=('bm25',))
@@ -95,7 +95,7 @@ def choose_columns(
 
 
 def feature_advice(numbers: Sequence[str]) -> str:
-    """Say how to name the feature columns, given those that hold numbers.
+    """Return advice on naming the feature columns, given those that hold numbers.
 
     >>> feature_advice(["bm25", "age"])
     "name the feature columns with features=['bm25', 'age']"
@@ -124,7 +124,7 @@ def _query_column(columns: Sequence[str], given: str | None) -> str:
 
 
 def column_names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a frame or an Arrow table; None where there are none, or not all are text."""
+    """Return the names of the columns of a frame or an Arrow table; None if there are none, or not all are text."""
     for attribute in ("columns", "column_names"):
         names = list(getattr(X, attribute, ()))
         if names and all(isinstance(name, str) for name in names):

@@ -52,8 +52,8 @@ def row_keys(X: Features) -> KeyArray:
     for rows, block in parts:
         out = keys[rows]
         if sp.issparse(X):
-            places = np.repeat(np.arange(len(out)), np.diff(block.indptr))
-            np.add.at(out, places, _digests(block.data, columns[block.indices]))
+            rows_of_values = np.repeat(np.arange(len(out)), np.diff(block.indptr))
+            np.add.at(out, rows_of_values, _digests(block.data, columns[block.indices]))
         else:
             np.sum(_digests(block, columns), axis=1, out=out)
     return keys

@@ -1,4 +1,4 @@
-"""A digest that tells data sets apart."""
+"""Fingerprints (digests) of data sets."""
 
 from __future__ import annotations
 

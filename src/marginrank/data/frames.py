@@ -1,4 +1,4 @@
-"""Frames and columnar files: pandas, polars, Arrow, Parquet, Feather."""
+"""Queries from frames (pandas, polars, Arrow), and the checks of their columns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def from_frame(
         document_group: Column of group labels, for rankings that take each group at most once.
         features: Feature columns; by default all the others, which must then be numbers. An empty list for judgements
             alone.
-        dtype: float32 or float64; by default float32 where every feature column is, else float64.
+        dtype: float32 or float64; by default float32 if every feature column is, else float64.
         missing: What null and NaN features become: ``"error"``, ``"nan"``, ``"zero"`` or ``"min"``.
     """
     check_missing(missing)
@@ -79,7 +79,7 @@ def from_frame(
 
 
 def open_frame(frame: Any) -> nw.DataFrame[Any]:
-    """Look at a frame of any library; refuse names that are no text or stand twice."""
+    """Open a frame of any library; refuse column names that are not text or repeated."""
     try:
         table = nw.from_native(frame)
         rows = table.collect() if isinstance(table, nw.LazyFrame) else table
@@ -97,7 +97,7 @@ def open_frame(frame: Any) -> nw.DataFrame[Any]:
 
 
 def check_numbers(rows: nw.DataFrame[Any], chosen: ColumnRoles) -> None:
-    """Refuse text where numbers are needed."""
+    """Refuse text in columns of numbers."""
     words = [name for name in chosen.features if not _is_number(rows.schema[name])]
     if words:
         numbers = [name for name in chosen.features if name not in words]
@@ -131,7 +131,7 @@ def _matrix(rows: nw.DataFrame[Any], names: Sequence[str], dtype: np.dtype[Any],
 
 
 def check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], missing: Missing) -> None:
-    """Refuse what is infinite, has become so, or is missing where that is an error."""
+    """Refuse infinite values, values that overflow and, if ``missing`` is ``"error"``, missing ones."""
     bad = ~np.isfinite(kept) if missing == "error" else np.isinf(kept)
     if not bad.any():
         return

@@ -1,4 +1,4 @@
-"""From query ids or group sizes to consecutive rows."""
+"""Grouping of rows by query id or group sizes, and concatenation of their columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows_of(offsets: IntArray, queries: IntArray) -> IntArray:
 def group_rows(
     n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> tuple[AnyArray, IntArray, IntArray | None]:
-    """Query ids, offsets and, where rows have to move, the row that each place takes."""
+    """Return query ids, offsets and, if rows have to move, the source row of each row."""
     if (qid is None) == (group is None):
         raise DataError("pass either qid (the query of each row) or group (the number of rows of each query)")
     if qid is None:
@@ -76,7 +76,7 @@ def group_by_id(ids: AnyArray) -> tuple[AnyArray, IntArray, IntArray | None]:
 
 
 def check_sizes(group: npt.ArrayLike, n: int) -> IntArray:
-    """Hold the number of rows of each query to the number of rows there are."""
+    """Check that the sizes of the queries sum to the number of rows."""
     sizes = np.asarray(group)
     if sizes.ndim != 1 or not (sizes.size == 0 or np.issubdtype(sizes.dtype, np.integer)):
         raise DataError("group must be a list of whole numbers, the rows of each query")
@@ -89,7 +89,7 @@ def check_sizes(group: npt.ArrayLike, n: int) -> IntArray:
 
 
 def check_offsets(offsets: AnyArray, n: int) -> IntArray:
-    """Hold the start of each query, and the end of the last, to the number of rows there are."""
+    """Check that offsets rise from 0 to the number of rows."""
     if offsets.ndim != 1 or not np.issubdtype(offsets.dtype, np.integer) or len(offsets) == 0:
         raise DataError("offsets must be a list of whole numbers, the start of each query and the end of the last")
     if offsets[0] != 0 or offsets[-1] != n or np.any(offsets[1:] < offsets[:-1]):
@@ -116,7 +116,7 @@ def _sum(numbers: AnyArray) -> int:
 
 
 def check_ids(ids: AnyArray, n: int) -> AnyArray:
-    """Hold query ids to the number of rows: whole numbers, or text, where they are not numbers of another kind."""
+    """Check one query id per row; whole floats become integers, and Python objects text."""
     if ids.ndim == 1 and len(ids) != n and np.issubdtype(ids.dtype, np.integer) and int(ids.sum()) == n:
         raise DataError(
             f"qid has {len(ids)} entries that sum to the number of rows: those look like group sizes; "
@@ -135,7 +135,7 @@ def check_ids(ids: AnyArray, n: int) -> AnyArray:
 
 
 def text_of_objects(values: AnyArray, name: str, rule: str) -> AnyArray:
-    """Turn Python objects into text, and refuse those that stand for nothing.
+    """Turn Python objects into text; refuse missing ones.
 
     >>> text_of_objects(np.array([7, "nan"], dtype=object), "qid", "every row needs one").tolist()
     ['7', 'nan']
@@ -161,7 +161,7 @@ def check_same_features(sets: Sequence[Queries]) -> None:
 
 
 def stack(blocks: Sequence[Features]) -> Features:
-    """Put features one after the other, as CSR where any are."""
+    """Concatenate features, as CSR if any are."""
     if any(sp.issparse(block) for block in blocks):
         return cast("Features", sp.vstack([sp.csr_array(block) for block in blocks], format="csr"))
     dense = cast("list[npt.NDArray[np.floating[Any]]]", blocks)
@@ -169,7 +169,7 @@ def stack(blocks: Sequence[Features]) -> Features:
 
 
 def concatenate_into(parts: Sequence[AnyArray], row: tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
-    """Copy arrays into one, on disk where memory has no room for it.
+    """Copy arrays into one, on disk if memory has no room for it.
 
     Args:
         parts: The arrays.
@@ -187,7 +187,7 @@ def concatenate_into(parts: Sequence[AnyArray], row: tuple[int, ...], dtype: npt
 
 
 def stack_rows(sets: Sequence[Queries]) -> IntArray | None:
-    """Return the rows of all sources, one source after the other; None where no row moved."""
+    """Return the rows of all sources, one source after the other; None if no row moved."""
     if all(part.rows is None for part in sets):
         return None
     starts = offsets_from_sizes([part.n_documents for part in sets])[:-1].tolist()
@@ -196,7 +196,7 @@ def stack_rows(sets: Sequence[Queries]) -> IntArray | None:
 
 
 def stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | None:
-    """Put a column that all sets have, or none, one after the other."""
+    """Concatenate a column that all sets have, or none."""
     given = [column for column in columns if column is not None]
     if not given:
         return None
@@ -206,7 +206,7 @@ def stack_optional(name: str, columns: Sequence[AnyArray | None]) -> AnyArray | 
 
 
 def join(columns: Sequence[AnyArray]) -> AnyArray:
-    """Put ids one after the other, as text where any are text."""
+    """Concatenate ids, as text if any are text."""
     if any(column.dtype.kind in "UO" for column in columns):
         return join_text([as_text(column) for column in columns])
     return np.concatenate(columns)

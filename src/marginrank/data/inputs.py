@@ -1,4 +1,4 @@
-"""Judged queries as estimators take them: `Queries`, or arrays with the query of each row."""
+"""The inputs of estimators: `Queries`, or arrays with the query of each row."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def validation_parts(validation: Validation) -> tuple[Any, Any, Any]:
     return validation
 
 
-def refuse_other_columns(found: Sequence[str] | None, expected: Sequence[str] | None, trained: str) -> None:
+def refuse_other_columns(given: Sequence[str] | None, expected: Sequence[str] | None, trained: str) -> None:
     """Refuse columns that are not those expected, in their order; without names there is nothing to compare.
 
     >>> refuse_other_columns(["bm25"], ["bm25", "age"], "the model was trained on")
@@ -105,10 +105,10 @@ def refuse_other_columns(found: Sequence[str] | None, expected: Sequence[str] | 
     ...
     marginrank.errors.DataError: X has no column 'age', which the model was trained on; give the same columns
     """
-    if not found or not expected or list(found) == list(expected):
+    if not given or not expected or list(given) == list(expected):
         return
-    missing = [name for name in expected if name not in found]
-    extra = [name for name in found if name not in expected]
+    missing = [name for name in expected if name not in given]
+    extra = [name for name in given if name not in expected]
     if missing:
         raise DataError(f"X has no column {missing[0]!r}, which {trained}; give the same columns")
     if extra:
@@ -117,7 +117,7 @@ def refuse_other_columns(found: Sequence[str] | None, expected: Sequence[str] | 
 
 
 class FeatureError(DataError):
-    """An error in a feature of which only the column is known where it is raised; `named` adds what it is called.
+    """An error in a feature that is raised with its column only; `named` adds its name.
 
     >>> error = FeatureError("{feature} is too large; scale it down", 1)
     >>> str(error), str(error.named(["bm25", "clicks"]))

@@ -70,7 +70,7 @@ class Partitions(ABC, Generic[T]):
     """Objects of one kind, one for each part of the data, in a fixed order.
 
     Functions are called where the parts lie: with the part first, then with what is shared by all parts, and then,
-    where ``each`` is given, with its entry for the part. What they return has to be small, except for `derive`, whose
+    if ``each`` is given, with its entry for the part. What they return has to be small, except for `derive`, whose
     results stay where the parts are. On a cluster, functions and arguments are pickled, so functions are those of a
     module.
     """
@@ -97,7 +97,7 @@ class Partitions(ABC, Generic[T]):
 
     @abstractmethod
     def threads(self, n_jobs: int | None) -> int | None:
-        """Return how many threads work on one part, where ``n_jobs`` are asked for."""
+        """Return how many threads work on one part, if ``n_jobs`` are requested."""
 
 
 class LocalPartitions(Partitions[T]):
@@ -166,7 +166,7 @@ class PartitionSummary:
     judged: bool
     sparse: bool
     dtype: str
-    #: How many documents have each grade; empty where grades are too many to count.
+    #: How many documents have each grade; empty if there are too many grades to count.
     grades: Mapping[float, int]
     #: Least and greatest value of each feature, and how many are missing.
     least: FloatArray
@@ -257,12 +257,12 @@ class PartitionedQueries:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, where they have any."""
+        """Names of the features, if they have any."""
         return self.facts[0].feature_names
 
     @property
     def first_feature(self) -> int:
-        """Number of the first feature where features have no names."""
+        """Number of the first feature if features have no names."""
         return self.facts[0].first_feature
 
     @property

@@ -1,4 +1,4 @@
-"""The one in-memory form of judged queries."""
+"""`Queries`, the documents of many queries in memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Queries:
     per document back to the rows of the arrays, frame or files that the set was made from.
 
     Build one from arrays with `Queries.from_arrays`, from a frame with `marginrank.from_frame`, from files
-    with `marginrank.read`. Arrays are kept as they are given where that is possible, so memory-mapped features
+    with `marginrank.read`. Arrays are kept as they are if possible, so memory-mapped features
     are never copied.
 
     >>> q = Queries.from_arrays([[0.3], [0.9], [0.1]], [0, 2, 1], qid=["b", "a", "b"])
@@ -66,7 +66,7 @@ class Queries:
     """
 
     X: Features
-    #: A grade for each document, None where nobody judged them; `grades` reads them.
+    #: A grade for each document, None if nobody judged them; `grades` reads them.
     judgements: FloatArray | None
     offsets: IntArray
     query_ids: AnyArray
@@ -74,13 +74,13 @@ class Queries:
     query_weights: FloatArray | None = None
     document_groups: AnyArray | None = None
     feature_names: tuple[str, ...] | None = None
-    #: Number of the first feature where features have no names: 1 in LETOR text, 0 in arrays.
+    #: Number of the first feature if features have no names: 1 in LETOR text, 0 in arrays.
     first_feature: int = 0
-    #: Row of the source that each document comes from; None where grouping by query moved nothing, and in selections.
+    #: Row of the source that each document comes from; None if grouping by query moved nothing, and in selections.
     rows: IntArray | None = None
-    #: The same documents with the features that `document_keys` are made of, where X was computed from them.
+    #: The same documents with the features that `document_keys` are made of, if X was computed from them.
     keyed_by: Queries | None = None
-    #: Keys of the documents, where their features are not kept.
+    #: Keys of the documents, if the features that they are made of are not kept.
     keys: KeyArray | None = None
 
     @classmethod
@@ -255,7 +255,7 @@ class Queries:
         )
 
     def _documents_of(self, chosen: IntArray) -> slice | IntArray:
-        """Rows of the chosen queries: a slice, and so a view, where they are consecutive."""
+        """Return the rows of the chosen queries: a slice, and so a view, if they are consecutive."""
         if len(chosen) == 0:
             return slice(0, 0)
         if np.all(np.diff(chosen) == 1):
@@ -424,7 +424,7 @@ def _stack_keys(sets: Sequence[Queries]) -> KeyArray | None:
 
 
 def _chosen(column: Any, documents: slice | IntArray) -> Any:
-    """Return some rows: a view where they are consecutive."""
+    """Return some rows: a view if they are consecutive."""
     if isinstance(documents, slice) or sp.issparse(column) or column.ndim == 1:
         return column[documents]
     return take_rows(column, documents)
@@ -444,18 +444,18 @@ def check_finite(
             continue
         bad = np.isinf(block) if allow_nan else ~finite
         at = np.argwhere(bad)[0]
-        row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_place(features, start + at[0])
+        row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_position(features, start + at[0])
         value = block[tuple(at)]
         shown, way_out = (f"{value:g}", "replace it") if np.isinf(value) else ("NaN", advice)
-        raise DataError(f"{_place(X, int(row), int(column), names)} is {shown}; {way_out}")
+        raise DataError(f"{_value_name(X, int(row), int(column), names)} is {shown}; {way_out}")
 
 
-def _place(X: Queries | Features, row: int, column: int, names: Sequence[str] | None = None) -> str:
+def _value_name(X: Queries | Features, row: int, column: int, names: Sequence[str] | None = None) -> str:
     """Name a value of the features.
 
-    >>> _place(Queries.from_arrays([[0.5]], qid=["q7"], feature_names=["bm25"]), 0, 0)
+    >>> _value_name(Queries.from_arrays([[0.5]], qid=["q7"], feature_names=["bm25"]), 0, 0)
     "feature 'bm25' of document 0 (query q7)"
-    >>> _place(np.array([[0.5]]), 0, 0), _place(np.array([[0.5]]), 0, 0, ["bm25"])
+    >>> _value_name(np.array([[0.5]]), 0, 0), _value_name(np.array([[0.5]]), 0, 0, ["bm25"])
     ('X[0, 0]', "row 0 of column 'bm25'")
     """
     if not isinstance(X, Queries):
@@ -464,7 +464,7 @@ def _place(X: Queries | Features, row: int, column: int, names: Sequence[str] | 
     return f"{feature_named(X.feature_labels[column])} of document {X.document_names[row]} ({query_named(query)})"
 
 
-def _stored_place(X: Any, at: int) -> tuple[int, int]:
+def _stored_position(X: Any, at: int) -> tuple[int, int]:
     """Row and column of a stored value."""
     return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
 

@@ -1,4 +1,4 @@
-"""One function that reads any of the formats, and one that turns one into another."""
+"""`read` and `convert`, for files of any format."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read(paths: Paths, **options: Any) -> Queries | Qrels | Run:
 
     Recognised are LETOR/SVMlight text with ``qid:``, LightGBM/XGBoost text with a file of group sizes beside it,
     TREC qrels and runs, CSV, TSV and JSON Lines (all of these also as .gz, .xz, .bz2 or .zst), Parquet, Arrow and
-    Feather tables, ``.npz`` archives, and the binary form that `convert` writes. Several paths of one kind are put one
-    after the other.
+    Feather tables, ``.npz`` archives, and the binary form that `convert` writes. Several paths of one kind are
+    concatenated.
 
     Options go to the reader of that kind: `read_letor`, `read_qrels`, `read_run`, `read_delimited`,
     `read_json_lines`, `read_table`, `read_npz`, `read_binary`.

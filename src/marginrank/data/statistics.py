@@ -15,7 +15,7 @@ from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArra
 
 #: Values that are looked at together: few enough to stay in a core's cache between looks.
 _BLOCK_BYTES: Final = 1 << 18
-#: Rows that are looked at together where they need more room than they take.
+#: Rows of a block, for statistics that need more memory than the rows.
 _ROWS: Final = 1 << 14
 #: What a name and the counts of a feature take, about.
 _BYTES_PER_FEATURE: Final = 200
@@ -28,7 +28,7 @@ class FeatureStatistics:
     """What the features of all documents have in common.
 
     Args:
-        least: The least value of each feature, NaN where it has none.
+        least: The least value of each feature, NaN if it has none.
         greatest: The greatest.
         missing: How many values are NaN.
         alike: A number of each feature that is the same for features with the same values.
@@ -77,7 +77,7 @@ def profile(queries: Queries, n_jobs: int | None = None) -> dict[str, Any]:
 
 
 def histogram(grades: FloatArray) -> dict[str, int] | None:
-    """How often each grade comes, None where they are too many."""
+    """Return the number of documents of each grade, None if there are too many grades."""
     if not len(grades):
         return {}
     most = float(grades.max())

@@ -39,7 +39,7 @@ def even_lengths(longest: int, mean: float) -> bool:
 
 
 def text_array(words: Sequence[str]) -> AnyArray:
-    """Make an array of words: of fixed width, or of Python strings where one is much longer than the others.
+    """Make an array of words: of fixed width, or of Python strings if one is much longer than the others.
 
     >>> text_array(["a", "bc"]).dtype.str, text_array(["a"] * 99 + ["b" * 100]).dtype.str
     ('<U2', '|O')
@@ -53,7 +53,7 @@ def text_array(words: Sequence[str]) -> AnyArray:
 
 
 def id_array(words: Sequence[str]) -> AnyArray:
-    """Make an array of ids: whole numbers where every word is the spelling of one, otherwise text.
+    """Make an array of ids: whole numbers if every word is the spelling of one, otherwise text.
 
     >>> id_array(["7", "12"]).tolist(), id_array(["007", "12"]).tolist()
     ([7, 12], ['007', '12'])
@@ -86,7 +86,7 @@ def as_text(values: AnyArray) -> AnyArray:
 
 
 def join_text(parts: Sequence[AnyArray]) -> AnyArray:
-    """Put arrays of text one after the other."""
+    """Concatenate arrays of text."""
     widths = [part.dtype.itemsize // 4 for part in parts]
     if all(part.dtype.kind == "U" for part in parts) and max(widths) <= min(widths) + _SPREAD:
         return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""What holds for every set of queries, whatever it was read from."""
+"""Checks of `Queries`, whatever they were read from."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def distinct_names(queries: Queries) -> AnyArray:
         DataError: Two documents of a query have the same id.
     """
     names = queries.document_names
-    found = None if queries.document_ids is None else repeated_document(queries.offsets, names)
-    if found is not None:
-        row, query = found
+    repeated = None if queries.document_ids is None else repeated_document(queries.offsets, names)
+    if repeated is not None:
+        row, query = repeated
         raise DataError(
             f"two documents of {query_named(queries.query_ids[query])} have the id {str(names[row])!r}; keep one of "
             "them, or give each an id of its own"

@@ -393,7 +393,7 @@ def _lines(block: Tokens) -> Iterable[str]:
 
 
 def write_delimited(path: str | Path, queries: Queries) -> None:
-    """Write queries as CSV, or as TSV where the suffix is ``.tsv``: columns as in `write_parquet`.
+    """Write queries as CSV, or as TSV if the suffix is ``.tsv``: columns as in `write_parquet`.
 
     Every number is written with the fewest digits that are read back as the same number, a missing one as nothing.
     Weights and document groups are left out.

@@ -1,4 +1,4 @@
-"""Parquet, Arrow IPC and Feather files as Arrow tables of some rows each."""
+"""Parquet, Arrow IPC and Feather files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class ArrowFile:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Say that the file cannot be read, and why."""
+        """Turn errors of Arrow into a `DataError` with the reason."""
         import pyarrow as pa  # noqa: PLC0415
 
         try:
@@ -138,10 +138,10 @@ def read_table(
     """Read Parquet, Arrow IPC or Feather files; options are those of `from_frame`.
 
     Args:
-        paths: One file or several, which are put one after the other.
+        paths: One file or several, which are concatenated.
         n_jobs: Threads that decode Parquet; all cores by default, and one for 1.
-        max_memory: Budget of memory, in bytes or as ``"8GB"``; see `marginrank.runtime.memory.max_memory`.
-        on_disk: Keep features in a temporary file where they take more than a quarter of the budget.
+        max_memory: Memory budget, in bytes or as ``"8GB"``; see `marginrank.runtime.memory.max_memory`.
+        on_disk: Keep features in a temporary file if they take more than a quarter of the budget.
         options: Those of `from_frame`.
     """
     return read_files(paths, _read_file, TableOptions.of(n_jobs, max_memory, on_disk, options))
