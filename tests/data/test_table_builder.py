@@ -176,6 +176,12 @@ def test_ids_are_numbers_if_those_of_all_blocks_are_whole(tmp_path: Path, last: 
     assert sorted(found.document_ids.tolist()) == sorted(names)
 
 
+@pytest.mark.parametrize("ids", [[7, 2**63 - 1], [7, 2**63 + 1]])
+def test_large_ids_of_tables_are_exact(tmp_path: Path, ids: list[int]) -> None:
+    parquet.write_table(pa.table({"qid": np.array(ids, dtype=np.uint64), "x": [1.0, 2.0]}), tmp_path / "t.parquet")
+    assert read_queries(tmp_path / "t.parquet").query_ids.tolist() == ids
+
+
 @pytest.mark.usefixtures("little_memory")
 def test_whole_numbers_in_csv_are_ids_unless_one_is_not(tmp_path: Path) -> None:
     rows = "".join(f"{q},1\n" for q in range(3000))

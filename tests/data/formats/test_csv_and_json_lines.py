@@ -233,6 +233,10 @@ OBJECT = "; write one object per line"
             'qid,docid,bm25\n1,a,7\n1,"b,8\n2,c,9\n',
             ":3: a quote is never closed; close it, or put the field in quotes and write the quote twice",
         ),
+        (
+            'qid,bm25,docid\n1,7,a\n1,8,"b\n2,9,c\n',
+            ":3: a quote is never closed; close it, or put the field in quotes and write the quote twice",
+        ),
         ("qid,label,bm25\n1,2,7\n,1,7\n", ":3: this row has no query id; every row needs one"),
         (
             "qid,label,bm25\n1,2,7\n1,,7\n",
