@@ -19,7 +19,7 @@ from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray, Step
 
 if TYPE_CHECKING:
-    from marginrank.losses.torch.base import DeviceLoss
+    from marginrank.losses.torch.base import TorchLoss
     from marginrank.runtime.torch_device import Device
 
 #: ``hinge`` is convex; ``tight`` is not, and lies between it and the loss of the measure.
@@ -235,8 +235,8 @@ class PreparedLoss(ABC):
         """Return the kernels that `curve` calls, as `steps` does for `evaluate`."""
         return ()
 
-    def on_device(self, device: Device) -> DeviceLoss | None:  # noqa: ARG002
-        """Return the same loss for scores in the memory of a device; None where it is computed on the CPU alone."""
+    def torch_loss(self, device: Device) -> TorchLoss | None:  # noqa: ARG002
+        """Return the same loss for scores on a PyTorch device; None if it is computed with NumPy alone."""
         return None
 
     def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002

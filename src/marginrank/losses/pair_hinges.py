@@ -9,8 +9,8 @@ import numpy as np
 from marginrank.losses.base import KernelLoss
 from marginrank.losses.oracles.base import index_dtype
 from marginrank.losses.oracles.grade_levels import Levels
-from marginrank.losses.torch.base import DeviceLoss
-from marginrank.losses.torch.pair_hinges import DevicePairs
+from marginrank.losses.torch.base import TorchLoss
+from marginrank.losses.torch.pair_hinges import TorchPairHinges
 from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
@@ -115,12 +115,12 @@ class PreparedPairs(KernelLoss):
         """Return the kernels that write products with the Hessian; none where hinges are not squared."""
         return self._steps(scores, direction, self._xi, product) if self._squared else ()
 
-    def on_device(self, device: Device) -> DeviceLoss | None:
-        """Return the same loss where the features are; None where it cannot be computed there."""
+    def torch_loss(self, device: Device) -> TorchLoss | None:
+        """Return the same loss for scores on a PyTorch device; None if it is computed with NumPy alone."""
         hinges = self._named
         if len(hinges.weights):
             return None
-        return DevicePairs.of(device, self.levels, hinges.heights, hinges.margins, hinges.scales, hinges.squared)
+        return TorchPairHinges.of(device, self.levels, hinges.heights, hinges.margins, hinges.scales, hinges.squared)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
         """Return the diagonal of the generalised Hessian at the scores."""

@@ -10,7 +10,7 @@ import numpy as np
 from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
 from marginrank.losses.base import Loss, PreparedLoss
-from marginrank.losses.torch.base import Chosen, DeviceLoss
+from marginrank.losses.torch.base import QuerySubset, TorchLoss
 from marginrank.runtime.threads import for_each, thread_count
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import FloatArray, IntArray
@@ -85,17 +85,17 @@ class ScoreRisk:
         slopes = self._slopes[rows] * np.repeat(shares, self.queries.lengths[numbers])
         return float(shares @ self._xi[numbers]), slopes
 
-    def on_device(self, device: Device) -> DeviceScoreRisk | None:
-        """Return the same risk for scores on a device; None where the loss is computed on the CPU alone."""
-        loss = self.loss.on_device(device) if device.runs_kernels else None
-        return None if loss is None else DeviceScoreRisk(self, loss)
+    def in_torch(self, device: Device) -> TorchScoreRisk | None:
+        """Return the same risk for scores on a PyTorch device; None if the loss is computed with NumPy alone."""
+        loss = self.loss.torch_loss(device)
+        return None if loss is None else TorchScoreRisk(self, loss)
 
     def _evaluate(self, numbers: IntArray) -> None:
         for number in numbers.tolist():
             self.loss.evaluate(self._scores, self._xi, self._slopes, number, number + 1)
 
 
-class DeviceScoreRisk:
+class TorchScoreRisk:
     """Mean loss over the queries with an order, as a function of scores on a device.
 
     Args:
@@ -103,7 +103,7 @@ class DeviceScoreRisk:
         loss: The loss on the device.
     """
 
-    def __init__(self, risk: ScoreRisk, loss: DeviceLoss) -> None:
+    def __init__(self, risk: ScoreRisk, loss: TorchLoss) -> None:
         self._loss, self._lengths = loss, risk.queries.lengths
         self._shares, self._n_active = loss.device.tensor(risk.weights), len(risk.active)
 
@@ -115,7 +115,7 @@ class DeviceScoreRisk:
         """Return the slope of the mean loss of some queries by each of the scores, as `ScoreRisk.batch` does."""
         device, lengths = self._loss.device, self._lengths[numbers]
         queries = device.tensor(numbers)
-        _, slopes = self._loss.take(Chosen(queries, documents, offsets_from_sizes(lengths)))(scores)
+        _, slopes = self._loss.take(QuerySubset(queries, documents, offsets_from_sizes(lengths)))(scores)
         shares = self._shares[queries] * (self._n_active / len(numbers))
         n = int(lengths.sum())
         return slopes * device.torch.repeat_interleave(shares, device.tensor(lengths), output_size=n)

@@ -9,8 +9,8 @@ from typing import Final, Literal
 import numpy as np
 
 from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
-from marginrank.losses.torch.base import DeviceLoss
-from marginrank.losses.torch.softmax_cross_entropy import DeviceSoftmax
+from marginrank.losses.torch.base import TorchLoss
+from marginrank.losses.torch.softmax_cross_entropy import TorchSoftmax
 from marginrank.measures.gains import GAINS, Gain
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import BoolArray, FloatArray, IntArray, Step
@@ -81,10 +81,10 @@ class _PreparedSoftmax(KernelLoss):
 
         return ((curve_softmax, (self._lists, scores, direction, product)),)
 
-    def on_device(self, device: Device) -> DeviceLoss:
+    def torch_loss(self, device: Device) -> TorchLoss:
         counted = self.active[self._query].astype(np.float64)
         parts = map(device.tensor, (self._target, self._constant, counted))
-        return DeviceSoftmax(device, self.offsets, *parts)
+        return TorchSoftmax(device, self.offsets, *parts)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:
         log_model = _log_softmax(scores, self._query, self.offsets)

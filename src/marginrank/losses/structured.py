@@ -16,7 +16,7 @@ from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, KernelRa
 from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import PAIRS, Oracle, oracle_for
 from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
-from marginrank.losses.torch.base import DeviceLoss
+from marginrank.losses.torch.base import TorchLoss
 from marginrank.measures import Measure, parse_measure
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import AnyArray, FloatArray, IntArray, Step
@@ -123,11 +123,11 @@ class PreparedStructured(PreparedLoss):
         tight, slacks = self.bound == "tight", (xi, gradient)
         return self._finish, (self._ordered, self._layout, self._coefficients, self._violations, tight, slacks)
 
-    def on_device(self, device: Device) -> DeviceLoss | None:
-        """Return the same loss where the features are; None where it cannot be computed there."""
-        if self.bound == "tight" or self.oracle.on_device is None:
+    def torch_loss(self, device: Device) -> TorchLoss | None:
+        """Return the same loss for scores on a PyTorch device; None if it is computed with NumPy alone."""
+        if self.bound == "tight" or self.oracle.torch_loss is None:
             return None
-        return self.oracle.on_device(self.problem, self._ideal, device)
+        return self.oracle.torch_loss(self.problem, self._ideal, device)
 
     def profile_slope(self, weights: FloatArray) -> FloatArray:
         """Return the derivative of Σ weight·ξ by A at each rank, for the scores that all queries were evaluated at.

@@ -1,19 +1,13 @@
-"""Devices of PyTorch."""
+"""PyTorch devices, and sums over segments of their tensors."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from marginrank.typing import AnyArray, FloatArray, IntArray
-
-#: Held while a graph is recorded.
-_RECORDING: Final = threading.Lock()
+from marginrank.typing import AnyArray, IntArray
 
 
 def import_torch(what: str) -> Any:
@@ -33,7 +27,7 @@ class Device(NamedTuple):
 
     @classmethod
     def find(cls, torch: Any, name: str) -> Device:
-        """Return a device by its name; ``auto`` is CUDA where there is any, and the CPU elsewhere."""
+        """Return a device by its name; ``auto`` is CUDA if it is available, and the CPU otherwise."""
         if name == "auto":
             return cls(torch, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
         try:
@@ -44,100 +38,60 @@ class Device(NamedTuple):
             raise ValueError(f"device is {name!r}, which PyTorch cannot use ({why}); choose 'auto' or 'cpu'") from None
         return cls(torch, device)
 
-    @property
-    def runs_kernels(self) -> bool:
-        """Whether the kernels of losses, which are written in Triton, run there."""
-        return bool(self.device.type == "cuda")
-
     def tensor(self, values: AnyArray) -> Any:
         """Copy an array to the device."""
         return self.torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
 
     def segments(self, offsets: IntArray) -> Segments:
-        """Prepare sums over runs of numbers."""
-        return Segments(self.torch, self.tensor(offsets))
+        """Prepare sums over segments, which begin and end at the offsets."""
+        return Segments(self.torch, self.tensor(np.asarray(offsets, dtype=np.int64)), int(offsets[-1]))
 
 
-class Segments(NamedTuple):
-    """Sums and maxima over runs of numbers on a device, such as the documents of each query."""
+class Segments:
+    """Consecutive segments of tensors, such as the documents of each query.
 
-    torch: Any
-    #: Where each run begins and the last ends.
-    offsets: Any
+    Every sum of a segment has a fixed order or is exact, so that it has the same bits in each run.
+
+    Args:
+        torch: The module.
+        offsets: Where each segment begins and the last ends.
+        size: Length of the tensors.
+    """
+
+    def __init__(self, torch: Any, offsets: Any, size: int) -> None:
+        self.torch, self.offsets, self.size = torch, offsets, size
+
+    @cached_property
+    def numbers(self) -> Any:
+        """The segment of each entry."""
+        lengths = self.offsets.diff()
+        return self.torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths, output_size=self.size)
+
+    @cached_property
+    def starts(self) -> Any:
+        """Where the segment of each entry begins."""
+        return self.offsets[self.numbers]
 
     def sum(self, values: Any) -> Any:
-        """Return the sum of each run; 0 where it is empty."""
+        """Return the sum of each segment."""
         return self.torch.segment_reduce(values, "sum", offsets=self.offsets, unsafe=True)
 
     def max(self, values: Any) -> Any:
-        """Return the largest number of each run."""
+        """Return the maximum of each segment; −inf for empty segments."""
         return self.torch.segment_reduce(values, "max", offsets=self.offsets, unsafe=True)
 
+    def running_count(self, values: Any) -> Any:
+        """Return the sums of whole numbers from the begin of the segment to each entry."""
+        sums = self.torch.cumsum(values, 0, dtype=self.torch.int64)
+        return sums - (sums - values)[self.starts]
 
-class CudaGraph:
-    """Work on a device that is done many times with other numbers: what it launches is recorded and replayed.
+    def running_sum(self, values: Any) -> Any:
+        """Return the sums of float64 from the begin of the segment to each entry, to float64 precision.
 
-    PyTorch and Triton take the CPU up to half a millisecond to launch the kernels of a pass, which is a quarter of the
-    pass on millions of documents and most of it on few. CUDA launches the kernels of a graph at once. The first call
-    launches them one by one, since it compiles kernels and makes what later calls share; the second records them. If
-    memory has no room for a graph, which has its own, they are launched one by one throughout.
-
-    Args:
-        device: The device.
-        work: Takes tensors and returns tensors of the device, without waiting for it. Their shapes are always the same.
-    """
-
-    def __init__(self, device: Device, work: Callable[..., tuple[Any, ...]]) -> None:
-        self._device, self._work = device, work
-        self._n_calls = 0
-        self._recordable = bool(device.device.type == "cuda")
-        self._graph: Any = None
-        self._inputs: tuple[Any, ...] = ()
-        self._outputs: tuple[Any, ...] = ()
-
-    def __call__(self, *inputs: FloatArray) -> tuple[FloatArray, ...]:
-        """Do the work with these inputs and wait for what it returns."""
-        self._n_calls += 1
-        if self._n_calls == 2 and self._recordable:
-            self._inputs = tuple(map(self._device.tensor, inputs))
-            self._record()
-        if self._graph is None:
-            outputs = self._work(*map(self._device.tensor, inputs))
-        else:
-            for own, given in zip(self._inputs, inputs, strict=True):
-                own.copy_(self._device.torch.from_numpy(np.ascontiguousarray(given)), non_blocking=True)
-            self._graph.replay()
-            outputs = self._outputs
-        return tuple(output.cpu().numpy() for output in outputs)
-
-    def _record(self) -> None:
-        torch, device = self._device
-        # Memory that is given back while another thread records would be missed there.
-        with _RECORDING, torch.cuda.device(device):
-            # A graph cannot take the memory that the first call left, and has to find as much again.
-            if torch.cuda.mem_get_info()[0] < torch.cuda.memory_reserved() - torch.cuda.memory_allocated():
-                torch.cuda.empty_cache()
-            graph, stream = torch.cuda.CUDAGraph(), _recording_stream(torch.cuda.current_device())
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                # What other threads ask of the device meanwhile is not part of the graph.
-                graph.capture_begin(capture_error_mode="thread_local")
-                try:
-                    self._outputs = self._work(*self._inputs)
-                except BaseException as error:
-                    with suppress(RuntimeError):
-                        graph.capture_end()
-                    if isinstance(error, torch.OutOfMemoryError):
-                        return
-                    raise
-                graph.capture_end()
-            torch.cuda.current_stream().wait_stream(stream)
-        self._graph = graph
-
-
-@lru_cache
-def _recording_stream(device: int) -> Any:
-    """Return a stream of a device; libraries keep room for each stream that they have seen."""
-    import torch  # noqa: PLC0415
-
-    return torch.cuda.Stream(device)
+        Numbers are rounded to multiples of a power of two, such that the sum of no segment overflows 64 bits. Sums of
+        whole numbers are exact in any order, while the order in which CUDA sums floating-point numbers changes.
+        """
+        torch, lengths = self.torch, self.offsets.diff()
+        _, exponents = torch.frexp(self.max(values.abs()).clamp(min=0.0) * lengths)
+        scales = torch.exp2((62.0 - exponents).clamp(max=1000.0).double())[self.numbers]
+        return self.running_count((values * scales).round().long()) / scales

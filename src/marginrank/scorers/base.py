@@ -84,19 +84,16 @@ class Prepared(ABC):
     signs: IntArray | None = None
 
 
-class RowsOnDevice(Protocol):
-    """Rows in the memory of a device, scored and summed there: tables, scores, slopes and sums are on the device."""
+class GpuRows(Protocol):
+    """Rows on a PyTorch device, scored and summed there: tables, scores and gradients are on the device."""
 
     device: Device
 
-    def product(self, table: Any, /) -> Any:
+    def scores(self, table: Any, /) -> Any:
         """Return the scores of all rows, given the table."""
 
-    def parts(self, bounds: IntArray, /) -> Any:
-        """Prepare for sums over parts of the rows, which begin and end at the bounds."""
-
-    def sums(self, slopes: Any, parts: Any, /) -> Any:
-        """Return the slopes of the rows, pulled back to the cells of the table, for each part of the rows."""
+    def sums(self, gradient: Any, bounds: IntArray, /) -> Any:
+        """Return the gradient with respect to the table for each part of the rows, given that by the scores."""
 
 
 class PreparedScorer(Prepared):
@@ -114,8 +111,8 @@ class PreparedScorer(Prepared):
     dear: bool = False
     #: Whether a row is scored from few cells of the table, however many there are.
     few_cells: bool = False
-    #: The rows on a device, if they are kept there.
-    rows: RowsOnDevice | None = None
+    #: The rows on a PyTorch device, if they are kept there.
+    rows: GpuRows | None = None
 
     @abstractmethod
     def table(self, theta: FloatArray) -> FloatArray:

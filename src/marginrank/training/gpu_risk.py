@@ -1,26 +1,22 @@
-"""A pass over features in the memory of a device: scores, losses and slopes are computed there."""
+"""The risk of a loss with features on a PyTorch device."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
-from marginrank.losses.torch.base import DeviceLoss
-from marginrank.runtime.torch_device import CudaGraph
-from marginrank.scorers.base import PreparedScorer, RowsOnDevice
+from marginrank.losses.torch.base import TorchLoss
+from marginrank.scorers.base import GpuRows, PreparedScorer
 from marginrank.solvers.problem import Segment
 from marginrank.training.risk import RankingRisk
 from marginrank.typing import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
 class GpuPass:
-    """The risk of queries in parts, and its slopes by the cells of a table; parts are runs of queries.
+    """A pass over features on a PyTorch device: scores, losses and gradients are computed there in float64.
 
     Args:
         rows: The features.
@@ -29,49 +25,36 @@ class GpuPass:
         firsts: The first query of each part, and the number of queries.
     """
 
-    rows: RowsOnDevice
-    loss: DeviceLoss
-    weights: FloatArray
-    firsts: IntArray
+    def __init__(self, rows: GpuRows, loss: TorchLoss, weights: FloatArray, firsts: IntArray) -> None:
+        self._rows, self._loss, self._parts = rows, loss, loss.device.segments(firsts)
+        self._bounds = loss.offsets[firsts]
+        self._weights = loss.device.tensor(weights)
 
     def parts(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the risk of each part, and its slopes."""
-        risks, slopes = self._evaluated(table)
-        return risks, slopes
+        """Return the risk of each part, and its gradient with respect to the table."""
+        xi, gradient = self._loss(self._scores(table))
+        return _array(self._parts.sum(self._weights * xi)), self._pull_back(gradient)
 
     def curve(self, table: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian of each part times a direction."""
-        return self._curved(table, direction)[0]
+        return self._pull_back(self._loss.curve(self._scores(table), self._scores(direction)))
 
-    @cached_property
-    def _evaluated(self) -> CudaGraph:
-        loss, rows, sums = self.loss, self.rows, self._sums
-        segments, weights = loss.device.segments(self.firsts), loss.device.tensor(self.weights)
+    def _scores(self, table: FloatArray) -> Any:
+        return self._rows.scores(self._loss.device.tensor(table))
 
-        def evaluate(table: Any) -> tuple[Any, Any]:
-            xi, slopes = loss(rows.product(table))
-            return segments.sum(weights * xi), sums(slopes)
+    def _pull_back(self, gradient: Any) -> FloatArray:
+        return _array(self._rows.sums(gradient * self._weights[self._loss.segments.numbers], self._bounds))
 
-        return CudaGraph(loss.device, evaluate)
 
-    @cached_property
-    def _curved(self) -> CudaGraph:
-        loss, rows, sums = self.loss, self.rows, self._sums
-        return CudaGraph(
-            loss.device,
-            lambda table, direction: (sums(loss.curve(rows.product(table), rows.product(direction))),),
-        )
-
-    @cached_property
-    def _sums(self) -> Any:
-        """What pulls slopes of documents back to the table. It does not know the pass, whose memory ends with it."""
-        rows, parts = self.rows, self.rows.parts(self.loss.offsets[self.firsts])
-        shares = self.loss.device.tensor(np.repeat(self.weights, np.diff(self.loss.offsets)))
-        return lambda slopes: rows.sums(slopes * shares, parts)
+def _array(tensor: Any) -> FloatArray:
+    values: FloatArray = tensor.cpu().numpy()
+    return values
 
 
 class GpuRisk(RankingRisk):
-    """The same risk with features on a device: where the loss has kernels for it, all but blocks is computed there.
+    """The same risk with features on a PyTorch device; if the loss runs there, all but blocks is computed there.
+
+    Values and gradients are in float64 as on the CPU, and the same in each run on one machine.
 
     Args:
         scorer: A scorer with its rows on a device.
@@ -84,44 +67,43 @@ class GpuRisk(RankingRisk):
     def __init__(
         self,
         scorer: PreparedScorer,
-        rows: RowsOnDevice,
+        rows: GpuRows,
         loss: Loss,
         n_jobs: int | None = None,
         center: FloatArray | None = None,
     ) -> None:
         super().__init__(scorer, loss, n_jobs, center)
-        self._device_rows = rows
-        there = self.loss.on_device(rows.device) if rows.device.runs_kernels else None
+        self._gpu_rows, torch_loss = rows, self.loss.torch_loss(rows.device)
         firsts = np.array([*(self._chunks[start][0] for start in self._part_starts), len(self.queries)])
-        self._there = None if there is None else GpuPass(rows, there, self.weights, firsts)
+        self._gpu = None if torch_loss is None else GpuPass(rows, torch_loss, self.weights, firsts)
 
     def _with_loss(self, loss: Loss) -> GpuRisk:
-        return GpuRisk(self.scorer, self._device_rows, loss, self._n_jobs, self.center)
+        return GpuRisk(self.scorer, self._gpu_rows, loss, self._n_jobs, self.center)
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return risk and gradient at θ."""
-        if self._there is None:
+        if self._gpu is None:
             return super().__call__(theta)
-        values, slopes = self.parts(theta)
-        return float(values.sum()), slopes.sum(axis=0)
+        values, gradients = self.parts(theta)
+        return float(values.sum()), gradients.sum(axis=0)
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return risk and gradient at θ in a fixed number of parts, which add up to them."""
-        if self._there is None:
+        if self._gpu is None:
             return super().parts(theta)
-        values, cells = self._there.parts(self.scorer.table(self._check(theta)))
+        values, cells = self._gpu.parts(self.scorer.table(self._check(theta)))
         gradients = self.scorer.gradient(cells)
-        if not np.isfinite(gradients).all():
+        if not (np.isfinite(values).all() and np.isfinite(gradients).all()):
             raise DataError("scores of some documents are not finite; their features are missing, or w is too large")
         return values, gradients
 
     def line(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
-        """Return None: on a device reading features is quick."""
+        """Return None: on a GPU, reading the features is fast."""
         return None
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
         """Return the generalised Hessian of the risk at θ times a direction; for losses that have one."""
-        if self._there is None:
+        if self._gpu is None:
             return super().hessian_product(theta, direction)
-        tables = (self.scorer.table(self._check(at)) for at in (theta, direction))
-        return np.asarray(self.scorer.gradient(self._there.curve(*tables)).sum(axis=0))
+        tables = (self.scorer.table(self._check(point)) for point in (theta, direction))
+        return np.asarray(self.scorer.gradient(self._gpu.curve(*tables)).sum(axis=0))

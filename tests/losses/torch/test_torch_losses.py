@@ -1,9 +1,4 @@
-"""Tests of losses on a device: the same numbers as on the CPU.
-
-They need a GPU, or Triton's interpreter (``TRITON_INTERPRET=1``).
-"""
-
-import os
+"""Losses in PyTorch: the same numbers as with NumPy."""
 
 import numpy as np
 import pytest
@@ -11,12 +6,11 @@ import pytest
 from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.losses import PairwiseHinge, PositionHinge, SoftmaxCrossEntropy, StructuredLoss
 from marginrank.losses.oracles.oracle import INTERLEAVING, PAIRS
-from marginrank.losses.torch import rank_sums as merging
-from marginrank.losses.torch.base import Chosen
+from marginrank.losses.torch import rank_sums
+from marginrank.losses.torch.base import QuerySubset
 from marginrank.runtime.torch_device import Device
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
-pytest.importorskip("triton", reason="Triton comes with PyTorch for CUDA")
 
 TWO_LEVELS = [StructuredLoss("auc"), StructuredLoss("ap"), StructuredLoss("rr")]
 LOSSES = [
@@ -33,13 +27,9 @@ LOSSES = [
 ]
 
 
-@pytest.fixture
-def device():
-    if torch.cuda.is_available():
-        return Device.find(torch, "cuda")
-    if os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("there is no GPU, and TRITON_INTERPRET is not 1")
-    return Device.find(torch, "cpu")
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))])
+def device(request):
+    return Device.find(torch, request.param)
 
 
 def judged(binary, seed):
@@ -57,7 +47,7 @@ def judged(binary, seed):
 def test_values_and_slopes_are_those_of_the_cpu(loss, seed, device):
     grades, offsets, scores = judged(loss in TWO_LEVELS, seed)
     prepared = loss.prepare(grades, offsets)
-    there = prepared.on_device(device)
+    there = prepared.torch_loss(device)
     for scale in (1.0, 1e-3, 30.0):
         xi, slopes = prepared(scale * scores)
         their_xi, their_slopes = (part.cpu().numpy() for part in there(device.tensor(scale * scores)))
@@ -75,12 +65,12 @@ def test_values_and_slopes_are_those_of_the_cpu(loss, seed, device):
     ],
     ids=str,
 )
-def test_queries_that_share_room_and_have_layers_of_many_states(loss, n_grades, device, monkeypatch):
-    monkeypatch.setattr(merging, "_PROGRAMS", 2)
+def test_queries_in_batches_and_layers_of_many_states(loss, n_grades, device, monkeypatch):
+    monkeypatch.setattr(rank_sums, "_MOST_STATES", 2)
     rng, sizes = np.random.default_rng(8), [60, 1, 200, 3, 129, 60, 60]
     grades = rng.integers(0, n_grades, sum(sizes)).astype(np.float64)
     prepared = loss.prepare(grades, np.append(0, np.cumsum(sizes)))
-    there = prepared.on_device(device)
+    there = prepared.torch_loss(device)
     for scale in (0.0, 0.02, 0.1, 1.0):
         scores = scale * (grades + 0.3 * rng.normal(size=len(grades)))
         xi, slopes = prepared(scores)
@@ -94,7 +84,7 @@ def test_where_several_rankings_are_worst_the_value_is_that_of_the_cpu_and_the_s
     grades, offsets, scores = judged(binary=True, seed=6)
     prepared, elsewhere = loss.prepare(grades, offsets), np.random.default_rng(7).normal(size=len(scores))
     assert prepared.oracle.name == "merge"
-    xi, slopes = (part.cpu().numpy() for part in prepared.on_device(device)(device.tensor(scores)))
+    xi, slopes = (part.cpu().numpy() for part in prepared.torch_loss(device)(device.tensor(scores)))
     np.testing.assert_allclose(xi, prepared(scores)[0], rtol=1e-10, atol=1e-12)
     for other in (elsewhere, scores + 1e-3 * elsewhere):
         change = np.add.reduceat(slopes * (other - scores), offsets[:-1])
@@ -104,9 +94,9 @@ def test_where_several_rankings_are_worst_the_value_is_that_of_the_cpu_and_the_s
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_some_queries_have_the_values_and_slopes_they_have_among_all(loss, device):
     grades, offsets, scores = judged(loss in TWO_LEVELS, 4)
-    there, numbers = loss.prepare(grades, offsets).on_device(device), np.array([13, 0, 5, 14])
+    there, numbers = loss.prepare(grades, offsets).torch_loss(device), np.array([13, 0, 5, 14])
     documents = rows_of(offsets, numbers)
-    chosen = Chosen(device.tensor(numbers), device.tensor(documents), offsets_from_sizes(np.diff(offsets)[numbers]))
+    chosen = QuerySubset(device.tensor(numbers), device.tensor(documents), offsets_from_sizes(np.diff(offsets)[numbers]))
     xi, slopes = there(device.tensor(scores))
     some_xi, some_slopes = there.take(chosen)(device.tensor(scores[documents]))
     assert torch.equal(some_xi, xi[chosen.queries])
@@ -119,11 +109,11 @@ def test_products_with_the_hessian_are_those_of_the_cpu(loss, device):
     prepared, direction = loss.prepare(grades, offsets), np.random.default_rng(1).normal(size=len(grades))
     product = np.zeros(len(grades))
     prepared.curve(scores, direction, product, 0, len(offsets) - 1)
-    theirs = prepared.on_device(device).curve(device.tensor(scores), device.tensor(direction)).cpu().numpy()
+    theirs = prepared.torch_loss(device).curve(device.tensor(scores), device.tensor(direction)).cpu().numpy()
     np.testing.assert_allclose(theirs, product, rtol=1e-10, atol=1e-12)
 
 
-def test_oracles_with_kernels():
+def test_oracles_in_torch():
     grades, offsets, _ = judged(binary=True, seed=0)
     assert {StructuredLoss(name).prepare(grades, offsets).oracle for name in ("auc", "ap")} == {PAIRS, INTERLEAVING}
 
@@ -132,6 +122,6 @@ def test_oracles_with_kernels():
     "loss",
     [StructuredLoss("ap", bound="tight"), StructuredLoss("ndcg", "dorm"), PairwiseHinge(rank_weights={(1, 0): 2.0})],
 )
-def test_losses_without_kernels_say_so(loss, device):
+def test_losses_with_numpy_alone_say_so(loss, device):
     grades, offsets, _ = judged(binary=True, seed=0)
-    assert loss.prepare(grades, offsets).on_device(device) is None
+    assert loss.prepare(grades, offsets).torch_loss(device) is None

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from marginrank import DataError, Queries, Ranker
 from marginrank.losses import PairwiseHinge, StructuredLoss
-from marginrank.runtime.torch_device import CudaGraph, Device
 from marginrank.scorers import Additive, Linear
 from marginrank.training.partitioned_risk import empirical_risk
 from tests.absent import WITHOUT_TORCH_AND_JAX
@@ -89,27 +88,6 @@ def test_what_a_call_returned_is_not_changed_by_the_next(queries, device):
         risk.parts(points[second])
         for part, copy in zip(parts, copies, strict=True):
             np.testing.assert_array_equal(part, copy)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_work_is_done_with_the_numbers_of_each_call(device):
-    there = Device.find(torch, device)
-    work = CudaGraph(there, lambda a, b: (a * b, (a + b).sum()))
-    for n in range(1, 5):
-        product, total = work(np.array([1.0, n]), np.array([2.0, 10.0]))
-        assert (product.tolist(), float(total)) == ([2.0, 10.0 * n], 13.0 + n)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_work_without_room_for_a_graph_is_done_all_the_same():
-    def work(a):
-        doubled = 2.0 * a
-        if torch.cuda.is_current_stream_capturing():
-            raise torch.OutOfMemoryError("no room")
-        return (doubled,)
-
-    twice = CudaGraph(Device.find(torch, "cuda"), work)
-    assert [float(twice(np.array([n]))[0][0]) for n in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

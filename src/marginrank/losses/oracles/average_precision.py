@@ -14,9 +14,9 @@ from marginrank.losses.oracles.base import (
     SortedDocuments,
     Violations,
 )
-from marginrank.losses.torch.average_precision import DeviceInterleaving
-from marginrank.losses.torch.base import DeviceLoss
-from marginrank.losses.torch.pair_hinges import DevicePairs
+from marginrank.losses.torch.average_precision import TorchInterleaving
+from marginrank.losses.torch.base import TorchLoss
+from marginrank.losses.torch.pair_hinges import TorchPairHinges
 from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import FloatArray, IntArray
@@ -56,15 +56,15 @@ def prepare_interleaving(problem: ArgmaxProblem, ordered: SortedDocuments, viola
     return KernelRanker(most_violated_interleaving, lambda weights: (scores, layout, placement, weights, room(), worst))
 
 
-def pairs_on_device(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
-    """Prepare for scores on a device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
+def pairs_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:  # noqa: ARG001
+    """Prepare for scores on a PyTorch device: cost − 2·scale·(s_i − s_j) is a hinge of margin cost / (2·scale)."""
     heights, twice = np.zeros(len(problem.levels.gains)), 2.0 * problem.scales
-    return DevicePairs.of(device, problem.levels, heights, pair_costs(problem) / twice, twice)
+    return TorchPairHinges.of(device, problem.levels, heights, pair_costs(problem) / twice, twice)
 
 
-def interleaving_on_device(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> DeviceLoss:  # noqa: ARG001
-    """Prepare for scores on a device."""
-    return DeviceInterleaving.of(device, problem.levels, _placement(problem))
+def interleaving_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:  # noqa: ARG001
+    """Prepare for scores on a PyTorch device."""
+    return TorchInterleaving.of(device, problem.levels, _placement(problem))
 
 
 def pair_costs(problem: ArgmaxProblem) -> FloatArray:

@@ -10,8 +10,8 @@ import numpy as np
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, PartialOrder, Positional, parse_map
 from marginrank.losses.oracles.assignment import prepare_assignment
 from marginrank.losses.oracles.average_precision import (
-    interleaving_on_device,
-    pairs_on_device,
+    interleaving_in_torch,
+    pairs_in_torch,
     prepare_interleaving,
     prepare_pairs,
 )
@@ -19,12 +19,12 @@ from marginrank.losses.oracles.base import ArgmaxProblem, Ranker, SortedDocument
 from marginrank.losses.oracles.rank_sums import (
     MOST_LEVELS,
     MOST_STATES,
-    merge_on_device,
+    merge_in_torch,
     n_states,
     prepare_merge,
     prepare_path,
 )
-from marginrank.losses.torch.base import DeviceLoss
+from marginrank.losses.torch.base import TorchLoss
 from marginrank.measures import Measure, TwoLevels
 from marginrank.measures.base import parse_trainable
 from marginrank.measures.ranked_grades import rank_by
@@ -64,17 +64,17 @@ class Oracle:
     prepare: Callable[[ArgmaxProblem, SortedDocuments, Violations], Ranker]
     #: Whether it has to know the order of all documents by score, and not only of those of each level.
     all_together: bool = False
-    #: Makes the structured hinge for scores on a device; None where there is no kernel for it.
-    on_device: Callable[[ArgmaxProblem, IntArray, Device], DeviceLoss] | None = None
+    #: Makes the structured hinge for scores on a PyTorch device; None if it is computed with NumPy alone.
+    torch_loss: Callable[[ArgmaxProblem, IntArray, Device], TorchLoss] | None = None
 
 
 def _no_ranking(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:  # noqa: ARG001
     raise TypeError(f"{problem.measure} with {problem.feature_map} is bounded without ranking documents")
 
 
-PAIRS = Oracle("pairs", "n log n", prepare_pairs, on_device=pairs_on_device)
-INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving, on_device=interleaving_on_device)
-MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge, all_together=True, on_device=merge_on_device)
+PAIRS = Oracle("pairs", "n log n", prepare_pairs, torch_loss=pairs_in_torch)
+INTERLEAVING = Oracle("interleaving", "n log n", prepare_interleaving, torch_loss=interleaving_in_torch)
+MERGE = Oracle("merge", "n log n + kn + C(k+L, L)·L", prepare_merge, all_together=True, torch_loss=merge_in_torch)
 PATH = Oracle("path", "n log n + PN", prepare_path)
 SHIFTED_SORT = Oracle("shifted sort", "n log n", prepare_shifted_sort)
 ASSIGNMENT = Oracle("assignment", "n³", prepare_assignment)

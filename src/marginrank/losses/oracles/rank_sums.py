@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.losses.oracles.base import ArgmaxProblem, KernelRanker, Ranker, SortedDocuments, Violations
-from marginrank.losses.torch.base import DeviceLoss
-from marginrank.losses.torch.rank_sums import DeviceMerge, LevelCounts, RankLevels
+from marginrank.losses.torch.base import TorchLoss
+from marginrank.losses.torch.rank_sums import LevelCounts, TorchRankSums
 from marginrank.measures import Measure, TwoLevels
 from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device
@@ -177,40 +177,38 @@ def prepare_merge(problem: ArgmaxProblem, ordered: SortedDocuments, violations: 
     return KernelRanker(most_violated_merge, lambda weights: (lists, layout, lattice, weights, room(), worst))
 
 
-def merge_on_device(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> DeviceLoss:
-    """Prepare for scores on a device."""
-    levels, (states, depth) = problem.levels, _states_for(problem)
-    query = np.repeat(np.arange(len(problem.active)), levels.lengths)
+def merge_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:
+    """Prepare for scores on a PyTorch device."""
+    levels, depth = problem.levels, _depth(problem)
+    states = _states(depth, (levels.most,))
+    discounts, query = problem.discounts[:depth], np.repeat(np.arange(len(problem.active)), levels.lengths)
     rank = np.arange(len(query)) - levels.queries[query]
-    discounts = np.append(problem.discounts[:depth], 0.0)
-    gains = np.repeat(levels.gains, np.diff(levels.offsets)) * discounts[np.minimum(rank, depth)]
-    starts = (levels.offsets[:-1] - np.repeat(levels.queries[:-1], levels.counts)).astype(np.int32)
-    sizes = np.minimum(np.diff(levels.offsets), depth).astype(np.int32)
-    worths = levels.gains / np.repeat(problem.scales, levels.counts)
-    return DeviceMerge(
-        device=device,
-        offsets=levels.queries,
-        active=problem.active,
-        lows=device.tensor(levels.of_query[:-1]),
-        n_levels=device.tensor(levels.counts),
-        scales=device.tensor(problem.scales),
-        ideal_gains=device.tensor(np.bincount(query, gains, len(problem.active))),
-        levels=device.tensor(levels.of_document.astype(np.int32)),
-        ideal=device.tensor(ideal) if len(ideal) else None,
-        rank_levels=RankLevels(device.tensor(starts), device.tensor(sizes), device.tensor(worths)),
-        discounts=device.tensor(problem.discounts[:depth]),
-        profile=problem.profile,
-        falls=device.tensor(rank_differences(problem.profile, problem.discounts[:depth])),
-        lattice=LevelCounts(
-            device.tensor(states.tables), device.tensor(states.successors), int(np.diff(states.tables).max())
-        ),
+    worth = np.repeat(levels.gains, np.diff(levels.offsets)) * np.append(discounts, 0.0)[np.minimum(rank, depth)]
+    gains, of_level = np.zeros((len(problem.active), levels.most)), np.repeat(np.arange(len(levels.counts)), levels.counts)
+    gains[of_level, np.arange(len(of_level)) - levels.of_query[of_level]] = levels.gains / problem.scales[of_level]
+    first = np.searchsorted(states.counts.sum(axis=1), np.arange(depth + 2))
+    columns = (problem.scales, gains, np.bincount(query, worth, len(problem.active)), levels.of_document)
+    tables = (discounts, problem.profile, rank_differences(problem.profile, discounts))
+    counts, *neighbours = (device.tensor(table.astype(np.int64)) for table in states[1:])
+    return TorchRankSums(
+        device,
+        levels.queries,
+        problem.active,
+        *map(device.tensor, columns),
+        device.tensor(ideal) if len(ideal) else None,
+        *map(device.tensor, tables),
+        LevelCounts(counts, *neighbours, first),
     )
 
 
 def _states_for(problem: ArgmaxProblem) -> tuple[States, int]:
     """Return the states of the numbers of levels that occur, and how many ranks count."""
-    depth = min(problem.measure.depth or len(problem.profile), len(problem.profile))
+    depth = _depth(problem)
     return _states(depth, tuple(np.unique(np.append(problem.levels.counts[problem.active], 1)).tolist())), depth
+
+
+def _depth(problem: ArgmaxProblem) -> int:
+    return min(problem.measure.depth or len(problem.profile), len(problem.profile))
 
 
 def prepare_path(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:

@@ -1,1 +1,1 @@
-"""Losses whose scores and slopes stay in the memory of a GPU; they need PyTorch and Triton."""
+"""Losses in PyTorch, for scores on any of its devices."""

@@ -1,28 +1,52 @@
-"""Two levels under φpo on a device: every irrelevant document is placed on its own."""
+"""Two levels under φpo in PyTorch: every irrelevant document is placed on its own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from marginrank.losses.oracles.base import CreditShares
 from marginrank.losses.oracles.grade_levels import Levels
-from marginrank.losses.torch.base import BLOCK, SORTED, STEP, UNROLL, WARPS, Chosen, DeviceLoss, Tiles
-from marginrank.runtime.torch_device import Device
+from marginrank.losses.torch.base import QuerySubset, TorchLoss
+from marginrank.runtime.torch_device import Device, Segments
 from marginrank.typing import IntArray
 
 
+class _Places(NamedTuple):
+    """Places of documents, the relevant ones of each query first.
+
+    Args:
+        levels: Level of each document over all queries: 2·query for relevant documents, 2·query + 1 for others.
+        relevant: Whether each place is for a relevant document.
+        inside: Number of each place inside its level.
+        first: The first place of each query.
+        n_relevant: Relevant documents of each query.
+        irrelevant: The places of irrelevant documents in queries that count.
+    """
+
+    levels: Any
+    relevant: Any
+    inside: Any
+    first: Any
+    n_relevant: Any
+    irrelevant: Any
+
+
 @dataclass(frozen=True, eq=False)
-class DeviceInterleaving(DeviceLoss):
+class TorchInterleaving(TorchLoss):
     """The structured hinge of measures like AP, whose credits are a share times a convex discount.
+
+    The later an irrelevant document is among those of its query, the more relevant documents are before it where it
+    pays most to place it. So once this is known for every other document, the places to try for those between are
+    bounded by their neighbours, and a query of n documents takes O(n log n) (Mohapatra et al., 2018).
 
     Args:
         device: The device.
         offsets: Where each query begins and the last ends.
-        n_relevant: Relevant documents of each query; −1 where it has no others, or none.
+        n_relevant: Relevant documents of each query; −1 if it has no others, or none.
         levels: 0 for relevant documents, 1 for the others.
         shares: Share of the documents, relevant ones first.
         discounts: Discount of each rank.
@@ -38,63 +62,95 @@ class DeviceInterleaving(DeviceLoss):
     @classmethod
     def of(cls, device: Device, levels: Levels, placement: CreditShares) -> Self:
         """Copy to the device what is given by document and by query."""
-        first = levels.of_query[:-1]
         sizes = np.append(np.diff(levels.offsets), 0)
-        n_relevant = np.where(levels.ordered, sizes[first], -1)
-        level = device.tensor(levels.of_document.astype(np.int32))
-        parts = map(device.tensor, (placement.shares, placement.discounts, placement.scales))
-        return cls(device, levels.queries, n_relevant, level, *parts)
+        n_relevant = np.where(levels.ordered, sizes[levels.of_query[:-1]], -1)
+        # The last document may come one rank further down, where nothing is counted.
+        discounts = np.append(placement.discounts, 0.0)
+        columns = map(device.tensor, (levels.of_document, placement.shares, discounts, placement.scales))
+        return cls(device, levels.queries, n_relevant, *columns)
 
-    def take(self, chosen: Chosen) -> Self:
+    def take(self, subset: QuerySubset) -> Self:
         """Return the loss of some of the queries."""
-        queries, documents, offsets = chosen
+        queries, documents, offsets = subset
         n_relevant, scales = self.n_relevant[queries.cpu().numpy()], self.scales[queries]
         levels, shares = self.levels[documents], self.shares[documents]
         return type(self)(self.device, offsets, n_relevant, levels, shares, self.discounts, scales)
 
-    @cached_property
-    def _ends(self) -> IntArray:
-        """Where the relevant documents of each query end; where it begins, if it does not count."""
-        return self.offsets[:-1] + np.maximum(self.n_relevant, 0)
-
-    @cached_property
-    def _ends_there(self) -> Any:
-        return self.device.tensor(self._ends)
-
-    @cached_property
-    def _tiles(self) -> tuple[Tiles, Tiles, Tiles]:
-        """Tiles of all documents, and of the relevant ones and the others of queries that count."""
-        first, ends = self.offsets[:-1], self._ends
-        stop = np.where(self.n_relevant < 0, first, self.offsets[1:])
-        everything = self.tiles(first, self.offsets[1:], SORTED)
-        return everything, self.tiles(first, ends), self.tiles(ends, stop)
-
-    @cached_property
-    def _firsts(self) -> Any:
-        """Where the level of each document begins."""
-        lengths = self.device.tensor(np.diff(self.offsets))
-        bounds = self.device.tensor(np.stack([self.offsets[:-1], self._ends]))
-        repeated = self.device.torch.repeat_interleave(bounds, lengths, dim=1, output_size=int(self.offsets[-1]))
-        return self.device.torch.where(self.levels == 0, repeated[0], repeated[1])
-
     def __call__(self, scores: Any) -> tuple[Any, Any]:
         """Return ξ of each query and ∂ξ/∂s of each document."""
-        from marginrank.losses.torch import pair_hinges_triton as kernels  # noqa: PLC0415
+        torch, places, query = self.device.torch, self._places, self.segments.numbers
+        documents = self.sort(scores, places.levels, torch.arange(len(scores), device=scores.device))
+        values, pair = scores[documents], 2.0 * self.scales[query]
+        before = self._place(values)
+        passed = self._count_passed(before)
+        n_above = torch.where(places.relevant, -passed, places.n_relevant[query] - before)
+        changes = torch.where(self._counted[query], pair * n_above, 0.0)
+        rank = torch.where(places.relevant, places.inside, 0)
+        lost = self.discounts[rank] - self.discounts[rank + torch.where(places.relevant, passed, 0)]
+        gradient = torch.empty_like(scores)
+        gradient[documents] = changes
+        return self.segments.sum(self.shares * lost + changes * values).clamp_(min=0.0), gradient
 
-        torch, (everything, relevant, others) = self.device.torch, self._tiles
-        offsets, ends = self.segments.offsets, self._ends_there
-        values, terms, slopes = torch.empty_like(scores), torch.zeros_like(scores), torch.zeros_like(scores)
-        documents, before = torch.empty_like(self._firsts), torch.empty_like(self.levels)
-        kernels.sort_levels[(everything.n_tiles,)](
-            scores, self.levels, offsets, self._firsts, everything.queries, everything.starts, values, documents,
-            before, values, before, RANKS=False, WIDTH=1, BLOCK=SORTED, STEP=STEP, UNROLL=UNROLL, num_warps=1,
-        )  # fmt: skip
-        problem = (self.shares, self.discounts, self.scales, documents, before, slopes, terms)
-        kernels.place_irrelevant[(others.n_tiles,)](
-            values, offsets, ends, others.queries, others.starts, *problem, BLOCK=BLOCK, UNROLL=UNROLL, num_warps=1
-        )
-        kernels.place_relevant[(relevant.n_tiles,)](
-            values, offsets, ends, relevant.queries, relevant.starts, *problem, BLOCK=BLOCK, STEP=STEP, UNROLL=UNROLL,
-            num_warps=WARPS,
-        )  # fmt: skip
-        return self.segments.sum(terms).clamp_(min=0.0), slopes
+    def _place(self, values: Any) -> Any:
+        """Return by place how many relevant documents are before each irrelevant one in the most violated ranking."""
+        torch, places, before = self.device.torch, self._places, self.device.torch.zeros_like(self._places.inside)
+        for step, chosen in self._rounds:
+            query, following = self.segments.numbers[chosen], chosen + step
+            low = torch.where(places.inside[chosen] >= step, before[(chosen - step).clamp(min=0)], 0)
+            high = before[following.clamp(max=len(before) - 1)]
+            high = torch.where(following < self.segments.offsets[query + 1], high, places.n_relevant[query])
+            before[chosen] = self._best(values, chosen, low, high)
+        return before
+
+    def _best(self, values: Any, chosen: Any, low: Any, high: Any) -> Any:
+        """Return the best place for irrelevant documents, after ``low`` to ``high`` relevant ones; of several, the last.
+
+        Before one relevant document more, Δ rises by its share times the fall of the discount, and φ costs a pair.
+        """
+        torch, places = self.device.torch, self._places
+        counts = high - low + 1
+        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        tries = Segments(torch, offsets, int(offsets[-1]))
+        document = chosen[tries.numbers]
+        # From the last place to the first.
+        passed = high[tries.numbers] - (torch.arange(tries.size, device=chosen.device) - tries.starts)
+        query = self.segments.numbers[document]
+        place, rank = places.first[query] + passed, passed + places.inside[document]
+        fall = self.discounts[rank] - self.discounts[rank + 1]
+        rise = self.shares[place] * fall - 2.0 * self.scales[query] * (values[place] - values[document])
+        value = tries.running_sum(torch.where(passed == high[tries.numbers], 0.0, rise))
+        best = torch.where(value == tries.max(value)[tries.numbers], passed, -1)
+        return tries.max(best.double()).long()
+
+    def _count_passed(self, before: Any) -> Any:
+        """Return by place how many irrelevant documents are placed before each relevant one."""
+        places, query = self._places, self.segments.numbers
+        # One place more for each query, since a document may be behind all relevant ones.
+        place = places.first[query] + query
+        chosen = places.irrelevant
+        counts = self.device.torch.bincount((place + before)[chosen], minlength=len(before) + len(self.scales))
+        up_to = self.device.torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return up_to[place + places.inside + 1] - up_to[place]
+
+    @cached_property
+    def _counted(self) -> Any:
+        return self.device.tensor(self.n_relevant >= 0)
+
+    @cached_property
+    def _places(self) -> _Places:
+        torch, query = self.device.torch, self.segments.numbers
+        first, n_relevant = self.segments.offsets[:-1], self.device.tensor(np.maximum(self.n_relevant, 0))
+        place = torch.arange(len(query), device=query.device) - first[query]
+        relevant = place < n_relevant[query]
+        inside = torch.where(relevant, place, place - n_relevant[query])
+        irrelevant = torch.nonzero(~relevant & self._counted[query])[:, 0]
+        return _Places(2 * query + self.levels, relevant, inside, first, n_relevant, irrelevant)
+
+    @cached_property
+    def _rounds(self) -> list[tuple[int, Any]]:
+        """The irrelevant documents that are placed together, and how far their neighbours of earlier rounds are."""
+        irrelevant, longest = self._places.irrelevant, int(np.diff(self.offsets).max(initial=0))
+        number = self._places.inside[irrelevant] + 1
+        steps = [1 << power for power in reversed(range(longest.bit_length()))]
+        rounds = [(step, irrelevant[number % (2 * step) == step]) for step in steps]
+        return [(step, chosen) for step, chosen in rounds if len(chosen)]

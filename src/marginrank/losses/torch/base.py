@@ -1,28 +1,17 @@
-"""What a loss on a device is, and how its documents are shared out."""
+"""The base class of losses in PyTorch."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Self
-
-import numpy as np
+from typing import Any, NamedTuple, Self
 
 from marginrank.runtime.torch_device import Device, Segments
 from marginrank.typing import IntArray
 
-#: Documents that a program of a kernel works on, others that it meets together, and unrolled steps of that loop.
-BLOCK: Final = 64
-STEP: Final = 4
-UNROLL: Final = 2
-#: Warps of such a program, the quickest on one H200.
-WARPS: Final = 2
-#: Documents that a program sorts, with one warp.
-SORTED: Final = 128
 
-
-class Chosen(NamedTuple):
+class QuerySubset(NamedTuple):
     """Some of the queries of a loss: their numbers, their documents, and where each begins among these."""
 
     queries: Any
@@ -31,8 +20,11 @@ class Chosen(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceLoss(ABC):
-    """A loss of given queries, as a function of scores on a device; all numbers are float64.
+class TorchLoss(ABC):
+    """A loss of given queries, as a function of scores on a PyTorch device.
+
+    All numbers are float64. Sums of floating-point numbers have a fixed order, and sums in any order are of whole
+    numbers: on one machine, the same scores give the same bits.
 
     Args:
         device: The device.
@@ -51,25 +43,21 @@ class DeviceLoss(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def take(self, chosen: Chosen) -> Self:
+    def take(self, subset: QuerySubset) -> Self:
         """Return the loss of some of the queries."""
 
     @cached_property
     def segments(self) -> Segments:
-        """Sums over the documents of each query."""
+        """The documents of each query."""
         return self.device.segments(self.offsets)
 
-    def tiles(self, first: IntArray, end: IntArray, block: int = BLOCK) -> Tiles:
-        """Cut a run of documents of each query into tiles of at most so many, one for each program of a kernel."""
-        counts = -(-(end - first) // block)
-        query = np.repeat(np.arange(len(counts)), counts)
-        number = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return Tiles(len(query), self.device.tensor(query), self.device.tensor(first[query] + block * number))
+    def sort(self, scores: Any, segments: Any, arranged: Any) -> Any:
+        """Return the documents of each segment in descending order of their scores.
 
-
-class Tiles(NamedTuple):
-    """Tiles of documents: how many, the query of each, and where each begins."""
-
-    n_tiles: int
-    queries: Any
-    starts: Any
+        Args:
+            scores: By document.
+            segments: Segment of each document.
+            arranged: The documents in the order of equal scores.
+        """
+        order = arranged[self.device.torch.sort(scores[arranged], descending=True, stable=True).indices]
+        return order[self.device.torch.sort(segments[order], stable=True).indices]

@@ -1,4 +1,4 @@
-"""Sums over the first ranks on a device: sorted levels are merged rank by rank."""
+"""Sums over the first ranks in PyTorch: dynamic programming over how many documents of each level are placed."""
 
 from __future__ import annotations
 
@@ -8,155 +8,285 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from marginrank.losses.torch.base import SORTED, STEP, UNROLL, Chosen, DeviceLoss, Tiles
-from marginrank.typing import BoolArray, FloatArray
+from marginrank.losses.torch.base import QuerySubset, TorchLoss
+from marginrank.typing import BoolArray, IntArray
 
-#: States that a program looks at together, and documents whose slopes it computes together.
-_STATES: Final = 32
-_DOCUMENTS: Final = 128
-#: Registers of a thread of such a program, the quickest on one H200.
-_REGISTERS: Final = 64
-#: Most programs: as many as an H200 runs at once.
-_PROGRAMS: Final = 4224
-#: Most bytes of room for them, and bytes that a state takes.
-_ROOM: Final = 1 << 30
-_STATE: Final = 28
+#: Relative error of numbers that are compared, with room to spare.
+_ROUNDING: Final = 1e-12
+#: Most states of all queries that are worked on together: 1 GB of values.
+_MOST_STATES: Final = 1 << 27
 
 
 class LevelCounts(NamedTuple):
-    """How many documents of each level are placed, one table after the other for every number of levels.
+    """The states: how many documents of each level are placed, states with fewer documents first.
 
     Args:
-        tables: Where the states of each number of levels begin.
-        successors: The states with one document of a level more, numbered inside their table, as states × levels.
-        most: Most states of a table.
+        counts: Documents of each level, as states × levels.
+        successors: The state with one document of a level more, as states × levels.
+        predecessors: The state with one document of a level fewer, as states × levels.
+        first: The first state of each number of documents, and the number of states.
     """
 
-    tables: Any
+    counts: Any
     successors: Any
-    most: int
+    predecessors: Any
+    first: IntArray
 
 
-class RankLevels(NamedTuple):
-    """The levels of all queries: where each begins inside its query, and documents that can be among the first ranks.
+class _Sorted(NamedTuple):
+    """Documents in descending order of their scores.
 
-    ``gains`` are those of the measure, over the scale of the feature map.
+    Args:
+        by_score: All documents of each query.
+        by_level: The documents of each query, level by level.
+        positions: For each place in ``by_level``, the position of its document among all of the query.
     """
 
-    starts: Any
-    sizes: Any
-    gains: Any
+    by_score: Any
+    by_level: Any
+    positions: Any
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceMerge(DeviceLoss):
+class TorchRankSums(TorchLoss):
     """The structured hinge of measures that sum over the first ranks, such as NDCG@k.
 
     Args:
         device: The device.
         offsets: Where each query begins and the last ends.
         active: Whether each query has documents that the measure can tell apart.
-        lows: The first level of each query.
-        n_levels: Levels of each query.
         scales: Scale of the feature map, by query.
+        gains: Gain of each level over the scale, as queries × levels.
         ideal_gains: Gain of the ideal ranking, by query.
         levels: Level of each document, the best being 0.
-        ideal: Rank of each document in y*; None where levels are in score order.
-        rank_levels: The levels of all queries.
+        ideal: Rank of each document in y*; None if y* is in order of level and score.
         discounts: Discount of each of the first ranks.
         profile: A over all ranks.
-        falls: How A and D fall, as `grade_lattice.falls` has it.
-        lattice: The states.
+        falls: How A and D fall, as `rank_differences` has it.
+        states: The states.
     """
 
     active: BoolArray
-    lows: Any
-    n_levels: Any
     scales: Any
+    gains: Any
     ideal_gains: Any
     levels: Any
     ideal: Any
-    rank_levels: RankLevels
     discounts: Any
-    profile: FloatArray
+    profile: Any
     falls: Any
-    lattice: LevelCounts
+    states: LevelCounts
 
-    def take(self, chosen: Chosen) -> Self:
+    def take(self, subset: QuerySubset) -> Self:
         """Return the loss of some of the queries."""
-        queries, documents, offsets = chosen
+        queries, documents, offsets = subset
         return replace(
             self,
             offsets=offsets,
             active=self.active[queries.cpu().numpy()],
-            **{name: getattr(self, name)[queries] for name in ("lows", "n_levels", "scales", "ideal_gains")},
+            **{name: getattr(self, name)[queries] for name in ("scales", "gains", "ideal_gains")},
             levels=self.levels[documents],
             ideal=None if self.ideal is None else self.ideal[documents],
         )
 
-    @cached_property
-    def _tiles(self) -> Tiles:
-        return self.tiles(self.offsets[:-1], self.offsets[1:], SORTED)
-
-    @cached_property
-    def _numbers(self) -> Any:
-        """Numbers of the queries that count."""
-        return self.device.tensor(np.flatnonzero(self.active))
-
-    @cached_property
-    def _query(self) -> Any:
-        return self.device.tensor(np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets)))
-
-    @cached_property
-    def _firsts(self) -> Any:
-        """Where the level of each document begins."""
-        return self.segments.offsets[self._query] + self.rank_levels.starts[self.lows[self._query] + self.levels]
-
-    @cached_property
-    def _A(self) -> Any:
-        return self.device.tensor(self.profile)
-
     def __call__(self, scores: Any) -> tuple[Any, Any]:
         """Return ξ of each query and ∂ξ/∂s of each document."""
-        torch = self.device.torch
-        xi, slopes = torch.zeros_like(self.scales), torch.zeros_like(scores)
-        if len(self._numbers):
-            self._merge(self._sort(scores), xi, slopes)
-        return xi, slopes
+        torch, segments, query = self.device.torch, self.segments, self.segments.numbers
+        ordered = self._sort(scores)
+        ranks, gained = torch.full_like(query, -1), torch.zeros_like(self.scales)
+        for queries in self._batches:
+            places, gained[queries] = self._best_ranking(scores, ordered, queries)
+            ranks[places[places >= 0]] = torch.nonzero(places >= 0)[:, 1]
+        change = self.profile[self._rank_all(ranks, ordered)] - self.profile[self._ideal_ranks(ordered)]
+        gradient = torch.where(self._active[query], self.scales[query] * change, 0.0)
+        xi = segments.sum(gradient * scores) + self.ideal_gains - self.scales * gained
+        return torch.where(self._active, xi.clamp(min=0.0), 0.0), gradient
 
-    @property
-    def _width(self) -> int:
-        """Bits of the number of a level."""
-        return int(self.lattice.successors.shape[1]).bit_length()
+    def _sort(self, scores: Any) -> _Sorted:
+        torch, query = self.device.torch, self.segments.numbers
+        rows = torch.arange(len(scores), device=scores.device)
+        by_level = self.sort(scores, query * self.gains.shape[1] + self.levels, rows)
+        # Of equal scores, the worst level comes first.
+        by_score = self.sort(scores, query, self._worst_first)
+        position = torch.empty_like(rows)
+        position[by_score] = rows - self.segments.starts
+        return _Sorted(by_score, by_level, position[by_level])
 
-    def _sort(self, scores: Any) -> tuple[Any, ...]:
-        """Sort documents by score, inside their levels and all together."""
-        from marginrank.losses.torch.pair_hinges_triton import sort_levels  # noqa: PLC0415
+    def _rank_all(self, ranks: Any, ordered: _Sorted) -> Any:
+        """Return the rank of each document, given the first ranks by place: the others follow in score order."""
+        torch, segments = self.device.torch, self.segments
+        by_score = torch.empty_like(ranks)
+        by_score[ordered.positions + segments.starts] = ranks
+        others = self._n_ranked[segments.numbers] + segments.running_count((by_score < 0).long()) - 1
+        out = torch.empty_like(ranks)
+        out[ordered.by_score] = torch.where(by_score < 0, others, by_score)
+        return out
 
-        torch, tiles = self.device.torch, self._tiles
-        values, by_score, documents = torch.empty_like(scores), torch.empty_like(scores), torch.empty_like(self._firsts)
-        positions, seats = torch.empty_like(self.levels), torch.empty_like(self.levels)
-        sort_levels[(tiles.n_tiles,)](
-            scores, self.levels, self.segments.offsets, self._firsts, tiles.queries, tiles.starts, values, documents,
-            positions, by_score, seats, RANKS=True, WIDTH=self._width, BLOCK=SORTED, STEP=STEP, UNROLL=UNROLL,
-            num_warps=1,
-        )  # fmt: skip
-        return values, documents, positions, by_score, seats
+    def _ideal_ranks(self, ordered: _Sorted) -> Any:
+        if self.ideal is not None:
+            return self.ideal
+        ranks = self.device.torch.empty_like(ordered.by_level)
+        ranks[ordered.by_level] = self.device.torch.arange(len(ranks), device=ranks.device) - self.segments.starts
+        return ranks
 
-    def _merge(self, ordered: tuple[Any, ...], xi: Any, slopes: Any) -> None:
-        """Write ξ and slopes of the queries that count."""
-        from marginrank.losses.torch.rank_sums_triton import merge_levels  # noqa: PLC0415
+    def _best_ranking(self, scores: Any, ordered: _Sorted, queries: Any) -> tuple[Any, Any]:
+        """Return the places at each of the first ranks, −1 for none, and what these ranks gain, for some queries."""
+        torch, n_documents = self.device.torch, self._sizes[queries]
+        index = torch.arange(len(self.discounts), device=queries.device)
+        places = self._starts[queries][:, :, None] + index
+        there = index < n_documents[:, :, None]
+        heads = scores[ordered.by_level[torch.where(there, places, 0)]].masked_fill(~there, torch.nan)
+        values = self._reach(heads, queries)
+        last = self._states_at[None, :] == self._n_ranked[queries][:, None]
+        totals = values.masked_fill(~last, -torch.inf)
+        if self._has_tail:
+            self._add_tails(totals, scores, ordered, queries)
+        return self._trace_back(totals.argmax(1), values, heads, places, queries)
 
-        torch, lattice, depth, n_active = self.device.torch, self.lattice, len(self.discounts), len(self._numbers)
-        n_programs = max(1, min(n_active, _PROGRAMS, _ROOM // (_STATE * lattice.most)))
-        kinds = (torch.int64, torch.float64, torch.int32, torch.int32, torch.int32)
-        room = (torch.empty((n_programs, lattice.most), dtype=kind, device=xi.device) for kind in kinds)
-        chosen = torch.empty((n_programs, depth), dtype=torch.int32, device=xi.device)
-        merge_levels[(n_programs,)](
-            *ordered, self._numbers, self.segments.offsets, self.lows, self.n_levels, *self.rank_levels, self.scales,
-            self.ideal_gains, self._numbers if self.ideal is None else self.ideal, self.discounts, self._A, self.falls,
-            lattice.tables, lattice.successors, *room, chosen, xi, slopes, n_active, lattice.most, depth,
-            TAIL=bool(np.any(self.profile[depth:] != 0.0)), IDEAL=self.ideal is not None,
-            LEVELS=lattice.successors.shape[1], WIDTH=self._width, BITS=depth.bit_length(), BLOCK=_STATES,
-            DOCUMENTS=_DOCUMENTS, num_warps=1, maxnreg=_REGISTERS,
-        )  # fmt: skip
+    def _reach(self, heads: Any, queries: Any) -> Any:
+        """Return the largest sum over the ranks so far, by query and state, for states that a best ranking passes."""
+        torch, (counts, successors, _, first) = self.device.torch, self.states
+        values = torch.full((len(queries), len(counts)), -torch.inf, dtype=heads.dtype, device=heads.device)
+        values[:, 0] = 0.0
+        levels = torch.arange(heads.shape[1], device=heads.device)
+        for rank in range(len(self.discounts)):
+            query, state = torch.nonzero(values[:, first[rank] : first[rank + 1]] > -torch.inf).unbind(1)
+            state = state + first[rank]
+            head, gains = heads[query[:, None], levels, counts[state]], self.gains[queries[query]]
+            value = values[query, state][:, None] + self.profile[rank] * head - self.discounts[rank] * gains
+            value = value.masked_fill(~self._can_follow(rank, head, gains, queries[query]), -torch.inf)
+            to = query[:, None] * len(counts) + successors[state]
+            values.view(-1).scatter_reduce_(0, to.view(-1), value.view(-1), "amax")
+        return values
+
+    def _can_follow(self, rank: int, head: Any, gains: Any, queries: Any) -> Any:
+        """Return whether the next document of each level can be at a rank of a best ranking.
+
+        `rank_sums_kernel` says why: no document of a worse level comes first wherever it goes, and none of a better one.
+        """
+        torch, infinity = self.device.torch, self.device.torch.inf
+        least_a, least_d, most_a, most_d = self.falls[rank, :4]
+        # Of the falls to ranks that do not count, where D is 0, the one to the last rank has the least ratio.
+        drop, discount = self._drops[rank][queries], self.discounts[rank]
+        further = discount * least_a < least_d * drop
+        least_a, least_d = torch.where(further, drop, least_a), torch.where(further, discount, least_d)
+        worth = (least_a[:, None] * head - least_d[:, None] * gains).nan_to_num(-infinity, infinity, -infinity)
+        free = worth > _max_before(torch, worth.flip(1)).flip(1)
+        worth = (most_a * head - most_d * gains).masked_fill(~free, -infinity)
+        sizes = most_a * head.abs().nan_to_num(0.0).amax(1, keepdim=True) + most_d * gains[:, :1]
+        return free & (_max_before(torch, worth) <= worth + _ROUNDING * sizes)
+
+    def _add_tails(self, totals: Any, scores: Any, ordered: _Sorted, queries: Any) -> None:
+        """Add the ranks after the first ones, which go to the other documents in score order, up to a constant.
+
+        If the c-th document of a state in score order is at position m, those before it are one rank higher than
+        without it, and it is not at rank depth + m − c − 1 itself.
+        """
+        depth = len(self.discounts)
+        query, state = self.device.torch.nonzero(totals > -self.device.torch.inf).unbind(1)
+        level, number = self._members[:, state]
+        start = self.segments.offsets[queries[query]][:, None]
+        position = ordered.positions[self._starts[queries[query][:, None], level] + number].sort(1).values
+        rank = depth + position - self._shifts - 1
+        values = scores[ordered.by_score]
+        rises = self._tail_sums(values)[self._shifts.clamp(max=self._n_shifts - 1), start + position]
+        tails = rises + self.profile[rank.clamp(max=len(self.profile) - 1)] * values[start + position]
+        totals[query, state] -= self.device.torch.where(self._lengths[queries[query]] > depth, tails.sum(1), 0.0)
+
+    def _tail_sums(self, values: Any) -> Any:
+        """Return what the documents before each position lose by one rank, when c of them are gone, as c × position."""
+        segments, depth, last = self.segments, len(self.discounts), len(self.profile) - 2
+        falls = -self.profile.diff()
+        position = self.device.torch.arange(len(values), device=values.device) - segments.starts
+        terms = [falls[(depth + position - c - 1).clamp(min=0, max=last)] * values for c in range(self._n_shifts)]
+        return self.device.torch.stack([segments.running_sum(term) - term for term in terms])
+
+    def _trace_back(self, state: Any, values: Any, heads: Any, places: Any, queries: Any) -> tuple[Any, Any]:
+        """Return the places at the first ranks that lead to a state of each query, and what they gain."""
+        torch, (counts, _, predecessors, _) = self.device.torch, self.states
+        query, gains, n_ranked = torch.arange(len(queries), device=state.device), self.gains[queries], self._n_ranked
+        path, gained = torch.full((len(queries), len(self.discounts)), -1, device=state.device), 0.0
+        for rank in reversed(range(len(self.discounts))):
+            before, last = predecessors[state], (counts[state] - 1).clamp(min=0)
+            value = values.gather(1, before) + self.profile[rank] * heads.gather(2, last[:, :, None])[:, :, 0]
+            value -= self.discounts[rank] * gains
+            level = value.masked_fill((counts[state] == 0) | value.isnan(), -torch.inf).argmax(1)
+            counted = rank < n_ranked[queries]
+            path[:, rank] = torch.where(counted, places[query, level, last[query, level]], -1)
+            gained = gained + torch.where(counted, self.discounts[rank] * gains[query, level], 0.0)
+            state = torch.where(counted, before[query, level], state)
+        return path, gained
+
+    @cached_property
+    def _active(self) -> Any:
+        return self.device.tensor(self.active)
+
+    @cached_property
+    def _batches(self) -> list[Any]:
+        """Queries that count, as many together as there is room for."""
+        return list(self.device.tensor(np.flatnonzero(self.active)).split(max(1, _MOST_STATES // len(self._states_at))))
+
+    @cached_property
+    def _lengths(self) -> Any:
+        return self.segments.offsets.diff()
+
+    @cached_property
+    def _n_ranked(self) -> Any:
+        """How many of the first ranks each query has; 0 if it does not count."""
+        return self.device.torch.where(self._active, self._lengths.clamp(max=len(self.discounts)), 0)
+
+    @cached_property
+    def _sizes(self) -> Any:
+        """Documents of each level, as queries × levels."""
+        level = self.segments.numbers * self.gains.shape[1] + self.levels
+        return self.device.torch.bincount(level, minlength=self.gains.numel()).view(self.gains.shape)
+
+    @cached_property
+    def _starts(self) -> Any:
+        """The first place of each level, as queries × levels."""
+        return self.segments.offsets[:-1, None] + self._sizes.cumsum(1) - self._sizes
+
+    @cached_property
+    def _worst_first(self) -> Any:
+        return self.device.torch.sort(self.levels, descending=True, stable=True).indices
+
+    @cached_property
+    def _drops(self) -> Any:
+        """How far A falls from each of the first ranks to the last rank of each query, 0 if that is one of them."""
+        last = self.profile[(self._lengths - 1).clamp(min=0)]
+        falls = self.profile[: len(self.discounts), None] - last
+        return self.device.torch.where(self._lengths > len(self.discounts), falls, 0.0)
+
+    @cached_property
+    def _has_tail(self) -> bool:
+        return bool((self.profile[len(self.discounts) :] != 0.0).any())
+
+    @cached_property
+    def _shifts(self) -> Any:
+        return self.device.torch.arange(len(self.discounts), device=self.profile.device)
+
+    @cached_property
+    def _n_shifts(self) -> int:
+        """Sums of the tail that differ: one if A is linear."""
+        falls = self.profile.diff()
+        return 1 if bool((falls == falls[0]).all()) else len(self.discounts)
+
+    @cached_property
+    def _states_at(self) -> Any:
+        """How many documents are placed in each state."""
+        return self.states.counts.sum(1)
+
+    @cached_property
+    def _members(self) -> Any:
+        """Level and number of the documents of each state, as 2 × states × depth; of the first one, if there are fewer."""
+        torch, counts, depth = self.device.torch, self.states.counts, len(self.discounts)
+        ends = counts.cumsum(1)
+        index = self._shifts.expand(len(counts), depth).contiguous()
+        level = torch.searchsorted(ends, index, right=True).clamp(max=counts.shape[1] - 1)
+        return torch.stack([level, index - (ends - counts).gather(1, level)])
+
+
+def _max_before(torch: Any, values: Any) -> Any:
+    """Return the maximum of the entries before each one, along the second axis; −inf before the first."""
+    least = values.new_full((len(values), 1), -torch.inf)
+    return torch.cat([least, values[:, :-1]], 1).cummax(1).values

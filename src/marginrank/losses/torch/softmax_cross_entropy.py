@@ -1,18 +1,15 @@
-"""The softmax cross entropy on a device."""
+"""The softmax cross entropy in PyTorch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
-
-from marginrank.losses.torch.base import Chosen, DeviceLoss
+from marginrank.losses.torch.base import QuerySubset, TorchLoss
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceSoftmax(DeviceLoss):
+class TorchSoftmax(TorchLoss):
     """Cross entropy of a distribution over the documents of a query and the softmax of their scores.
 
     Args:
@@ -27,10 +24,10 @@ class DeviceSoftmax(DeviceLoss):
     constant: Any
     counted: Any
 
-    def take(self, chosen: Chosen) -> Self:
+    def take(self, subset: QuerySubset) -> Self:
         """Return the loss of some of the queries."""
-        parts = (part[chosen.documents] for part in (self.target, self.constant, self.counted))
-        return type(self)(self.device, chosen.offsets, *parts)
+        columns = (column[subset.documents] for column in (self.target, self.constant, self.counted))
+        return type(self)(self.device, subset.offsets, *columns)
 
     def __call__(self, scores: Any) -> tuple[Any, Any]:
         """Return ξ of each query and ∂ξ/∂s of each document."""
@@ -41,12 +38,9 @@ class DeviceSoftmax(DeviceLoss):
     def curve(self, scores: Any, direction: Any) -> Any:
         """Return the Hessian at the scores times a direction: P∘(v − P·v)."""
         model = self.counted * self._log_model(scores).exp()
-        return model * (direction - self.segments.sum(model * direction)[self._query])
-
-    @cached_property
-    def _query(self) -> Any:
-        return self.device.tensor(np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets)))
+        return model * (direction - self.segments.sum(model * direction)[self.segments.numbers])
 
     def _log_model(self, scores: Any) -> Any:
-        shifted = scores - self.segments.max(scores)[self._query]
-        return shifted - self.segments.sum(shifted.exp()).log()[self._query]
+        segments = self.segments
+        shifted = scores - segments.max(scores)[segments.numbers]
+        return shifted - segments.sum(shifted.exp()).log()[segments.numbers]

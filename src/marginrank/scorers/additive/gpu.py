@@ -1,122 +1,120 @@
-"""Positions of features among thresholds that are kept in the memory of a device of PyTorch."""
+"""Bins of features on a PyTorch device."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.runtime.torch_device import Device
+from marginrank.runtime.torch_device import Device, Segments
 from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.typing import AnyArray, Features, IntArray
 
-#: Codes that a byte holds, and parts of the way from one cell to the next.
-_CODES: Final = 256
-_UNIT: Final = 2.0**-24
-#: Rows that a program scores, and rows of a cell that it sums together.
-_ROWS: Final = 256
-_SUMMED: Final = 128
+#: Bits of the way from one bin value to the next, in positions on lines.
+_WAY: Final = 24
+#: Most numbers of several features that are worked on together.
+_TOGETHER: Final = 1 << 26
 
 
-class _SortedPositions(NamedTuple):
-    """Rows sorted by feature, part and cell: which rows, how far each is on the way, and where cells begin."""
+class _SortedRows(NamedTuple):
+    """The rows sorted by bin and part, for some features.
+
+    Args:
+        order: The rows, feature after feature.
+        fractions: How far these are on the way to the next bin value; None for steps.
+        segments: The rows of each bin and part.
+    """
 
     order: Any
     fractions: Any
-    bounds: Any
-    n_parts: int
+    segments: Segments
 
 
-class DevicePlaces:
-    """Positions of all rows in the memory of a device, four bytes for each feature and eight more for sums.
+class GpuBins:
+    """The bins of all rows on a PyTorch device, and how far each row is on the way to the next bin value.
+
+    They take sixteen bytes for each row and feature, and eight if curves are steps.
 
     Args:
         X: Features.
         bins: Thresholds.
-        device: A device that runs kernels.
+        device: The device.
         n_jobs: Number of threads.
     """
 
     def __init__(self, X: Features, bins: AdditiveForm, device: Device, n_jobs: int | None = None) -> None:
-        torch = device.torch
-        varying = np.flatnonzero(bins.n_codes > 1)
-        self.device, self._n, self._n_features = device, X.shape[0], len(varying)
-        self._firsts = device.tensor(bins.first_cells[varying])
-        self._n_cells = int(bins.n_codes.sum())
-        #: The cell of each code, as features × codes; codes that a feature does not have get one cell too many.
-        codes = np.arange(_CODES)
-        cells = np.where(codes < bins.n_codes[varying, None], bins.first_cells[varying, None] + codes, self._n_cells)
-        self._cells = device.tensor(cells.ravel())
-        last = np.zeros(self._n_cells, dtype=np.bool_)
-        last[bins.first_cells + bins.n_codes - 1] = True
-        self._last = device.tensor(last)
+        torch, (n, n_features), lines = device.torch, X.shape, bins.shape == "lines"
+        self.device, self._first_cells, self._n_codes = device, bins.first_cells, bins.n_codes
+        size = max(1, _TOGETHER // max(1, n))
+        #: Features that are worked on together.
+        self._chunks = list(pairwise([*range(0, n_features, size), n_features]))
+        self._sorted: tuple[tuple[int, ...], list[_SortedRows]] | None = None
         try:
-            self._positions = torch.empty((len(varying), X.shape[0]), dtype=torch.int32, device=device.device)
+            self._cells = torch.empty((n_features, n), dtype=torch.int32, device=device.device)
+            self._fractions = torch.empty_like(self._cells, dtype=torch.float32) if lines else None
         except torch.OutOfMemoryError:
             raise DataError(
-                f"{X.shape[0]:,} documents of {len(varying):,} features do not fit into the memory of {device.device}; "
-                "leave out device"
+                f"{n:,} documents of {n_features:,} features do not fit into the memory of {device.device}; leave out "
+                "device"
             ) from None
-        self.n_bytes = self._positions.nbytes
-        self._sorted: tuple[tuple[int, ...], _SortedPositions] | None = None
 
         def keep(start: int, block: AnyArray) -> None:
-            own = block[:, varying].T
-            # Steps are codes of one byte, without a way to the next.
-            words = own.view(np.int32) if own.dtype == np.uint32 else (own.astype(np.uint32) << 24).view(np.int32)
-            self._positions[:, start : start + len(block)] = torch.from_numpy(np.ascontiguousarray(words)).to(
-                device.device
-            )
+            rows, words = slice(start, start + len(block)), block.T.astype(np.int64)
+            codes = words >> _WAY if lines else words
+            self._cells[:, rows] = device.tensor((codes + self._first_cells[:, None]).astype(np.int32))
+            if self._fractions is not None:
+                fractions = np.ldexp((words & ((1 << _WAY) - 1)).astype(np.float32), -_WAY)
+                self._fractions[:, rows] = device.tensor(fractions)
 
         bins.encode_blocks(X, keep, n_jobs)
 
-    def product(self, values: Any) -> Any:
-        """Return the scores of all rows, given the value of each cell."""
-        from marginrank.scorers.additive.gpu_triton import score_places  # noqa: PLC0415
-
-        torch = self.device.torch
-        following = torch.cat([values[1:], values[-1:]])
-        ways = torch.where(self._last, 0.0, _UNIT * (following - values))
-        scores = torch.empty(self._n, dtype=values.dtype, device=values.device)
-        score_places[(-(-self._n // _ROWS),)](
-            self._positions, self._firsts, values, ways, scores, self._n, self._n_features, BLOCK=_ROWS
-        )
+    def scores(self, values: Any) -> Any:
+        """Return the scores of all rows, given all bin values."""
+        ways = self.device.torch.cat([values.diff(), values.new_zeros(1)])
+        scores = values.new_zeros(self._cells.shape[1])
+        for first, end in self._chunks:
+            cells = self._cells[first:end]
+            scores += values[cells].sum(0)
+            if self._fractions is not None:
+                scores += (ways[cells] * self._fractions[first:end]).sum(0)
         return scores
 
-    def sums(self, slopes: Any, rows: _SortedPositions) -> Any:
-        """Return the slopes summed by cell, for each part of the rows."""
-        from marginrank.scorers.additive.gpu_triton import add_places  # noqa: PLC0415
+    def sums(self, gradient: Any, bounds: IntArray) -> Any:
+        """Return the gradient with respect to all bin values for each part of the rows, which begin at the bounds."""
+        torch, sums, moved = self.device.torch, [gradient[:0]], [gradient[:0]]
+        for order, fractions, segments in self._sort_rows(bounds):
+            ordered = gradient[order]
+            sums.append(segments.sum(ordered))
+            if fractions is not None:
+                moved.append(segments.sum(ordered * fractions))
+        by_cell = torch.cat(sums).view(-1, len(bounds) - 1)
+        if self._fractions is not None:
+            # Rows that are on the way count for both ends of it; none is on the way beyond the last value of a feature.
+            to_next = torch.cat(moved).view(by_cell.shape)
+            by_cell -= to_next
+            by_cell[1:] += to_next[:-1]
+        return by_cell.T
 
-        torch, n_parts = self.device.torch, rows.n_parts
-        shape = self._n_features, n_parts, _CODES
-        sums, moved = (torch.empty(shape, dtype=slopes.dtype, device=slopes.device) for _ in range(2))
-        add_places[(sums.numel(),)](*rows[:2], slopes, rows.bounds, sums, moved, BLOCK=_SUMMED)
-        moved *= _UNIT
-        sums -= moved
-        sums[:, :, 1:] += moved[:, :, :-1]
-        by_part = sums.permute(1, 0, 2).reshape(n_parts, -1)
-        cells = torch.zeros((n_parts, self._n_cells + 1), dtype=slopes.dtype, device=slopes.device)
-        cells[:, self._cells] = by_part
-        return cells[:, :-1]
-
-    def parts(self, bounds: IntArray) -> _SortedPositions:
-        """Sort the rows of each part by cell, once for as long as the parts are the same."""
+    def _sort_rows(self, bounds: IntArray) -> list[_SortedRows]:
+        """Sort the rows by bin and part, once for as long as the parts are the same."""
         key = tuple(bounds.tolist())
         if self._sorted is None or self._sorted[0] != key:
-            torch, n = self.device.torch, self._n
-            part = torch.bucketize(
-                torch.arange(n, device=self.device.device), self.device.tensor(bounds[1:-1]), right=True
-            )
-            order, fractions = (torch.empty_like(self._positions) for _ in range(2))
-            n_cells = _CODES * (len(bounds) - 1)
-            counts = torch.empty((self._n_features, n_cells), dtype=torch.int64, device=order.device)
-            for feature, positions in enumerate(self._positions):
-                cell = _CODES * part + ((positions >> 24) & 0xFF)
-                rows = torch.sort(cell, stable=True).indices
-                order[feature], fractions[feature] = rows, positions[rows] & 0xFFFFFF
-                counts[feature] = torch.bincount(cell, minlength=n_cells)
-            ends = torch.cumsum(counts.ravel(), 0)
-            starts = torch.cat([torch.zeros_like(ends[:1]), ends])
-            self._sorted = key, _SortedPositions(order, fractions, starts, len(bounds) - 1)
+            part = self.device.segments(bounds).numbers
+            self._sorted = key, [self._sort_chunk(*chunk, part, len(bounds) - 1) for chunk in self._chunks]
         return self._sorted[1]
+
+    def _sort_chunk(self, first: int, end: int, part: Any, n_parts: int) -> _SortedRows:
+        torch, order = self.device.torch, self.device.torch.empty_like(self._cells[first:end])
+        fractions = None if self._fractions is None else torch.empty_like(self._fractions[first:end])
+        counts = []
+        for row, feature in enumerate(range(first, end)):
+            keys = (self._cells[feature].long() - int(self._first_cells[feature])) * n_parts + part
+            counts.append(torch.bincount(keys, minlength=int(self._n_codes[feature]) * n_parts))
+            order[row] = torch.sort(keys, stable=True).indices
+            if fractions is not None:
+                fractions[row] = self._fractions[feature][order[row]]
+        ends = torch.cat(counts).cumsum(0)
+        segments = Segments(torch, torch.cat([ends.new_zeros(1), ends]), order.numel())
+        return _SortedRows(order.ravel(), None if fractions is None else fractions.ravel(), segments)

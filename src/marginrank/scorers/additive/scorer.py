@@ -19,7 +19,7 @@ from marginrank.runtime.mapped_arrays import allocate, fits_in_memory, flush_row
 from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device, import_torch
 from marginrank.scorers.additive.form import AdditiveForm, CurveShape
-from marginrank.scorers.additive.gpu import DevicePlaces
+from marginrank.scorers.additive.gpu import GpuBins
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.form import Form, Monotone
 from marginrank.typing import AnyArray, FloatArray, IntArray, Step
@@ -42,7 +42,7 @@ class Additive(Scorer):
         monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
             of them.
         device: Where to score in training: None for this machine, ``cuda`` or ``auto`` for a copy of the bins on a GPU,
-            which needs PyTorch with CUDA. Losses without kernels for a GPU are computed on the CPU.
+            which needs PyTorch. Losses that do not run in PyTorch are computed on the CPU.
     """
 
     name = "additive"
@@ -82,7 +82,7 @@ class Additive(Scorer):
         prepared = PreparedAdditive(queries, bins, n_jobs)
         if self.device is not None:
             device = Device.find(import_torch("Additive(device=...)"), self.device)
-            prepared.rows = DevicePlaces(queries.X, bins, device, n_jobs) if device.runs_kernels else None
+            prepared.rows = GpuBins(queries.X, bins, device, n_jobs)
         if self.monotone is not None:
             prepared.signs = bins.signs(self.monotone, queries.feature_labels)
         return prepared

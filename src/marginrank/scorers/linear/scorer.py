@@ -21,7 +21,7 @@ from marginrank.runtime.threads import CHUNKS, for_each
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.form import Form
 from marginrank.scorers.linear.form import LinearForm, replace_nan
-from marginrank.scorers.linear.gpu import DeviceRows
+from marginrank.scorers.linear.gpu import GpuFeatures
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray, Step
 
 #: Most that rounding may move the values of a feature, as a share of their standard deviation.
@@ -120,8 +120,8 @@ class Linear(Scorer):
             of the training documents after scaling; ``indicator`` by the mean, and features with missing values in
             training get a second weight that is added where they are missing.
         device: Where to keep dense features in training: None for the memory of this machine; ``cuda``, another device
-            of PyTorch or ``auto`` for a copy there, which needs PyTorch. Losses without kernels for a GPU are computed
-            on the CPU.
+            of PyTorch or ``auto`` for a copy there, in float64, which needs PyTorch. Losses that do not run in PyTorch
+            are computed on the CPU.
         dtype: Type of dense features in training: None for their own, ``float16`` for half of the memory of float32.
             The objective and its gap are those of the rounded features; predictions use the features as they are.
 
@@ -230,7 +230,7 @@ class PreparedLinear(PreparedScorer):
         self.signs = signs
         self.n_parameters = self.form.n_parameters
         self.n_bytes = X.data.nbytes if sp.issparse(X) else X.shape[0] * X.shape[1] * X.dtype.itemsize
-        self.rows = rows = None if device is None else DeviceRows(X, device)
+        self.rows = rows = None if device is None else GpuFeatures(X, device)
         self._empty = None if rows is None else rows.empty
         if rows is None:
             self._score, self._pull_back, self._in_memory = _row_kernels(X)

@@ -83,7 +83,7 @@ class Neural(StagedScorer):
         """Train, an epoch at a time."""
         network = self._network(import_torch("the neural scorer"), risk.queries.n_features, setting.random_state)
         X, active = network.tensor(risk.queries.dense()), risk.active
-        there = risk.on_device(network.device)
+        there = risk.in_torch(network.device)
         rng = np.random.default_rng(setting.random_state)
         for _ in range(self.epochs):
             batches = np.array_split(rng.permutation(active), math.ceil(len(active) / self.batch))
