@@ -29,9 +29,6 @@ if not importlib.util.find_spec("torch"):
     collect_ignore += ["src/marginrank/integrations/pytorch.py"]
 if not importlib.util.find_spec("jax"):
     collect_ignore += ["src/marginrank/integrations/jax.py"]
-if not importlib.util.find_spec("triton"):
-    collect_ignore += [f"src/marginrank/losses/torch/{name}_triton.py" for name in ("pair_hinges", "rank_sums")]
-    collect_ignore += [f"src/marginrank/scorers/{name}/gpu_triton.py" for name in ("linear", "additive")]
 if not importlib.util.find_spec("distributed"):
     collect_ignore += ["src/marginrank/distributed/cluster_partitions.py"]
 #: These train models when they are imported, which is for forks alone.

@@ -11,6 +11,7 @@ from marginrank import DataError
 from marginrank.losses import StructuredLoss
 from marginrank.methods import all_presets
 from marginrank.methods.presets import parse_preset
+from marginrank.runtime.torch_device import Device
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")
 
@@ -19,11 +20,18 @@ from tests.losses.batches import GROUPS, LENGTHS, arrays, bad_batches, groups_fo
 from tests.losses.every import LOSSES, every_loss, over  # noqa: E402
 
 
+@pytest.fixture(params=[False, True], ids=["numpy", "torch"])
+def where_losses_are_computed(request, monkeypatch):
+    """Losses with NumPy, as for scores on a CPU, and in PyTorch, as for scores on a GPU."""
+    monkeypatch.setattr(Device, "computes_losses", request.param)
+
+
 def batch(dtype=torch.float64):
     scores, grades, offsets = arrays()
     return torch.tensor(scores, dtype=dtype, requires_grad=True), grades, offsets
 
 
+@pytest.mark.usefixtures("where_losses_are_computed")
 @every_loss
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
@@ -38,6 +46,7 @@ def test_value_and_gradient_are_those_of_the_loss(loss, dtype):
     assert scores.grad.double().numpy() == pytest.approx(2.0 * slopes / counted.sum(), rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.usefixtures("where_losses_are_computed")
 @over(loss for loss in LOSSES if loss.smooth)
 def test_smooth_losses_pass_gradcheck(loss):
     scores, grades, offsets = batch()
@@ -45,6 +54,7 @@ def test_smooth_losses_pass_gradcheck(loss):
     assert torch.autograd.gradcheck(lambda s: module(s, grades, offsets), (scores,), eps=1e-6, atol=1e-5)
 
 
+@pytest.mark.usefixtures("where_losses_are_computed")
 @every_loss
 def test_the_order_of_queries_and_their_layout_do_not_matter(loss):
     module = TorchRankingLoss(loss)
@@ -99,6 +109,7 @@ def test_groups_reach_the_loss():
     assert value.item() != TorchRankingLoss(loss)(scores, grades, offsets).item()
 
 
+@pytest.mark.usefixtures("where_losses_are_computed")
 def test_a_batch_without_an_order_has_the_loss_0():
     scores = torch.ones(3, requires_grad=True)
     value = TorchRankingLoss("svmmap")(scores, [1, 1, 1])
@@ -137,6 +148,7 @@ def test_training_lowers_the_loss(loss):
     assert values[-1] < 0.6 * values[0]
 
 
+@pytest.mark.usefixtures("where_losses_are_computed")
 def test_bad_batches_are_refused():
     module, scores = TorchRankingLoss("softmax"), torch.zeros(4)
     with pytest.raises(ValueError, match="'rankboost' is a baseline and has no loss"):

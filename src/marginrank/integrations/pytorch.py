@@ -11,6 +11,7 @@ from marginrank.errors import DataError
 from marginrank.integrations.score_batches import BatchLoss, batch_loss, parse_loss
 from marginrank.losses.base import Loss
 from marginrank.measures import Measure
+from marginrank.runtime.torch_device import Device
 
 try:
     import torch
@@ -31,9 +32,11 @@ class TorchRankingLoss(torch.nn.Module):
     >>> (3 * scores.grad).round(decimals=4).tolist()
     [-2.0, 1.0, 1.0]
 
-    Scores are copied to the host, the loss and its slopes are computed there in float64, and the slopes are copied
-    back to the device and type of the scores. The result depends neither on the number of threads nor on the order of
-    the queries. Queries whose documents have a single grade do not count; a batch of none but these has the loss 0.
+    The loss and its gradient are computed in float64. For scores on a GPU, this is done there by the losses that run in
+    PyTorch (hinges of AUC, AP, RR, NDCG@k and other sums over the first ranks, pairwise hinges, softmax); for others,
+    scores are copied to the host and their gradient is copied back. The result depends neither on the number of threads
+    nor on the order of the queries. Queries whose documents have a single grade do not count; a batch of none but these
+    has the loss 0.
 
     Args:
         loss: What `marginrank.Ranker` takes as ``method``: a `Loss`, or the name of a preset or a measure such as
@@ -66,31 +69,36 @@ class TorchRankingLoss(torch.nn.Module):
             grades: One grade per score.
             offsets: Where each query begins and the last ends; one query by default.
             qid: Instead of ``offsets``, the query of each document, in any order.
-            mask: Which scores of a padded batch are documents; all by default. Others have the slope 0.
+            mask: Which scores of a padded batch are documents; all by default. Others have the gradient 0.
             groups: One group label per document, for losses that use groups.
         """
         if not scores.is_floating_point():
             raise DataError(f"scores are of type {scores.dtype}; give floating-point scores")
         given = {"grades": grades, "offsets": offsets, "qid": qid, "mask": mask, "groups": groups}
         batch = {name: _array(values) for name, values in given.items() if values is not None}
-        evaluate = batch_loss(self.loss, tuple(scores.shape), n_jobs=self.n_jobs, **batch)
-        return _MeanLoss.apply(scores, evaluate)
+        return _MeanLoss.apply(scores, batch_loss(self.loss, tuple(scores.shape), n_jobs=self.n_jobs, **batch))
 
 
 class _MeanLoss(torch.autograd.Function):
-    """A number computed from scores by NumPy, with slopes known at once."""
+    """A number computed from scores, whose gradient is computed at the same time."""
 
     @staticmethod
-    def forward(ctx: Any, scores: torch.Tensor, evaluate: BatchLoss) -> Any:
-        value, slopes = evaluate(scores.detach().to("cpu", torch.float64).reshape(-1).numpy())
-        ctx.save_for_backward(torch.from_numpy(slopes).reshape(scores.shape).to(scores))
-        return scores.new_tensor(value)
+    def forward(ctx: Any, scores: torch.Tensor, batch: BatchLoss) -> Any:
+        device, flat = Device(torch, scores.device), scores.detach().reshape(-1)
+        loss = batch.loss.torch_loss(device) if device.computes_losses else None
+        if loss is None:
+            mean, by_score = batch(flat.to("cpu", torch.float64).numpy())
+            value, gradient = torch.tensor(mean, dtype=torch.float64), torch.from_numpy(by_score)
+        else:
+            value, gradient = batch.in_torch(flat.double(), loss)
+        ctx.save_for_backward(gradient.reshape(scores.shape).to(scores))
+        return value.to(scores)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> Any:
-        (slopes,) = ctx.saved_tensors
-        return upstream * slopes, None
+        (gradient,) = ctx.saved_tensors
+        return upstream * gradient, None
 
 
 def _array(values: Values) -> Any:

@@ -1,23 +1,60 @@
-"""Batches of scores from models of other libraries: which of them are documents of which query, and their mean loss."""
+"""Losses of batches of scores from models of other libraries."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from marginrank.data.grouping import check_offsets, group_rows, offsets_from_sizes
 from marginrank.errors import DataError
-from marginrank.losses.base import Loss
+from marginrank.losses.base import Loss, PreparedLoss
+from marginrank.losses.torch.base import TorchLoss
 from marginrank.measures import Measure
 from marginrank.methods.presets import parse_method
 from marginrank.training.tight_bound import Tight
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
-#: The mean loss of a batch and its slopes, as a function of its scores, all in one row.
-BatchLoss: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
+
+@dataclass(frozen=True)
+class BatchLoss:
+    """The mean loss of a batch of queries, and its gradient, as a function of its scores in one row.
+
+    Args:
+        loss: The loss of the queries.
+        rows: The scores that are documents, those of a query next to each other.
+        n_jobs: Number of threads.
+    """
+
+    loss: PreparedLoss
+    rows: IntArray | slice
+    n_jobs: int | None
+
+    @property
+    def n_counted(self) -> int:
+        """Number of queries in the mean, at least 1."""
+        return max(1, int(np.count_nonzero(self.loss.active)))
+
+    def __call__(self, scores: FloatArray) -> tuple[float, FloatArray]:
+        """Return the mean loss and its gradient."""
+        xi, by_document = self.loss(scores[self.rows], self.n_jobs)
+        gradient = np.zeros(len(scores))
+        gradient[self.rows] = by_document / self.n_counted
+        # A sum that does not depend on the order of the queries.
+        return math.fsum(xi[self.loss.active]) / self.n_counted, gradient
+
+    def in_torch(self, scores: Any, loss: TorchLoss) -> tuple[Any, Any]:
+        """Return the mean loss and its gradient for scores on a PyTorch device."""
+        rows = self.rows if isinstance(self.rows, slice) else loss.device.tensor(self.rows)
+        if not scores[rows].isfinite().all():
+            self(scores.cpu().numpy())
+        xi, by_document = loss(scores[rows])
+        gradient = scores.new_zeros(scores.shape)
+        gradient[rows] = by_document / self.n_counted
+        # Sorted, so that the sum does not depend on the order of the queries; those that do not count have ξ = 0.
+        return xi.sort().values.sum() / self.n_counted, gradient
 
 
 def parse_loss(loss: str | Measure | Loss) -> Loss:
@@ -61,23 +98,14 @@ def batch_loss(
     """Prepare a loss for a batch: scores of documents, or a padded batch of queries × documents.
 
     >>> evaluate = batch_loss(parse_loss("svmauc"), (3,), np.array([1, 0, 0]), offsets=np.array([0, 2, 3]))
-    >>> value, slopes = evaluate(np.array([0.25, 0.0, 7.0]))                 # the second query has no order
-    >>> value, slopes.tolist()
+    >>> value, gradient = evaluate(np.array([0.25, 0.0, 7.0]))               # the second query has a single grade
+    >>> value, gradient.tolist()
     (0.5, [-2.0, 2.0, 0.0])
     """
     check_shapes(shape, grades=grades, groups=groups)
     rows, starts = _layout(shape, offsets, qid, mask)
     prepared = loss.prepare(grades.ravel()[rows], starts, None if groups is None else groups.ravel()[rows])
-    n_counted = max(1, int(np.count_nonzero(prepared.active)))
-
-    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
-        xi, own = prepared(flat[rows], n_jobs)
-        slopes = np.zeros(len(flat))
-        slopes[rows] = own / n_counted
-        # A sum that does not depend on the order of the queries.
-        return math.fsum(xi[prepared.active]) / n_counted, slopes
-
-    return evaluate
+    return BatchLoss(prepared, rows, n_jobs)
 
 
 def _layout(

@@ -86,8 +86,8 @@ class ScoreRisk:
         return float(shares @ self._xi[numbers]), slopes
 
     def in_torch(self, device: Device) -> TorchScoreRisk | None:
-        """Return the same risk for scores on a PyTorch device; None if the loss is computed with NumPy alone."""
-        loss = self.loss.torch_loss(device)
+        """Return the same risk for scores on a PyTorch device; None if the loss is not computed there."""
+        loss = self.loss.torch_loss(device) if device.computes_losses else None
         return None if loss is None else TorchScoreRisk(self, loss)
 
     def _evaluate(self, numbers: IntArray) -> None:
@@ -96,11 +96,11 @@ class ScoreRisk:
 
 
 class TorchScoreRisk:
-    """Mean loss over the queries with an order, as a function of scores on a device.
+    """Mean loss over the queries with an order, as a function of scores on a PyTorch device.
 
     Args:
-        risk: The risk on the CPU.
-        loss: The loss on the device.
+        risk: The risk with NumPy.
+        loss: The loss in PyTorch.
     """
 
     def __init__(self, risk: ScoreRisk, loss: TorchLoss) -> None:
@@ -111,14 +111,12 @@ class TorchScoreRisk:
         """Return the risk."""
         return float(self._shares @ self._loss(scores)[0])
 
-    def slopes(self, numbers: IntArray, documents: Any, scores: Any) -> Any:
-        """Return the slope of the mean loss of some queries by each of the scores, as `ScoreRisk.batch` does."""
-        device, lengths = self._loss.device, self._lengths[numbers]
-        queries = device.tensor(numbers)
-        _, slopes = self._loss.take(QuerySubset(queries, documents, offsets_from_sizes(lengths)))(scores)
+    def gradient(self, numbers: IntArray, documents: Any, scores: Any) -> Any:
+        """Return the gradient of the mean loss of some queries, as `ScoreRisk.batch` does."""
+        queries, offsets = self._loss.device.tensor(numbers), offsets_from_sizes(self._lengths[numbers])
+        loss = self._loss.take(QuerySubset(queries, documents, offsets))
         shares = self._shares[queries] * (self._n_active / len(numbers))
-        n = int(lengths.sum())
-        return slopes * device.torch.repeat_interleave(shares, device.tensor(lengths), output_size=n)
+        return loss(scores)[1] * shares[loss.segments.numbers]
 
 
 def derivatives(

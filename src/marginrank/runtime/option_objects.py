@@ -23,8 +23,8 @@ _SPELLING: Final = re.compile(
 )
 _COMMA: Final = re.compile(r",(?![^(]*\))")
 _KIND: Final = "kind"
-#: How the names of modules end that register nothing, and take long to load or cannot be loaded everywhere.
-_NOT_LOADED: Final = ("_kernel", "_triton", "gpu", "torch")
+#: How the names of modules end that register nothing and take long to load.
+_NOT_LOADED: Final = "_kernel"
 #: Types of parameters, in words.
 _TYPE_NAMES: Final[Mapping[Any, str]] = {
     int: "a whole number",
@@ -136,7 +136,7 @@ def registered(base: type[OptionObject]) -> dict[str, type[OptionObject]]:
 
 
 def load_modules(package: str) -> list[ModuleType]:
-    """Import and return the modules of a package and of its folders, without kernels and what needs a GPU."""
+    """Import and return the modules of a package and of its folders, without kernels."""
     modules = []
     for entry in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if entry.name.endswith(_NOT_LOADED):

@@ -38,6 +38,11 @@ class Device(NamedTuple):
             raise ValueError(f"device is {name!r}, which PyTorch cannot use ({why}); choose 'auto' or 'cpu'") from None
         return cls(torch, device)
 
+    @property
+    def computes_losses(self) -> bool:
+        """Whether losses of its scores are computed there: on a CPU, NumPy and Numba are faster; MPS has no float64."""
+        return self.device.type not in ("cpu", "mps")
+
     def tensor(self, values: AnyArray) -> Any:
         """Copy an array to the device."""
         return self.torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
@@ -45,6 +50,14 @@ class Device(NamedTuple):
     def segments(self, offsets: IntArray) -> Segments:
         """Prepare sums over segments, which begin and end at the offsets."""
         return Segments(self.torch, self.tensor(np.asarray(offsets, dtype=np.int64)), int(offsets[-1]))
+
+
+def features_device(name: str | None, what: str) -> Device | None:
+    """Return the device to copy features to; None if they stay, as they do for ``auto`` without CUDA."""
+    if name is None:
+        return None
+    device = Device.find(import_torch(what), name)
+    return None if name == "auto" and device.device.type == "cpu" else device
 
 
 class Segments:
@@ -88,10 +101,9 @@ class Segments:
     def running_sum(self, values: Any) -> Any:
         """Return the sums of float64 from the begin of the segment to each entry, to float64 precision.
 
-        Numbers are rounded to multiples of a power of two, such that the sum of no segment overflows 64 bits. Sums of
-        whole numbers are exact in any order, while the order in which CUDA sums floating-point numbers changes.
+        Numbers are rounded to multiples of 2^-61 or less of the sum of their absolute values. So many of these fit into
+        64 bits, and sums of whole numbers are exact in any order; that in which CUDA adds up a tensor changes.
         """
-        torch, lengths = self.torch, self.offsets.diff()
-        _, exponents = torch.frexp(self.max(values.abs()).clamp(min=0.0) * lengths)
-        scales = torch.exp2((62.0 - exponents).clamp(max=1000.0).double())[self.numbers]
+        _, exponents = self.torch.frexp(self.sum(values.abs()))
+        scales = self.torch.exp2((61.0 - exponents).clamp(max=1000.0).double())[self.numbers]
         return self.running_count((values * scales).round().long()) / scales

@@ -180,25 +180,38 @@ def prepare_merge(problem: ArgmaxProblem, ordered: SortedDocuments, violations: 
 def merge_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:
     """Prepare for scores on a PyTorch device."""
     levels, depth = problem.levels, _depth(problem)
-    states = _states(depth, (levels.most,))
-    discounts, query = problem.discounts[:depth], np.repeat(np.arange(len(problem.active)), levels.lengths)
-    rank = np.arange(len(query)) - levels.queries[query]
-    worth = np.repeat(levels.gains, np.diff(levels.offsets)) * np.append(discounts, 0.0)[np.minimum(rank, depth)]
-    gains, of_level = np.zeros((len(problem.active), levels.most)), np.repeat(np.arange(len(levels.counts)), levels.counts)
-    gains[of_level, np.arange(len(of_level)) - levels.of_query[of_level]] = levels.gains / problem.scales[of_level]
-    first = np.searchsorted(states.counts.sum(axis=1), np.arange(depth + 2))
-    columns = (problem.scales, gains, np.bincount(query, worth, len(problem.active)), levels.of_document)
-    tables = (discounts, problem.profile, rank_differences(problem.profile, discounts))
-    counts, *neighbours = (device.tensor(table.astype(np.int64)) for table in states[1:])
+    discounts, query = problem.discounts[:depth], np.repeat(np.arange(len(levels.counts)), levels.counts)
+    gains = np.zeros((len(levels.counts), levels.most))
+    gains[query, np.arange(len(query)) - levels.of_query[query]] = levels.gains / problem.scales[query]
     return TorchRankSums(
         device,
         levels.queries,
-        problem.active,
-        *map(device.tensor, columns),
-        device.tensor(ideal) if len(ideal) else None,
-        *map(device.tensor, tables),
-        LevelCounts(counts, *neighbours, first),
+        active=problem.active,
+        scales=device.tensor(problem.scales),
+        gains=device.tensor(gains),
+        ideal_gains=device.tensor(_ideal_gains(problem, discounts)),
+        levels=device.tensor(levels.of_document),
+        ideal=device.tensor(ideal) if len(ideal) else None,
+        discounts=device.tensor(discounts),
+        profile=device.tensor(problem.profile),
+        falls=device.tensor(rank_differences(problem.profile, discounts)),
+        states=_states_in_torch(_states(depth, (levels.most,)), depth, device),
     )
+
+
+def _ideal_gains(problem: ArgmaxProblem, discounts: FloatArray) -> FloatArray:
+    """Return the gain of the ideal ranking of each query."""
+    levels = problem.levels
+    query = np.repeat(np.arange(len(levels.counts)), levels.lengths)
+    rank = np.minimum(np.arange(len(query)) - levels.queries[query], len(discounts))
+    gains = np.repeat(levels.gains, np.diff(levels.offsets)) * np.append(discounts, 0.0)[rank]
+    return np.asarray(np.bincount(query, gains, len(levels.counts)), dtype=np.float64)
+
+
+def _states_in_torch(states: States, depth: int, device: Device) -> LevelCounts:
+    first = np.searchsorted(states.counts.sum(axis=1), np.arange(depth + 2))
+    counts, after, before = (device.tensor(table.astype(np.int64)) for table in states[1:])
+    return LevelCounts(counts, after, before, first)
 
 
 def _states_for(problem: ArgmaxProblem) -> tuple[States, int]:

@@ -103,7 +103,7 @@ class TorchInterleaving(TorchLoss):
         return before
 
     def _best(self, values: Any, chosen: Any, low: Any, high: Any) -> Any:
-        """Return the best place for irrelevant documents, after ``low`` to ``high`` relevant ones; of several, the last.
+        """Return the best place for irrelevant documents, after ``low`` to ``high`` relevant ones; the last of several.
 
         Before one relevant document more, Δ rises by its share times the fall of the discount, and φ costs a pair.
         """

@@ -70,8 +70,16 @@ class TorchPairHinges(TorchLoss):
         """Copy to the device what is given by level and by query."""
         level = levels.of_document
         by_document = heights[np.repeat(levels.of_query[:-1], levels.lengths) + level]
-        columns = map(device.tensor, (level, by_document, margins, scales))
-        return cls(device, levels.queries, *columns, (levels.most - 1).bit_length(), squared)
+        return cls(
+            device,
+            levels.queries,
+            levels=device.tensor(level),
+            heights=device.tensor(by_document),
+            margins=device.tensor(margins),
+            scales=device.tensor(scales),
+            n_bits=(levels.most - 1).bit_length(),
+            squared=squared,
+        )
 
     def take(self, subset: QuerySubset) -> Self:
         """Return the loss of some of the queries."""

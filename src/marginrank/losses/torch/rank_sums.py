@@ -40,11 +40,13 @@ class _Sorted(NamedTuple):
         by_score: All documents of each query.
         by_level: The documents of each query, level by level.
         positions: For each place in ``by_level``, the position of its document among all of the query.
+        tail_sums: What documents at the ranks after the first ones lose, as `_tail_sums` has it; None if A is 0 there.
     """
 
     by_score: Any
     by_level: Any
     positions: Any
+    tail_sums: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,8 @@ class TorchRankSums(TorchLoss):
         by_score = self.sort(scores, query, self._worst_first)
         position = torch.empty_like(rows)
         position[by_score] = rows - self.segments.starts
-        return _Sorted(by_score, by_level, position[by_level])
+        tail_sums = self._tail_sums(scores[by_score]) if self._has_tail else None
+        return _Sorted(by_score, by_level, position[by_level], tail_sums)
 
     def _rank_all(self, ranks: Any, ordered: _Sorted) -> Any:
         """Return the rank of each document, given the first ranks by place: the others follow in score order."""
@@ -139,7 +142,7 @@ class TorchRankSums(TorchLoss):
         values = self._reach(heads, queries)
         last = self._states_at[None, :] == self._n_ranked[queries][:, None]
         totals = values.masked_fill(~last, -torch.inf)
-        if self._has_tail:
+        if ordered.tail_sums is not None:
             self._add_tails(totals, scores, ordered, queries)
         return self._trace_back(totals.argmax(1), values, heads, places, queries)
 
@@ -162,7 +165,8 @@ class TorchRankSums(TorchLoss):
     def _can_follow(self, rank: int, head: Any, gains: Any, queries: Any) -> Any:
         """Return whether the next document of each level can be at a rank of a best ranking.
 
-        `rank_sums_kernel` says why: no document of a worse level comes first wherever it goes, and none of a better one.
+        No document of a worse level comes first wherever this one goes, and none of a better one; `rank_sums_kernel`
+        says when that is.
         """
         torch, infinity = self.device.torch, self.device.torch.inf
         least_a, least_d, most_a, most_d = self.falls[rank, :4]
@@ -182,16 +186,15 @@ class TorchRankSums(TorchLoss):
         If the c-th document of a state in score order is at position m, those before it are one rank higher than
         without it, and it is not at rank depth + m − c − 1 itself.
         """
-        depth = len(self.discounts)
-        query, state = self.device.torch.nonzero(totals > -self.device.torch.inf).unbind(1)
-        level, number = self._members[:, state]
-        start = self.segments.offsets[queries[query]][:, None]
-        position = ordered.positions[self._starts[queries[query][:, None], level] + number].sort(1).values
-        rank = depth + position - self._shifts - 1
-        values = scores[ordered.by_score]
-        rises = self._tail_sums(values)[self._shifts.clamp(max=self._n_shifts - 1), start + position]
-        tails = rises + self.profile[rank.clamp(max=len(self.profile) - 1)] * values[start + position]
-        totals[query, state] -= self.device.torch.where(self._lengths[queries[query]] > depth, tails.sum(1), 0.0)
+        depth, torch = len(self.discounts), self.device.torch
+        longer = self._lengths[queries] > depth
+        query, state = torch.nonzero((totals > -torch.inf) & longer[:, None]).unbind(1)
+        (level, number), number_of = self._members[:, state], queries[query][:, None]
+        position = ordered.positions[self._starts[number_of, level] + number].sort(1).values
+        row = self.segments.offsets[number_of] + position
+        lost = ordered.tail_sums[self._shifts.clamp(max=len(ordered.tail_sums) - 1), row]
+        lost = lost + self.profile[depth + position - self._shifts - 1] * scores[ordered.by_score[row]]
+        totals[query, state] -= lost.sum(1)
 
     def _tail_sums(self, values: Any) -> Any:
         """Return what the documents before each position lose by one rank, when c of them are gone, as c × position."""
@@ -278,7 +281,7 @@ class TorchRankSums(TorchLoss):
 
     @cached_property
     def _members(self) -> Any:
-        """Level and number of the documents of each state, as 2 × states × depth; of the first one, if there are fewer."""
+        """Level and number in it of the documents of each state, as 2 × states × depth; any, if there are fewer."""
         torch, counts, depth = self.device.torch, self.states.counts, len(self.discounts)
         ends = counts.cumsum(1)
         index = self._shifts.expand(len(counts), depth).contiguous()

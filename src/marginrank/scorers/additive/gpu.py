@@ -106,15 +106,12 @@ class GpuBins:
         return self._sorted[1]
 
     def _sort_chunk(self, first: int, end: int, part: Any, n_parts: int) -> _SortedRows:
-        torch, order = self.device.torch, self.device.torch.empty_like(self._cells[first:end])
-        fractions = None if self._fractions is None else torch.empty_like(self._fractions[first:end])
-        counts = []
-        for row, feature in enumerate(range(first, end)):
+        torch, order, counts = self.device.torch, self.device.torch.empty_like(self._cells[first:end]), []
+        for rows, feature in zip(order, range(first, end), strict=True):
             keys = (self._cells[feature].long() - int(self._first_cells[feature])) * n_parts + part
             counts.append(torch.bincount(keys, minlength=int(self._n_codes[feature]) * n_parts))
-            order[row] = torch.sort(keys, stable=True).indices
-            if fractions is not None:
-                fractions[row] = self._fractions[feature][order[row]]
+            rows.copy_(torch.sort(keys, stable=True).indices)
         ends = torch.cat(counts).cumsum(0)
         segments = Segments(torch, torch.cat([ends.new_zeros(1), ends]), order.numel())
-        return _SortedRows(order.ravel(), None if fractions is None else fractions.ravel(), segments)
+        fractions = None if self._fractions is None else self._fractions[first:end].gather(1, order.long()).ravel()
+        return _SortedRows(order.ravel(), fractions, segments)

@@ -17,7 +17,7 @@ from marginrank.errors import DataError
 from marginrank.preparation.binning import Spacing
 from marginrank.runtime.mapped_arrays import allocate, fits_in_memory, flush_rows, reader_of
 from marginrank.runtime.threads import PerThread
-from marginrank.runtime.torch_device import Device, import_torch
+from marginrank.runtime.torch_device import features_device
 from marginrank.scorers.additive.form import AdditiveForm, CurveShape
 from marginrank.scorers.additive.gpu import GpuBins
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
@@ -41,8 +41,8 @@ class Additive(Scorer):
         shape: ``lines`` for piecewise linear curves, ``steps`` for step functions, which take a quarter of the memory.
         monotone: ``increasing`` or ``decreasing`` for all features, or a mapping from feature (name or number) to one
             of them.
-        device: Where to score in training: None for this machine, ``cuda`` or ``auto`` for a copy of the bins on a GPU,
-            which needs PyTorch. Losses that do not run in PyTorch are computed on the CPU.
+        device: Where to score in training: None for this machine; ``cuda`` or another PyTorch device for a copy of the
+            bins there; ``auto`` for CUDA if it is available. Losses that do not run in PyTorch are computed on the CPU.
     """
 
     name = "additive"
@@ -80,8 +80,8 @@ class Additive(Scorer):
         """Prepare for scoring other queries with the same thresholds."""
         bins = same_kind(self, form, AdditiveForm)
         prepared = PreparedAdditive(queries, bins, n_jobs)
-        if self.device is not None:
-            device = Device.find(import_torch("Additive(device=...)"), self.device)
+        device = features_device(self.device, "Additive(device=...)")
+        if device is not None:
             prepared.rows = GpuBins(queries.X, bins, device, n_jobs)
         if self.monotone is not None:
             prepared.signs = bins.signs(self.monotone, queries.feature_labels)

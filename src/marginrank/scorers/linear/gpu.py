@@ -9,7 +9,7 @@ import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.torch_device import Device, import_torch
+from marginrank.runtime.torch_device import Device
 from marginrank.typing import Features, FloatArray, IntArray
 
 #: Rows that are copied to a device, or converted to float64, together.
@@ -24,24 +24,23 @@ class GpuFeatures:
 
     Args:
         X: Dense features.
-        device: PyTorch device, or ``auto``.
+        device: The device.
     """
 
-    def __init__(self, X: Features, device: str) -> None:
+    def __init__(self, X: Features, device: Device) -> None:
         if sp.issparse(X):
-            raise DataError(f"Linear(device={device!r}) takes dense features, and these are sparse; leave out device")
-        torch = import_torch("Linear(device=...)")
-        self.device = Device.find(torch, device)
+            raise DataError("Linear(device=...) takes dense features, and these are sparse; leave out device")
+        torch, self.device = device.torch, device
         dtype = torch.float16 if X.dtype == np.float16 else torch.float64
         try:
-            self._X = torch.empty(X.shape, dtype=dtype, device=self.device.device)
+            self._X = torch.empty(X.shape, dtype=dtype, device=device.device)
         except torch.OutOfMemoryError:
             raise DataError(
                 f"{X.shape[0]:,} documents of {X.shape[1]:,} features do not fit into the memory of "
-                f"{self.device.device}; leave out device"
+                f"{device.device}; leave out device"
             ) from None
         for start, stop in pairwise([*range(0, len(X), _ROWS), len(X)]):
-            self._X[start:stop] = torch.from_numpy(np.array(X[start:stop])).to(self.device.device)
+            self._X[start:stop] = torch.from_numpy(np.array(X[start:stop])).to(device.device)
         self.n_bytes = self._X.nbytes
 
     def empty(self, n: int) -> FloatArray:

@@ -18,6 +18,7 @@ from marginrank.preparation.standardization import Standardize
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import BLOCK_BYTES, allocate, blocks, for_each_block, reader_of
 from marginrank.runtime.threads import CHUNKS, for_each
+from marginrank.runtime.torch_device import Device, features_device
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.form import Form
 from marginrank.scorers.linear.form import LinearForm, replace_nan
@@ -119,9 +120,9 @@ class Linear(Scorer):
         missing: How to treat NaN: ``error`` refuses it; ``zero`` replaces it by 0 before scaling; ``mean`` by the mean
             of the training documents after scaling; ``indicator`` by the mean, and features with missing values in
             training get a second weight that is added where they are missing.
-        device: Where to keep dense features in training: None for the memory of this machine; ``cuda``, another device
-            of PyTorch or ``auto`` for a copy there, in float64, which needs PyTorch. Losses that do not run in PyTorch
-            are computed on the CPU.
+        device: Where to keep dense features in training: None for the memory of this machine; ``cuda`` or
+            another PyTorch device for a copy there, in float64 unless they are float16; ``auto`` for CUDA if it is
+            available. Losses that do not run in PyTorch are computed on the CPU.
         dtype: Type of dense features in training: None for their own, ``float16`` for half of the memory of float32.
             The objective and its gap are those of the rounded features; predictions use the features as they are.
 
@@ -196,7 +197,8 @@ class Linear(Scorer):
             check_half()
             with features_named(queries):
                 X = rounded(X, n_jobs, checked=checked)
-        return PreparedLinear(queries if X is queries.X else queries.with_features(X), signs, form, self.device)
+        device = features_device(self.device, "Linear(device=...)")
+        return PreparedLinear(queries if X is queries.X else queries.with_features(X), signs, form, device)
 
     def _signs(self, queries: Queries, form: LinearForm) -> IntArray | None:
         if self.nonnegative is False or self.nonnegative is None:
@@ -215,7 +217,7 @@ class PreparedLinear(PreparedScorer):
         queries: Queries with one column for each weight.
         signs: Signs that weights have to keep to.
         form: What is left after training.
-        device: Where features are kept; None for the memory of this machine.
+        device: PyTorch device of the features; None for the memory of this machine.
     """
 
     def __init__(
@@ -223,7 +225,7 @@ class PreparedLinear(PreparedScorer):
         queries: Queries,
         signs: IntArray | None = None,
         form: LinearForm | None = None,
-        device: str | None = None,
+        device: Device | None = None,
     ) -> None:
         self.form = form or LinearForm(queries.n_features)
         self.queries, X = queries, queries.X

@@ -1,4 +1,4 @@
-"""A feed-forward network in training, on a device of PyTorch."""
+"""A feed-forward network in training, on a PyTorch device."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ROWS: Final = 1 << 16
 
 
 class Network:
-    """Weights and biases on a device, and steps along the slopes of a loss.
+    """Weights and biases on a device, and steps along the gradient of a loss.
 
     Nothing is drawn from PyTorch's own generator, so that whatever else uses it sees no difference.
 
     Args:
         torch: The module.
         form: The layers.
-        device: Device of PyTorch, or ``auto``.
+        device: PyTorch device, or ``auto``.
         dropout: Share of the units that are left out at random in training.
         seed: Seed of the first weights and of dropout.
     """
@@ -64,12 +64,12 @@ class Network:
         finally:
             self._torch.set_num_threads(before)
 
-    def step(self, X: Any, slopes_of: Callable[[Any], Any]) -> None:
-        """Take a step along the slopes of a loss by the scores of some documents, in float64 on the device."""
+    def step(self, X: Any, gradient: Callable[[Any], Any]) -> None:
+        """Take a step along the gradient of a loss, given as a function of the scores of some documents in float64."""
         scores = self._forward(X, dropout=self._dropout)
-        slopes = slopes_of(scores.detach().double())
+        by_scores = gradient(scores.detach().double())
         self.optimizer.zero_grad()
-        scores.backward(slopes.to(scores))
+        scores.backward(by_scores.to(scores))
         self.optimizer.step()
 
     def scores(self, X: Any) -> Any:

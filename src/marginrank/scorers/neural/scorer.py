@@ -83,19 +83,17 @@ class Neural(StagedScorer):
         """Train, an epoch at a time."""
         network = self._network(import_torch("the neural scorer"), risk.queries.n_features, setting.random_state)
         X, active = network.tensor(risk.queries.dense()), risk.active
-        there = risk.in_torch(network.device)
+        tensor_risk = risk.in_torch(network.device) or _HostRisk(risk)
         rng = np.random.default_rng(setting.random_state)
         for _ in range(self.epochs):
             batches = np.array_split(rng.permutation(active), math.ceil(len(active) / self.batch))
             with network.single_thread():
                 for numbers in batches:
                     rows = network.rows(risk.rows(numbers))
-                    slopes = partial(_slopes, risk, numbers) if there is None else partial(there.slopes, numbers, rows)
-                    network.step(X[rows], slopes)
+                    network.step(X[rows], partial(tensor_risk.gradient, numbers, rows))
                     if setting.late:
                         break
-                scores = network.scores(X)
-                value = risk(on_host(scores))[0] if there is None else check_finite(there(scores))
+                value = check_finite(tensor_risk(network.scores(X)))
             yield Stage(network.form, network.theta(), value)
 
     def _network(self, torch: Any, n_features: int, seed: int | None) -> Network:
@@ -105,5 +103,16 @@ class Neural(StagedScorer):
         return network
 
 
-def _slopes(risk: ScoreRisk, numbers: IntArray, scores: Any) -> Any:
-    return scores.new_tensor(risk.batch(numbers, on_host(scores))[1])
+class _HostRisk:
+    """The risk with NumPy, for scores on a PyTorch device."""
+
+    def __init__(self, risk: ScoreRisk) -> None:
+        self._risk = risk
+
+    def __call__(self, scores: Any) -> float:
+        """Return the risk."""
+        return self._risk(on_host(scores))[0]
+
+    def gradient(self, numbers: IntArray, documents: Any, scores: Any) -> Any:  # noqa: ARG002
+        """Return the gradient of the mean loss of some queries."""
+        return scores.new_tensor(self._risk.batch(numbers, on_host(scores))[1])

@@ -74,7 +74,7 @@ class PlaneProgram:
     @cached_property
     def norms(self) -> FloatArray:
         """The norms of the gradients."""
-        return np.sqrt(np.einsum("ij,ij->i", self.gradients, self.gradients))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.gradients, self.gradients)))
 
     def theta(self, v: FloatArray) -> FloatArray:
         """Return θ, exactly 0 where a sign constraint is active."""
