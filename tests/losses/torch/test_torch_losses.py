@@ -105,6 +105,18 @@ def test_large_scores_lose_no_more_digits_than_they_have(loss, device):
         np.testing.assert_allclose(gradient, expected[1], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("score", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_scores_that_are_not_finite_show_in_the_value(loss, score, device):
+    grades, offsets, scores = judged(loss in TWO_LEVELS, 16)
+    for documents in (slice(offsets[-2], offsets[-2] + 1), slice(offsets[-2], None)):
+        wrong = scores.copy()
+        wrong[documents] = score
+        xi, _ = loss.prepare(grades, offsets).torch_loss(device)(device.tensor(wrong))
+        assert not np.isfinite(xi[-1].item())
+        assert np.isfinite(xi[:-1].cpu().numpy()).all()
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_the_same_scores_give_the_same_bits(loss, device):
     grades, offsets, scores = judged(loss in TWO_LEVELS, 13)

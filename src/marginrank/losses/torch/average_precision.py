@@ -64,7 +64,7 @@ class TorchInterleaving(TorchLoss):
         """Copy to the device what is given by document and by query."""
         sizes = np.append(np.diff(levels.offsets), 0)
         n_relevant = np.where(levels.ordered, sizes[levels.of_query[:-1]], -1)
-        # The last document may come one rank further down, where nothing is counted.
+        # `_best` reads one discount more than there are ranks, and does not use it.
         discounts = np.append(placement.discounts, 0.0)
         columns = map(device.tensor, (levels.of_document, placement.shares, discounts, placement.scales))
         return cls(device, levels.queries, n_relevant, *columns)

@@ -122,7 +122,8 @@ class TorchRankSums(TorchLoss):
         by_score[ordered.positions + segments.starts] = ranks
         others = self._n_ranked[segments.numbers] + segments.running_count((by_score < 0).long()) - 1
         out = torch.empty_like(ranks)
-        out[ordered.by_score] = torch.where(by_score < 0, others, by_score)
+        # With scores that are not finite, there may be no best ranking.
+        out[ordered.by_score] = torch.where(by_score < 0, others, by_score).clamp(max=len(self.profile) - 1)
         return out
 
     def _ideal_ranks(self, ordered: _Sorted) -> Any:
