@@ -202,6 +202,5 @@ class _Best:
         return bool(self._value - self._bound <= max(_NEAR * abs(self._value), gradient * gradient))
 
     def minimum(self) -> PlaneMinimum:
-        return PlaneMinimum(
-            self.program.theta(self._v), self._bound, self.alpha if self.active is None else self.active
-        )
+        alpha = self.alpha if self.active is None else self.active
+        return PlaneMinimum(self.program.theta(self._v), self._bound, alpha)
