@@ -19,12 +19,12 @@ def program_of(seed):
     rng = np.random.default_rng(seed)
     d, parts = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     n = int(rng.integers(2, 7)) * parts
-    slopes, offsets = rng.standard_normal((n, d)), rng.random(n)
+    gradients, offsets = rng.standard_normal((n, d)), rng.random(n)
     if rng.random() < 0.3:
-        slopes[-parts:], offsets[-parts:] = slopes[:parts], offsets[:parts]
+        gradients[-parts:], offsets[-parts:] = gradients[:parts], offsets[:parts]
     center = rng.standard_normal(d) if rng.random() < 0.5 else None
     signs = rng.integers(-1, 2, d) if rng.random() < 0.6 else None
-    return PlaneProgram.of(slopes, offsets, np.arange(n) % parts, float(10 ** rng.uniform(-2, 2)), center, signs)
+    return PlaneProgram.of(gradients, offsets, np.arange(n) % parts, float(10 ** rng.uniform(-2, 2)), center, signs)
 
 
 def active_set_of(program, *, all_planes):

@@ -51,8 +51,8 @@ def test_it_ends_where_little_is_left_to_gain():
     # At .5 and 1 the objectives are 1.125 and 2.5; the tangents meet at .6, at .18 + 1.2.
     lines = [(3.0, -3.0), (0.0, 2.0)]
     far, near = Kinked(*lines), Kinked(*lines)
-    line_search(far, 1.0, np.zeros(1), 1.0, enough=0.0)
-    line_search(near, 1.0, np.zeros(1), 1.0, enough=1.0)
+    line_search(far, 1.0, np.zeros(1), 1.0, max_gain=0.0)
+    line_search(near, 1.0, np.zeros(1), 1.0, max_gain=1.0)
     assert far.asked[:2] == near.asked == [1.0, 0.5]
     assert far.asked[2] == pytest.approx(0.6)
 

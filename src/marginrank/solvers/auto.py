@@ -1,4 +1,4 @@
-"""The solver that fits the problem."""
+"""The choice of a solver for a problem."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Auto(Solver):
         return kind(**limits, max_iter=self.max_iter)  # type: ignore[arg-type]
 
     def check(self, problem: Problem) -> None:
-        """Refuse a problem that no solver takes."""
+        """Raise an error for a problem that no solver can handle."""
         self.choose(problem).check(problem)
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise with the solver that fits."""
+        """Minimise with the chosen solver."""
         return self.choose(problem).minimize(problem, C, start)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
-        """Minimise for several C with the solver that fits."""
+        """Minimise for several C with the chosen solver."""
         return self.choose(problem).path(problem, Cs, start)

@@ -1,4 +1,4 @@
-"""What a solver is: options, limits, and a way from a problem to a solution."""
+"""The base class of solvers: options, limits and the interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.stopping import solve_path
 from marginrank.typing import FloatArray
 
-#: Called after every iteration with what it reached and the best θ so far; True stops the solver.
+#: Called after every iteration with the `Step` and the best θ so far; True stops the solver.
 Callback: TypeAlias = Callable[[Step, FloatArray], bool | None]
 _NEEDS: dict[Capability, str] = {
     "blocks": "a risk that is a sum over blocks",
@@ -34,15 +34,15 @@ class Solver(OptionObject, ABC):
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
             most that it can fall from the centre, whichever is smaller.
         max_iter: Maximum number of iterations.
-        time_limit: Maximum number of seconds; after it no more than a few evaluations of the risk end the iteration.
+        time_limit: Maximum number of seconds; the iteration ends within a few evaluations of the risk.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
     """
 
     family = "solver"
     example = "auto or bundle(tol=1e-8)"
-    #: What the solver needs of a problem beyond its risk.
+    #: Capabilities that a problem must have.
     needs: ClassVar[tuple[Capability, ...]] = ()
-    #: What it can take into account.
+    #: Properties of problems that the solver can handle.
     supports: ClassVar[tuple[Literal["signs", "center", "nonconvex"], ...]] = ()
 
     tol: float = 1e-6
@@ -64,13 +64,13 @@ class Solver(OptionObject, ABC):
         """Minimise the objective for one C.
 
         Args:
-            problem: The risk and what θ has to keep to.
+            problem: The risk, and constraints on θ.
             C: Weight of the risk.
-            start: Where to begin; at the centre by default.
+            start: Initial θ; the centre by default.
         """
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
-        """Minimise for several C, from the smallest up, each from the solution before; results in the order given."""
+        """Minimise for several C, from the smallest up, each from the previous solution; results in the order given."""
 
         def solve(solver: Solver, C: float, before: Solution | None) -> Solution:
             return solver.minimize(problem, C, start if before is None else before.theta)
@@ -78,7 +78,7 @@ class Solver(OptionObject, ABC):
         return solve_path(self, Cs, solve)
 
     def check(self, problem: Problem) -> None:
-        """Refuse a problem that the solver cannot take."""
+        """Raise an error for a problem that the solver cannot handle."""
         if not problem.convex and "majorant" not in problem.capabilities:
             raise ValueError(
                 "the risk is not convex and has no convex majorant, so nothing solves it; use a convex loss"

@@ -1,4 +1,4 @@
-"""Cutting planes of the risk, and the point where their maximum with the regulariser is least."""
+"""The bundle (cutting-plane) method."""
 
 from __future__ import annotations
 
@@ -15,53 +15,55 @@ from marginrank.solvers.solution import Solution
 from marginrank.solvers.stopping import FEW_PARTS, SolverProgress, checked_parts, evaluate, merge_parts, solve_path
 from marginrank.typing import FloatArray
 
-#: Points at which the risk is evaluated.
+#: Most points of a line search.
 _TRIES: Final = 4
-#: Share of the way between two points that is left on either side.
-_APART: Final = 0.1
+#: Smallest distance of the next step size from the ends of its bracket, as a share of the bracket.
+_MARGIN: Final = 0.1
 
 
 class _Tangent(NamedTuple):
-    """The risk and its slope at a share of the way."""
+    """The risk and its derivative at a step size."""
 
     t: float
     risk: float
-    slope: float
+    derivative: float
 
 
-def line_search(line: Segment, C: float, center: FloatArray, first: float, enough: float = 0.0) -> tuple[float, float]:
-    """Return about where ½‖θ − center‖² + C·risk(θ) is least on the way, and the risk there.
+def line_search(
+    segment: Segment, C: float, center: FloatArray, first: float, max_gain: float = 0.0
+) -> tuple[float, float]:
+    """Return the step size that about minimises ½‖θ − center‖² + C·risk(θ) on a segment, and the risk there.
 
-    The objective is convex, so it is least between a point where it falls and one where it rises. The risk is taken for
-    the larger of its tangents at these two, and evaluated next where the objective would then be least.
+    The objective is convex, so its minimiser lies between a point where it falls and one where it rises. With the
+    larger of the tangents at these two in place of the risk, the minimiser of the objective is the next point.
 
     Args:
-        line: The way.
+        segment: The segment.
         C: Weight of the risk.
-        center: Where the regulariser is least.
-        first: Share of the way to begin with.
-        enough: How much lower the objective need not become.
+        center: The minimiser of the regulariser.
+        first: Step size to start with.
+        max_gain: Decrease of the objective that is not worth another point.
     """
-    change = line.end - line.start
-    linear, square = float((line.start - center) @ change), float(change @ change)
+    change = segment.end - segment.start
+    linear, square = float((segment.start - center) @ change), float(change @ change)
 
-    def value(at: _Tangent) -> float:
-        return linear * at.t + 0.5 * square * at.t**2 + C * at.risk
+    def value(tangent: _Tangent) -> float:
+        return linear * tangent.t + 0.5 * square * tangent.t**2 + C * tangent.risk
 
-    def lowest(slope: float) -> float:
-        """Where the objective is least if the risk has this slope everywhere."""
-        return -(linear + C * slope) / square
+    def minimizer(derivative: float) -> float:
+        """Return the minimiser of the objective if the risk has this derivative everywhere."""
+        return -(linear + C * derivative) / square
 
     low: _Tangent | None = None
     high: _Tangent | None = None
     best, t = None, first
     for _ in range(_TRIES):
-        here = _Tangent(t, *line(t))
-        best = here if best is None or value(here) < value(best) else best
-        if linear + square * t + C * here.slope > 0.0:
-            high = here
+        tangent = _Tangent(t, *segment(t))
+        best = tangent if best is None or value(tangent) < value(best) else best
+        if linear + square * t + C * tangent.derivative > 0.0:
+            high = tangent
         else:
-            low = here
+            low = tangent
         if high is None:
             if t >= 1.0:
                 break
@@ -69,30 +71,30 @@ def line_search(line: Segment, C: float, center: FloatArray, first: float, enoug
         elif low is None:
             t = 0.5 * high.t
         else:
-            t = min(max(_meeting(low, high), lowest(high.slope)), lowest(low.slope))
-            if value(best) - value(_Tangent(t, low.risk + low.slope * (t - low.t), low.slope)) <= enough:
+            t = min(max(_intersection(low, high), minimizer(high.derivative)), minimizer(low.derivative))
+            if value(best) - value(_Tangent(t, low.risk + low.derivative * (t - low.t), low.derivative)) <= max_gain:
                 break
-            apart = _APART * (high.t - low.t)
-            t = min(max(t, low.t + apart), high.t - apart)
+            margin = _MARGIN * (high.t - low.t)
+            t = min(max(t, low.t + margin), high.t - margin)
     assert best is not None
     return best.t, best.risk
 
 
-def _meeting(low: _Tangent, high: _Tangent) -> float:
-    """Return where two tangents meet; half-way where they are parallel."""
-    bend = high.slope - low.slope
-    if bend <= 0.0:
+def _intersection(low: _Tangent, high: _Tangent) -> float:
+    """Return where two tangents intersect; the midpoint if they are parallel."""
+    change = high.derivative - low.derivative
+    if change <= 0.0:
         return 0.5 * (low.t + high.t)
-    return (low.risk - high.risk + high.slope * high.t - low.slope * low.t) / bend
+    return (low.risk - high.risk + high.derivative * high.t - low.derivative * low.t) / change
 
 
-#: Share of the gap between objective and bound that the quadratic programs may leave.
-_SHARE: Final = 0.1
-#: Share of the gap by which the objective may fall less than the model says, for a longer step.
-_SURPRISE: Final = 0.1
-#: Iterations without any gain after which they are solved exactly; as many more are lost in rounding.
+#: Gap that the quadratic programs may leave, as a share of the gap between objective and bound.
+_PROGRAM_GAP: Final = 0.1
+#: Share of the gap by which the decrease may fall short of the model's for the step size to be doubled.
+_SHORTFALL: Final = 0.1
+#: Iterations without progress after which programs are solved exactly; after as many more the solver stops.
 _PATIENCE: Final = 5
-#: The C above which more parts are worth their programs, and how many. A path shares planes, and gets by with few.
+#: C above which more parts pay, and their number. A path shares planes, and needs few parts.
 _LARGE_C: Final = 1e3
 _MANY_PARTS: Final = 64
 #: Below this tolerance, programs grow so large that fewer parts and more passes are faster.
@@ -104,12 +106,12 @@ class Bundle(Solver):
     """The bundle method: cutting planes with a step back towards the best point.
 
     Joachims, Finley and Yu (2009); Chapelle, Le and Smola (2007) §3.3.2 with the planes of the risk alone, since planes
-    of the whole objective would not be a lower bound. Planes are taken a share of the way from the best point to the
-    minimiser of the model, as Franc and Sonnenburg (2009) do, which prevents oscillation. Where scores take much longer
-    than the loss, as with additive scorers, the objective is first minimised along that way; elsewhere the share is
-    doubled where the objective fell about as far as the model said. Each part of the risk has its own planes, which
-    makes a better model for the same evaluations. The minimum of the model is a lower bound, so the gap is a
-    certificate. Planes are valid for every C, and a path shares them.
+    of the whole objective would not be a lower bound. Planes are taken between the best point and the minimiser of the
+    model, as Franc and Sonnenburg (2009) do, which prevents oscillation. If scores take much longer than the loss, as
+    with additive scorers, a line search on that segment comes first; otherwise the step size is doubled when the
+    objective decreased about as much as the model. Each part of the risk has its own planes, which makes a better model
+    for the same evaluations. The minimum of the model is a lower bound, so the gap is a certificate. Planes are valid
+    for every C, and a path shares them.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -117,8 +119,8 @@ class Bundle(Solver):
         max_iter: Maximum number of iterations, of one evaluation each.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
-        step: Least share of the way from the best point to the minimiser of the model at which planes are taken.
-        idle: Iterations after which an inactive plane is dropped; two at most where there are many planes.
+        step: Smallest step size from the best point towards the minimiser of the model.
+        idle: Iterations after which an inactive plane is dropped; at most two if there are many planes.
 
     >>> import numpy as np
     >>> from marginrank.solvers.problem import FunctionProblem
@@ -155,44 +157,44 @@ class Bundle(Solver):
         start: FloatArray | Solution | None = None,
         n_parts: int = FEW_PARTS,
     ) -> Solution:
-        """Minimise with planes of this risk from before, of as many parts, which are used and added to.
+        """Minimise with known planes of this risk, of the same parts, and add to them.
 
-        A ``start`` that is a solution has its planes among them, and is not evaluated again.
+        If ``start`` is a solution, its planes are among them, and it is not evaluated again.
         """
         progress = SolverProgress(self, problem, C, start.risk_at_center if isinstance(start, Solution) else None)
         search = _PlaneSearch(problem, planes, progress, self.step, n_parts)
         with progress.interruptible():
             search.begin(start)
-            # From the centre, which ranks nothing, a step is taken before anything can end the search.
-            begun, still = start is not None, 0
+            # The centre ranks nothing, so one step from it is taken in any case.
+            begun, stalled = start is not None, 0
             while True:
                 before, best = progress.bound, progress.primal
-                left = best - before if np.isfinite(before) else self.tol * best
+                gap = best - before if np.isfinite(before) else self.tol * best
                 minimizer, bound = planes.minimize(
                     C,
                     problem.center,
                     problem.signs,
-                    _SHARE * left if still < _PATIENCE else 0.0,
+                    _PROGRAM_GAP * gap if stalled < _PATIENCE else 0.0,
                     max(1e-13, 1e-3 * self.tol),
                     progress.deadline,
                 )
-                if begun and progress.note(bound, search.passes, stalled=still > 2 * _PATIENCE):
+                if begun and progress.note(bound, search.passes, stalled=stalled > 2 * _PATIENCE):
                     break
                 begun = True
                 search.step_towards(minimizer, bound)
-                # Without this a plane could come and go for ever while the bound stands still.
+                # Otherwise a plane could be dropped and added for ever while the bound does not increase.
                 if progress.bound > before:
                     planes.prune(self.idle)
-                still = 0 if progress.bound > before or progress.primal < best else still + 1
+                stalled = 0 if progress.bound > before or progress.primal < best else stalled + 1
         return progress.solution()
 
 
 class _PlaneSearch:
-    """Where planes are taken on the way from the best point to the minimiser of the model.
+    """Points between the best point and the minimiser of the model, at which planes are taken.
 
-    Where the risk along the way costs little, the least point of it is the next best point, and planes are taken a
-    share of the rest of the way from there (Franc and Sonnenburg, 2009). Elsewhere planes are taken a share of the way
-    from the best point, and the share is doubled where the objective fell about as far as the model said.
+    If the risk on the segment is cheap, a line search finds the next best point, and planes are taken between it and
+    the minimiser (Franc and Sonnenburg, 2009). Otherwise planes are taken a step from the best point, and the step size
+    is doubled when the objective decreased about as much as the model.
     """
 
     def __init__(
@@ -200,10 +202,10 @@ class _PlaneSearch:
     ) -> None:
         self._problem, self._planes, self._progress, self._step = problem, planes, progress, step
         self._n_parts = n_parts
-        self._share = 1.0
-        #: The way that led to the best point, and how far it is along it.
-        self._line: Segment | None = None
-        self._at = 0.0
+        self._step_size = 1.0
+        #: The segment of the best point, and its step size there.
+        self._segment: Segment | None = None
+        self._best_step_size = 0.0
         self.passes: float = 0
 
     def begin(self, start: FloatArray | Solution | None) -> None:
@@ -215,38 +217,38 @@ class _PlaneSearch:
             self._take(theta, evaluate(self._problem.parts, theta))
 
     def step_towards(self, minimizer: FloatArray, bound: float) -> None:
-        """Take planes on the way to the minimiser of the model, whose minimum is a bound."""
-        if self._line is not None:
-            self._step_along(self._line.then(self._at, minimizer))
-        elif (line := self._problem.line(self._progress.theta, minimizer)) is not None:
-            # The start of the first way is scored as well as its end.
+        """Take planes between the best point and the minimiser of the model, whose minimum is ``bound``."""
+        if self._segment is not None:
+            self._search_segment(self._segment.then(self._best_step_size, minimizer))
+        elif (segment := self._problem.line(self._progress.theta, minimizer)) is not None:
+            # Both ends of the first segment are scored.
             self.passes += 0.5
-            self._step_along(line)
+            self._search_segment(segment)
         else:
-            self._step_by_share(minimizer, bound)
+            self._step_by_size(minimizer, bound)
 
-    def _step_by_share(self, minimizer: FloatArray, bound: float) -> None:
-        best, theta, share = self._progress.primal, self._progress.theta, self._share
-        # Both are convex along the way, so the model is at most this.
-        expected = (1.0 - share) * best + share * bound + _SURPRISE * share * (best - bound)
-        at = minimizer if share == 1.0 else theta + share * (minimizer - theta)
-        better = self._take(at, evaluate(self._problem.parts, at))
-        self._share = min(1.0, 2.0 * share) if better and self._progress.primal <= expected else self._step
+    def _step_by_size(self, minimizer: FloatArray, bound: float) -> None:
+        best, theta, step = self._progress.primal, self._progress.theta, self._step_size
+        # Objective and model are convex, so the model is at most this.
+        expected = (1.0 - step) * best + step * bound + _SHORTFALL * step * (best - bound)
+        point = minimizer if step == 1.0 else theta + step * (minimizer - theta)
+        better = self._take(point, evaluate(self._problem.parts, point))
+        self._step_size = min(1.0, 2.0 * step) if better and self._progress.primal <= expected else self._step
 
-    def _step_along(self, line: Segment) -> None:
+    def _search_segment(self, segment: Segment) -> None:
         progress = self._progress
-        enough = _SHARE * (progress.primal - progress.bound)
-        found, risk = line_search(line, progress.C, self._problem.origin, self._share, enough)
-        at = found if progress.offer(line.point(found), risk) else 0.0
-        self._share = min(1.0, max(2.0 * at, 0.3 * self._share))
-        further = at + self._step * (1.0 - at)
-        theta = line.point(further)
-        if self._take(theta, checked_parts(*line.parts(further), theta)):
-            at = further
-        self._line, self._at = line, at
+        max_gain = _PROGRAM_GAP * (progress.primal - progress.bound)
+        t, risk = line_search(segment, progress.C, self._problem.origin, self._step_size, max_gain)
+        best = t if progress.offer(segment.point(t), risk) else 0.0
+        self._step_size = min(1.0, max(2.0 * best, 0.3 * self._step_size))
+        further = best + self._step * (1.0 - best)
+        theta = segment.point(further)
+        if self._take(theta, checked_parts(*segment.parts(further), theta)):
+            best = further
+        self._segment, self._best_step_size = segment, best
 
-    def _take(self, theta: FloatArray, found: tuple[FloatArray, FloatArray]) -> bool:
-        values, slopes = merge_parts(*found, self._n_parts)
-        self._planes.add(theta, values, slopes)
+    def _take(self, theta: FloatArray, parts: tuple[FloatArray, FloatArray]) -> bool:
+        values, gradients = merge_parts(*parts, self._n_parts)
+        self._planes.add(theta, values, gradients)
         self.passes += 1
         return self._progress.offer(theta, float(values.sum()))

@@ -1,4 +1,4 @@
-"""A risk that is a difference of convex functions, by a sequence of convex problems."""
+"""The concave-convex procedure for risks that are differences of convex functions."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from marginrank.typing import FloatArray, IntArray
 class ConcaveConvex(Solver):
     """The concave-convex procedure (Yuille and Rangarajan 2003) for a risk with a convex majorant.
 
-    With R the majorant and T the risk asked for, K = R − T is convex. At θ_t it is replaced by its tangent:
+    With R the majorant and T the risk, K = R − T is convex. At θ_t it is replaced by its tangent:
 
         θ_{t+1} = argmin ½‖θ − center‖² + C·[R(θ) − K(θ_t) − ∇K(θ_t)·(θ − θ_t)]
 
-    which never raises ½‖θ − center‖² + C·T(θ). The linear term only moves the centre, to center + C·∇K(θ_t), so all
+    which never increases ½‖θ − center‖² + C·T(θ). The linear term only moves the centre, to center + C·∇K(θ_t), so all
     these problems share the planes of R. Chapelle, Le and Smola (2007) §4 minimise the same objective, with the tight
     bound as T, by gradient descent from a center w0.
 
-    The objective is not convex: there is no lower bound, ``dual`` is −inf, and the end is called stationary. That is
-    where an iteration gains less than ``tol`` times the objective.
+    The objective is not convex: there is no lower bound, ``dual`` is −inf, and the result is stationary: an iteration
+    gained less than ``tol`` times the objective.
 
     Args:
         tol: Gain of an iteration at which the solver stops, relative to the objective.
         max_iter: Maximum number of iterations; each is a convex problem.
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
-        anneal: Iterations over which K comes in step by step, from the convex problem on; 0 begins with all of it.
+        anneal: Iterations over which the weight of K grows from 0 to 1; 0 starts with all of it.
 
     >>> from marginrank.solvers.problem import FunctionProblem
     >>> hinge = FunctionProblem(lambda w: (max(0.0, 1 - w[0]), np.where(w < 1, -1.0, 0.0)), 1)
@@ -58,7 +58,7 @@ class ConcaveConvex(Solver):
         return self._descend(problem, C, PlaneModel(problem.n_parameters), start)
 
     def path(self, problem: Problem, Cs: Iterable[float], start: FloatArray | None = None) -> list[Solution]:
-        """Minimise for several C, from the smallest up, each from the solution before; results in the order given."""
+        """Minimise for several C, from the smallest up, each from the previous solution; results in the order given."""
         planes = PlaneModel(problem.n_parameters)
 
         def solve(solver: ConcaveConvex, C: float, before: Solution | None) -> Solution:
@@ -75,25 +75,25 @@ class ConcaveConvex(Solver):
         with progress.interruptible():
             before, gain, precision, round_number = np.inf, 1e-2, np.inf, 0
             while True:
-                values, slopes = evaluate(problem, theta)
+                values, gradients = evaluate(problem, theta)
                 risk = float(values.sum())
                 objective = problem.objective(theta, risk, C)
                 progress.offer(theta, risk)
-                # A problem that was solved roughly may gain nothing where there is still something to gain.
+                # No gain proves nothing if the convex problem was solved roughly.
                 settled = round_number > self.anneal and precision <= self.tol
                 settled = settled and before - objective <= self.tol * abs(objective)
                 if progress.note(-np.inf, passes + 1, settled=settled):
                     break
                 majorant = _majorant(problem)
-                convex_values, convex_slopes = evaluate(majorant.parts, theta)
-                planes.add(theta, convex_values, convex_slopes)
+                convex_values, convex_gradients = evaluate(majorant.parts, theta)
+                planes.add(theta, convex_values, convex_gradients)
                 passes += 2
                 if np.isfinite(before):
                     gain = max(before - objective, 0.0) / max(abs(objective), 1e-300)
-                tangent = convex_slopes.sum(axis=0) - slopes.sum(axis=0)
-                share = 1.0 if self.anneal == 0 else min(1.0, round_number / self.anneal)
+                tangent = convex_gradients.sum(axis=0) - gradients.sum(axis=0)
+                weight = 1.0 if self.anneal == 0 else min(1.0, round_number / self.anneal)
                 precision = max(self.tol, min(0.1 * gain, 1e-2))
-                moved = _Moved(majorant, problem.origin + C * share * tangent, problem.signs)
+                moved = _Moved(majorant, problem.origin + C * weight * tangent, problem.signs)
                 step = _until(precision * abs(objective), progress.seconds_left).refine(moved, C, planes, theta)
                 passes += step.passes
                 if step.reason == "interrupted":
@@ -121,7 +121,7 @@ class _Moved(Problem):
 
 
 def _until(gap: float, seconds: float) -> Bundle:
-    """A bundle solver that stops at a gap given as a number: a moved centre shifts the objective by a constant."""
+    """Return a bundle solver that stops at an absolute gap: a moved centre shifts the objective by a constant."""
 
     def near(step: Step, theta: FloatArray) -> bool:  # noqa: ARG001
         return step.gap <= gap

@@ -1,4 +1,4 @@
-"""Frank–Wolfe steps in the dual, one block of the risk at a time."""
+"""The block-coordinate Frank–Wolfe method."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray, IntArray
 
-#: Rounds of blocks drawn by their gaps between two rounds of all blocks, and the share of the gap that a round covers.
-_DRAWN_ROUNDS: Final = 2
+#: Rounds of sampled blocks between two rounds of all blocks, and the share of the gap that a round covers.
+_SAMPLED_ROUNDS: Final = 2
 _COVER: Final = 0.99
-#: Times in a round of all blocks that the known planes are worked on.
+#: Ascents over the known planes in a round of all blocks.
 _ASCENTS: Final = 30
-#: Gap over the known planes at which asking for new ones pays, as a share of the whole gap.
-_WORKED_OUT: Final = 0.1
+#: Gap over the known planes at which new planes pay, as a share of the whole gap.
+_KNOWN_GAP: Final = 0.1
 #: Most sweeps over the known planes at a time.
 _SWEEPS: Final = 10
 
@@ -30,14 +30,14 @@ class FrankWolfe(Solver):
     """Frank–Wolfe steps in the dual, one block at a time.
 
     Lacoste-Julien, Jaggi, Schmidt and Pletscher (2013), with the gap sampling, the cached planes and the pairwise steps
-    of Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien (2016). An update asks one block for its plane at the
-    current θ; the planes of all blocks are kept, and multipliers are moved between them at no further cost to the risk
-    until little is left to gain. An iteration draws blocks in proportion to their last known gaps, goes through all
-    blocks once, and evaluates the risk, which together with the dual gives the certificate.
+    of Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien (2016). An update evaluates one block at the current θ;
+    the planes of all blocks are kept, and multipliers are moved between them without evaluations of the risk until
+    little can be gained. An iteration samples blocks in proportion to their last known gaps, goes through all blocks
+    once, and evaluates the risk, which together with the dual gives the certificate.
 
-    Where that shows no progress, as with large features or C, or more than the blocks have told, all blocks are asked
-    at one point instead. Those that have had no part in the risk so far are left out as long as the others add up to
-    the whole, so blocks without weight are asked once.
+    If the gap does not decrease, as with large features or C, or is larger than the sum over the blocks, all blocks are
+    evaluated at one point instead. Blocks that were 0 so far are left out as long as the others add up to the whole
+    risk, so blocks without weight are evaluated once.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -46,7 +46,7 @@ class FrankWolfe(Solver):
         time_limit: Maximum number of seconds.
         callback: Called after every iteration with the `Step` and the best θ so far; True stops.
         random_state: Seed of the order of the blocks; by default that of the ranker, and 0 without one.
-        idle: Iterations after which a plane that holds nothing up is dropped.
+        idle: Iterations after which an inactive plane is dropped.
 
     >>> class Distance(Problem):
     ...     n_parameters, capabilities = 1, frozenset({"blocks"})
@@ -77,64 +77,64 @@ class FrankWolfe(Solver):
                 if search.astray:
                     search.gather(theta, value)
                 else:
-                    for _ in range(_DRAWN_ROUNDS):
-                        search.go(search.drawn())
-                    search.go(search.shuffled())
+                    for _ in range(_SAMPLED_ROUNDS):
+                        search.update(search.sampled())
+                    search.update(search.shuffled())
                 theta, value = search.certify()
                 search.sets.prune(self.idle)
         return progress.solution()
 
 
 class _BlockDual:
-    """Blocks of a risk, what is known of their planes and gaps, and what was asked of them."""
+    """The dual over the blocks of a risk: known planes, gaps, and a count of evaluations."""
 
     def __init__(self, risk: Problem, sets: WorkingSets, rng: np.random.Generator, progress: SolverProgress) -> None:
         self.risk, self.sets, self.rng, self.progress = risk, sets, rng, progress
         self.gaps = np.zeros(risk.n_blocks)
-        #: Least gap between objective and bound so far, and whether the last is more than the blocks told or expected.
+        #: Smallest gap so far, and whether the last one was too large for the gaps of the blocks or did not decrease.
         self.gap, self.astray = np.inf, False
         self.calls = self.evaluations = 0
-        #: Blocks that have had a part in the risk.
-        self.heard = np.zeros(0, dtype=np.int64)
+        #: Blocks that were positive at some point.
+        self.active = np.zeros(0, dtype=np.int64)
 
     @property
     def passes(self) -> float:
         return self.evaluations + self.calls / self.risk.n_blocks
 
     def begin(self, theta: FloatArray) -> float:
-        """Ask all blocks at a point, and give the risk there."""
+        """Evaluate all blocks at a point, and return the risk there."""
         value = self._sweep(theta, np.arange(self.risk.n_blocks))
         self.sets.solve(self._target, self.progress.deadline)
         return value
 
-    def drawn(self) -> IntArray:
-        """As many blocks as carry most of the gap, drawn in proportion to their last known gaps."""
-        gaps = self.gaps[self.heard]
+    def sampled(self) -> IntArray:
+        """Return as many blocks as make up most of the gap, sampled in proportion to their last known gaps."""
+        gaps = self.gaps[self.active]
         covered = np.cumsum(np.sort(gaps)[::-1])
         count = int(np.searchsorted(covered, _COVER * covered[-1])) + 1 if gaps.any() else 0
-        # The first of exponential clocks that run as fast as the gaps are a draw without replacement.
+        # The smallest of exponential variables with the gaps as rates are a sample without replacement.
         with np.errstate(divide="ignore", over="ignore"):
             clocks = self.rng.standard_exponential(len(gaps)) / gaps
-        return self.heard[np.argsort(clocks)[:count]]
+        return self.active[np.argsort(clocks)[:count]]
 
     def shuffled(self) -> IntArray:
-        """All blocks that have had a part in the risk."""
-        return self.rng.permutation(self.heard)
+        """Return all active blocks in random order."""
+        return self.rng.permutation(self.active)
 
-    def go(self, blocks: IntArray) -> None:
-        """Ask one block after the other, each where the others have led, until time is up."""
-        stride = -(-len(self.heard) // _ASCENTS)
+    def update(self, blocks: IntArray) -> None:
+        """Evaluate one block after the other, each at the θ reached by the others, until time is up."""
+        stride = -(-len(self.active) // _ASCENTS)
         for number, block in enumerate(blocks.tolist(), 1):
             if self.progress.late:
                 break
-            self._ask(block, self.sets.point)
-            self.sets.lift(block)
+            self._evaluate(block, self.sets.point)
+            self.sets.step(block)
             if number % stride == 0:
                 self.sets.ascend(self._target, _SWEEPS)
         self.sets.solve(self._target, self.progress.deadline)
 
     def certify(self) -> tuple[FloatArray, float]:
-        """Evaluate the risk at the current θ, and see whether the steps led there."""
+        """Evaluate the risk at the current θ, and check whether the updates decreased the gap."""
         theta, dual = self.sets.point.copy(), self.sets.dual()
         value = float(evaluate(self.risk, theta)[0][0])
         self.evaluations += 1
@@ -144,10 +144,10 @@ class _BlockDual:
         return theta, value
 
     def gather(self, theta: FloatArray, value: float) -> None:
-        """Ask all blocks at one point, but those without a part in the risk only if the others do not add up to it."""
-        told = self._sweep(theta, self.heard)
-        if value - told > 1e-9 * value:
-            self._sweep(theta, np.setdiff1d(np.arange(self.risk.n_blocks), self.heard))
+        """Evaluate all blocks at one point; inactive ones only if the others do not add up to the risk."""
+        total = self._sweep(theta, self.active)
+        if value - total > 1e-9 * value:
+            self._sweep(theta, np.setdiff1d(np.arange(self.risk.n_blocks), self.active))
         self.sets.solve(self._target, self.progress.deadline)
 
     def _sweep(self, theta: FloatArray, blocks: IntArray) -> float:
@@ -155,17 +155,17 @@ class _BlockDual:
         for block in blocks.tolist():
             if self.progress.late:
                 break
-            total += self._ask(block, theta)
-        self.heard = np.union1d(self.heard, np.flatnonzero(self.sets.sizes))
+            total += self._evaluate(block, theta)
+        self.active = np.union1d(self.active, np.flatnonzero(self.sets.sizes))
         return total
 
-    def _ask(self, block: int, theta: FloatArray) -> float:
-        value, slope = self.risk.block(block, theta)
+    def _evaluate(self, block: int, theta: FloatArray) -> float:
+        value, gradient = self.risk.block(block, theta)
         self.calls += 1
-        gap, _ = self.sets.take(block, value, slope, theta)
+        gap, _ = self.sets.take(block, value, gradient, theta)
         self.gaps[block] = max(0.0, gap)
         return float(value)
 
     @property
     def _target(self) -> float:
-        return _WORKED_OUT * min(float(self.gaps.sum()), self.gap)
+        return _KNOWN_GAP * min(float(self.gaps.sum()), self.gap)

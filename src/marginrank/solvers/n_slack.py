@@ -1,4 +1,4 @@
-"""Cutting planes for every block of the risk, one slack each."""
+"""The n-slack cutting-plane method."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.solvers.working_sets import WorkingSets
 from marginrank.typing import FloatArray
 
-#: Shares of the tolerance that are left to the quadratic programs, and to the constraints that are not added.
+#: Shares of the tolerance for the gap of the quadratic programs, and for the constraints that are not added.
 _FOR_PROGRAMS: Final = 0.1
 _FOR_CONSTRAINTS: Final = 0.5
 
@@ -26,7 +26,7 @@ class NSlack(Solver):
     Yue, Finley, Radlinski and Joachims (2007), Algorithm 1: go through the blocks, add the most violated constraint of
     each if it is violated by more than ε beyond the slack of the block, and solve the quadratic program over all
     constraints so far; with the variations of Chapelle, Le and Smola (2007) §3.2. The programs are solved in the dual
-    from the multipliers before, two of a block at a time, and at once where that is slow.
+    from the last multipliers, by pair steps within a block, and by the methods of `minimize_planes` if that is slow.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -34,13 +34,13 @@ class NSlack(Solver):
         max_iter: Maximum number of loops over the blocks.
         time_limit: Maximum number of seconds.
         callback: Called after every loop with the `Step` and the best θ so far; True stops.
-        schedule: When the program is solved: after every added ``constraint``, at the end of each ``loop``, or after so
-            many constraints and at the end of the loop.
+        schedule: When the program is solved: after every added ``constraint``, at the end of each ``loop``, or, given a
+            number, after so many constraints and at the end of the loop.
         single: Whether the multiplier of a constraint is set when it is added, before the program is solved.
-        sweeps: Most sweeps over the blocks in one program, which is then solved only in part as long as constraints are
-            being added; None solves it.
-        epsilon: Violation above which a constraint is added, in units of the risk; a loop without any ends the search.
-            None for what the tolerance leaves to each block.
+        sweeps: Maximum number of sweeps over the blocks in one program, which is then solved only in part as long as
+            constraints are being added; None solves it.
+        epsilon: Violation above which a constraint is added, in units of the risk; a loop without any stops the
+            solver. None derives it from the tolerance.
         idle: Loops after which a constraint with a multiplier of 0 is dropped.
 
     >>> class Distance(Problem):
@@ -73,11 +73,11 @@ class NSlack(Solver):
         """Minimise ½‖θ‖² + C·risk(θ) until the gap is as small as ``tol`` asks for."""
         progress = SolverProgress(self, problem, C)
         sets = WorkingSets(problem.n_blocks, problem.n_parameters, C)
-        at = None if start is None else np.array(start, dtype=np.float64)
+        fixed = None if start is None else np.array(start, dtype=np.float64)
         passes, target = 0, 0.0
         with progress.interruptible():
             while True:
-                point, value, added = self._loop(problem, sets, at, target, progress)
+                point, value, added = self._loop(problem, sets, fixed, target, progress)
                 self._solve(sets, target or self.tol * C * value, progress, partly=added and self.schedule == "loop")
                 dual, passes = sets.dual(), passes + 1
                 if point is None:
@@ -86,41 +86,41 @@ class NSlack(Solver):
                 progress.offer(point, value)
                 if progress.note(dual, passes, settled=self.epsilon is not None and not added):
                     break
-                at, target = None, progress.target
+                fixed, target = None, progress.target
                 sets.prune(self.idle)
         return progress.solution()
 
     def _loop(
-        self, risk: Problem, sets: WorkingSets, at: FloatArray | None, target: float, progress: SolverProgress
+        self, risk: Problem, sets: WorkingSets, fixed: FloatArray | None, target: float, progress: SolverProgress
     ) -> tuple[FloatArray | None, float, int]:
-        """Add constraints of all blocks ``at`` a point, or at the solution of the program as the schedule moves it.
+        """Add constraints of all blocks at a fixed point, or at the solution of the program as the schedule moves it.
 
-        Gives the point, or None if it moved on the way or time was up; the sum of the blocks; and how many constraints
-        were added.
+        Returns the point, or None if it moved or time was up; the sum of the blocks; and the number of constraints
+        added.
         """
         every = self.schedule if isinstance(self.schedule, int) else int(self.schedule == "constraint")
-        still = at is not None or not (every or self.single)
+        still = fixed is not None or not (every or self.single)
         margin = self.epsilon
         if margin is None:
             margin = _FOR_CONSTRAINTS * target / (sets.C * risk.n_blocks)
         total, added = 0.0, 0
         for block in range(risk.n_blocks):
-            point = sets.point if at is None else at
+            point = sets.point if fixed is None else fixed
             if progress.late:
                 return None, total, added
-            value, slope = risk.block(block, point)
-            _, kept = sets.take(block, value, slope, point, margin)
+            value, gradient = risk.block(block, point)
+            _, kept = sets.take(block, value, gradient, point, margin)
             total, added = total + float(value), added + kept
             if still or not kept:
                 continue
             if self.single:
-                sets.lift(block)
+                sets.step(block)
             if every and added % every == 0:
                 self._solve(sets, target or self.tol * sets.C * total, progress, partly=True)
         return (point.copy() if still or not added else None), total, added
 
     def _solve(self, sets: WorkingSets, target: float, progress: SolverProgress, *, partly: bool | int) -> None:
-        """Solve the program to a share of the gap asked for, or only in part where that was asked for."""
+        """Solve the program to a share of ``target``, or only in part if ``partly``."""
         if partly and self.sweeps is not None:
             sets.ascend(_FOR_PROGRAMS * target, self.sweeps)
         else:

@@ -1,4 +1,4 @@
-"""Truncated Newton: quadratic models of a smooth risk, minimised by conjugate gradients."""
+"""The truncated Newton method for smooth risks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from marginrank.solvers.solution import Solution
 from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.typing import FloatArray
 
-#: Share of the fall that the slope promises which a step has to bring.
+#: Share of the decrease predicted by the gradient that a step must bring (Armijo).
 DECREASE: Final = 1e-4
-#: Products with the Hessian in one step from which a preconditioner is worth making, and from which one of an earlier
-#: point is worth making anew.
+#: Products with the Hessian in one step from which a preconditioner pays, and from which one of an earlier point is
+#: replaced.
 _MANY: Final = 6
 _MANY_MORE: Final = 10
-#: Halvings after which a step is lost in rounding.
+#: Halvings after which a step is a rounding error.
 _MOST_HALVINGS: Final = 60
 
 
@@ -29,9 +29,9 @@ class Newton(Solver):
     """Truncated Newton method for convex risks with a gradient and a generalised Hessian.
 
     Steps are computed by conjugate gradients, as Lin, Weng and Keerthi (2008) do for linear classifiers and Lee and Lin
-    (2014) for RankSVM with squared hinges; they use a trust region, here a step is halved until the objective falls.
-    The problem may bring a preconditioner. One that takes passes over the data is made after a step that took more than
-    a few products, at the point where that led, and again where it no longer saves any.
+    (2014) for RankSVM with squared hinges; they use a trust region, here a step is halved until the objective
+    decreases. The problem may have a preconditioner. One that takes passes over the data is made after a step that took
+    more than a few products, and made again when it no longer saves any.
 
     F is ½‖θ‖² plus a convex function, so F(θ) − ½‖∇F(θ)‖² is a lower bound: the minimum of the regulariser plus the
     plane that touches the risk at θ. The gap is a certificate.
@@ -76,10 +76,10 @@ class Newton(Solver):
                 settled = not point.gradient.any()
                 if progress.note(point.dual, objective.passes, settled=settled, stalled=stalled):
                     break
-                # On a quadratic the next gradient is what is left over here: less than the gap asks for is in vain.
+                # On a quadratic the next gradient is the residual, which need not be smaller than the gap asks for.
                 last = 0.5 * np.sqrt(2.0 * progress.target)
-                enough = max(self.residual * float(np.linalg.norm(point.gradient)), float(last))
-                step = _newton_step(objective, point, enough, progress)
+                tolerance = max(self.residual * float(np.linalg.norm(point.gradient)), float(last))
+                step = _newton_step(objective, point, tolerance, progress)
                 reached = _descend(objective, point, step, progress)
                 point, stalled = reached, reached is point and not progress.late
         return progress.solution()
@@ -98,55 +98,55 @@ class _NewtonPoint:
 
 
 class _Objective:
-    """F(θ) = ½‖θ‖² + C·risk(θ), with a count of what it cost."""
+    """F(θ) = ½‖θ‖² + C·risk(θ), with a count of passes."""
 
     def __init__(self, risk: Problem, C: float) -> None:
         self._risk, self._C = risk, C
         self.passes = 0.0
         self._solve: Callable[[FloatArray], FloatArray] | None = None
         self._made_for: _NewtonPoint | None = None
-        self._price = risk.preconditioner_passes(C)
-        self._slow = self._price == 0.0
+        self._cost = risk.preconditioner_passes(C)
+        self._slow = self._cost == 0.0
 
     def at(self, theta: FloatArray) -> _NewtonPoint:
-        """F and its gradient θ + C·∇risk(θ)."""
+        """Evaluate F and its gradient θ + C·∇risk(θ)."""
         self.passes += 1
-        (value,), (slope,) = evaluate(self._risk, theta)
+        (value,), (gradient,) = evaluate(self._risk, theta)
         primal = 0.5 * float(theta @ theta) + self._C * float(value)
-        return _NewtonPoint(theta, float(value), primal, theta + self._C * slope)
+        return _NewtonPoint(theta, float(value), primal, theta + self._C * gradient)
 
     def curve(self, point: _NewtonPoint, direction: FloatArray) -> FloatArray:
-        """Hessian I + C·H of F at a point, times a direction."""
+        """Return the Hessian I + C·H of F at a point, times a direction."""
         self.passes += 1
         return direction + self._C * self._risk.hessian_product(point.theta, direction)
 
     def preconditioner(self, point: _NewtonPoint) -> Callable[[FloatArray], FloatArray]:
-        """Multiply with about the inverse of the Hessian of F at a point, or at one before."""
+        """Return a function that multiplies with about the inverse Hessian of F at this or an earlier point."""
         if self._slow:
             self._solve, self._made_for = self._risk.preconditioner(point.theta, self._C), point
-            self.passes += self._price
-            self._slow = self._price == 0.0
+            self.passes += self._cost
+            self._slow = self._cost == 0.0
         return self._solve or (lambda vector: vector)
 
     def better_stop(self, point: _NewtonPoint, n_products: int) -> bool:
-        """Tell whether to end a step after so many products, for a new preconditioner to save some in the next."""
+        """Return whether to end a step after ``n_products``, since a new preconditioner makes the next one cheaper."""
         many = _MANY if self._solve is None else _MANY_MORE
-        self._slow = self._slow or (many <= n_products and self._price < np.inf)
+        self._slow = self._slow or (many <= n_products and self._cost < np.inf)
         return self._slow and self._made_for is not point
 
 
-def _newton_step(objective: _Objective, point: _NewtonPoint, enough: float, progress: SolverProgress) -> FloatArray:
-    """Solve (I + C·H)·step = −∇F by conjugate gradients, until the norm of what is left is at most ``enough``.
+def _newton_step(objective: _Objective, point: _NewtonPoint, tolerance: float, progress: SolverProgress) -> FloatArray:
+    """Solve (I + C·H)·step = −∇F by conjugate gradients, until the norm of the residual is at most ``tolerance``.
 
-    Where a new preconditioner is due, the step ends with what it has, for the next one to go on with it.
+    The step ends early if a new preconditioner is due.
     """
-    step, left = np.zeros_like(point.gradient), -point.gradient
+    step, residual = np.zeros_like(point.gradient), -point.gradient
     solve = objective.preconditioner(point)
-    direction = solve(left)
-    square = float(left @ direction)
+    direction = solve(residual)
+    square = float(residual @ direction)
     # In exact arithmetic one product for each parameter is the most; rounding takes a few times as many.
     for n_products in range(10 * len(step)):
-        if float(left @ left) <= enough**2 or progress.late or objective.better_stop(point, n_products):
+        if float(residual @ residual) <= tolerance**2 or progress.late or objective.better_stop(point, n_products):
             break
         image = objective.curve(point, direction)
         length = square / max(float(direction @ image), 1e-300)
@@ -154,20 +154,20 @@ def _newton_step(objective: _Objective, point: _NewtonPoint, enough: float, prog
         if not np.isfinite(farther).all():
             break
         step = farther
-        left = left - length * image
-        scaled = solve(left)
-        before, square = square, float(left @ scaled)
+        residual = residual - length * image
+        scaled = solve(residual)
+        before, square = square, float(residual @ scaled)
         direction = scaled + square / before * direction
     return step
 
 
 def _descend(objective: _Objective, point: _NewtonPoint, step: FloatArray, progress: SolverProgress) -> _NewtonPoint:
-    """Halve the step until the objective falls; return the same point where that does not happen, or time is up."""
-    slope, length = float(point.gradient @ step), 1.0
+    """Halve the step until the objective decreases; return the same point if it does not, or time is up."""
+    derivative, length = float(point.gradient @ step), 1.0
     for _ in range(_MOST_HALVINGS):
         reached = objective.at(point.theta + length * step)
-        # A convex function has not risen where it still falls, which holds below the rounding of its values too.
-        if reached.primal <= point.primal + DECREASE * length * slope or float(reached.gradient @ step) <= 0.0:
+        # A convex function that still falls has not increased, even if its values differ by rounding errors only.
+        if reached.primal <= point.primal + DECREASE * length * derivative or float(reached.gradient @ step) <= 0.0:
             return reached
         if progress.late:
             break

@@ -1,4 +1,4 @@
-"""What a solver is given: a risk as a function of θ, and what θ has to keep to."""
+"""The problem that a solver minimises: a risk as a function of θ, with constraints on θ."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ Capability: TypeAlias = Literal["blocks", "hessian", "majorant"]
 
 
 class Segment(ABC):
-    """The risk on the way between two points, as a problem knows it that can tell more of it than of points elsewhere.
+    """The risk on the segment between two points, for problems where it is cheaper than elsewhere.
 
     Args:
-        start: Where the way begins, at 0.
-        end: Where it ends, at 1.
+        start: The point at step size 0.
+        end: The point at step size 1.
     """
 
     def __init__(self, start: FloatArray, end: FloatArray) -> None:
         self.start, self.end = start, end
 
     def point(self, t: float) -> FloatArray:
-        """Return the point at a share of the way."""
+        """Return the point at a step size."""
         return np.asarray(self.start + t * (self.end - self.start))
 
     @abstractmethod
     def __call__(self, t: float) -> tuple[float, float]:
-        """Return the risk at a share of the way, and its slope by that share.
+        """Return the risk at a step size, and its derivative with respect to the step size.
 
-        The first takes half a pass over the data for each end that is not known yet, others take none.
+        The first call takes half a pass over the data for each end that is not known yet, others take none.
         """
 
     @abstractmethod
     def parts(self, t: float) -> tuple[FloatArray, FloatArray]:
-        """Return the parts of the risk there, and a subgradient of each; half a pass."""
+        """Return the parts of the risk at a step size, and a subgradient of each; half a pass."""
 
     @abstractmethod
     def then(self, t: float, end: FloatArray) -> Segment:
-        """Return the way from there, which is known, to another point."""
+        """Return the segment from the point at a step size to another point."""
 
 
 class Problem(ABC):
@@ -56,15 +56,15 @@ class Problem(ABC):
 
     n_parameters: int
     n_blocks: int = 1
-    #: Where the regulariser is minimal; 0 where None.
+    #: The minimiser of the regulariser; None for 0.
     center: FloatArray | None = None
-    #: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free; all free where None.
+    #: 1 where θ may not be negative, −1 where it may not be positive, 0 where it is free; None if all are free.
     signs: IntArray | None = None
     #: Whether the risk is convex.
     convex: bool = True
     #: Whether the risk is computed exactly, not by a search that may miss part of it.
     exact: bool = True
-    #: A convex problem whose risk is never below this one, with a convex difference; None where there is none.
+    #: A convex problem whose risk is never below this one, with a convex difference; None if there is none.
     majorant: Problem | None = None
     #: What a solver may use beyond the risk.
     capabilities: frozenset[Capability] = frozenset()
@@ -75,11 +75,11 @@ class Problem(ABC):
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the parts that the risk is a sum of, and a subgradient of each, one row per part."""
-        value, slope = self(theta)
-        return np.array([value]), slope[None, :]
+        value, gradient = self(theta)
+        return np.array([value]), gradient[None, :]
 
     def block(self, number: int, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the share of one block in the risk, and in its subgradient."""
+        """Return one block of the risk at θ, and a subgradient of it."""
         raise NotImplementedError
 
     def hessian_product(self, theta: FloatArray, direction: FloatArray) -> FloatArray:
@@ -90,16 +90,16 @@ class Problem(ABC):
         """Return a function that multiplies with about (I + C·Hessian)⁻¹ at θ, symmetric and positive definite.
 
         The closer, the fewer products with the Hessian a solver takes. One that takes no passes is made for every step
-        of a solver, others where conjugate gradients are slow without. By default it changes nothing.
+        of a solver, others when conjugate gradients are slow without. By default it is the identity.
         """
         return lambda vector: vector
 
     def preconditioner_passes(self, C: float) -> float:  # noqa: ARG002
-        """Return how many passes over the data it takes to make a preconditioner; infinite where there is none."""
+        """Return how many passes over the data it takes to make a preconditioner; infinite if there is none."""
         return np.inf
 
     def line(self, start: FloatArray, end: FloatArray) -> Segment | None:  # noqa: ARG002
-        """Return the risk on the way between two points; None where evaluating one point after the other is cheaper."""
+        """Return the risk on the segment between two points; None if evaluating single points is cheaper."""
         return None
 
     @property
@@ -109,23 +109,23 @@ class Problem(ABC):
 
     @property
     def origin(self) -> FloatArray:
-        """Where the regulariser is minimal."""
+        """The minimiser of the regulariser."""
         return np.zeros(self.n_parameters) if self.center is None else self.center
 
     @cached_property
     def risk_at_center(self) -> float:
-        """The risk where the regulariser is minimal, as far as the signs allow."""
+        """The risk at the minimiser of the regulariser, projected onto the signs."""
         return float(self(self.inside(self.origin))[0])
 
     def inside(self, theta: FloatArray) -> FloatArray:
-        """Return a copy of θ with 0 where its sign is not the one asked for."""
+        """Return a copy of θ with 0 where its sign is wrong."""
         point = np.array(theta, dtype=np.float64)
         return point if self.signs is None else np.where(self.signs * point < 0, 0.0, point)
 
     def objective(self, theta: FloatArray, risk: float, C: float) -> float:
         """Return ½‖θ − center‖² + C·risk."""
-        away = theta if self.center is None else theta - self.center
-        return 0.5 * float(away @ away) + C * risk
+        v = theta if self.center is None else theta - self.center
+        return 0.5 * float(v @ v) + C * risk
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,15 +147,15 @@ class FunctionProblem(Problem):
 
     @property
     def capabilities(self) -> frozenset[Capability]:  # type: ignore[override]
-        """A majorant, where it has one."""
+        """A majorant, if it has one."""
         return frozenset() if self.majorant is None else frozenset({"majorant"})
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the risk at θ and a subgradient."""
-        values, slopes = self.parts(theta)
-        return float(values.sum()), slopes.sum(axis=0)
+        values, gradients = self.parts(theta)
+        return float(values.sum()), gradients.sum(axis=0)
 
     def parts(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return what the function returns, as parts."""
-        value, slope = self.function(theta)
-        return np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(slope)
+        value, gradient = self.function(theta)
+        return np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(gradient)

@@ -1,4 +1,4 @@
-"""What a solver returns."""
+"""The result of a solver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reason: TypeAlias = Literal["converged", "stationary", "max_iter", "time_limit",
 class Step:
     """The state of a solver after an iteration: the best objective so far, the lower bound, and their cost.
 
-    ``passes`` counts evaluations of the whole risk, and of single blocks as a share of it.
+    ``passes`` counts evaluations of the whole risk; a block counts as a fraction.
     """
 
     primal: float
@@ -33,7 +33,7 @@ class Step:
 class Solution:
     """The best θ found, with its certificate: the optimum of the objective lies between ``dual`` and ``primal``.
 
-    Where the risk is not convex, or its values come from a search, there is no lower bound: ``dual`` is −inf.
+    If the risk is not convex, or its values come from a search, there is no lower bound: ``dual`` is −inf.
     """
 
     theta: FloatArray

@@ -1,4 +1,4 @@
-"""Projected subgradient steps on a few blocks of the risk at a time, averaged."""
+"""The stochastic subgradient method."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Stochastic(Solver):
 
     Pegasos, Shalev-Shwartz, Singer, Srebro and Cotter (2011): step t has length 1/t, and is projected onto the ball
     about the centre that the optimum lies in, ½‖θ − center‖² ≤ C·risk(center). A step ends where the plane of its
-    blocks is 0, since they are never negative; Asi and Duchi (2019). The average counts step t with weight t,
+    blocks is 0, since blocks are never negative; Asi and Duchi (2019). The average counts step t with weight t,
     Lacoste-Julien, Schmidt and Bach (2012). An iteration goes through all blocks once, in random order, and evaluates
     the risk at the average, which takes two passes. From a start, steps are as short as after a first iteration.
 
     The planes of the blocks in an iteration, as far as steps went down them, add up to a plane below the risk, and so
-    do averages of such planes: that is the lower bound. Objective and bound come close like 1/t: to a per cent or so in
-    a few passes, and to a small gap not at all. For that use ``bundle`` or ``frank-wolfe``.
+    do averages of such planes: that is the lower bound. The gap decreases like 1/t: to about one per cent in a few
+    passes, but not much further. For a small gap use ``bundle`` or ``frank-wolfe``.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -59,7 +59,7 @@ class Stochastic(Solver):
             raise ValueError(f"batch is {self.batch}; a step needs at least one block")
 
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:
-        """Minimise ½‖θ − center‖² + C·risk(θ), to within a per cent or so."""
+        """Minimise ½‖θ − center‖² + C·risk(θ), to within about one per cent."""
         progress = SolverProgress(self, problem, C)
         rng = np.random.default_rng(self.random_state or 0)
         n_steps = -(-problem.n_blocks // self.batch)
@@ -88,47 +88,48 @@ class Stochastic(Solver):
 
 
 class _Walk:
-    """Steps, their average, and the planes met on the way."""
+    """Steps, their average, and the sum of their planes."""
 
     def __init__(self, problem: Problem, C: float, radius: float, theta: FloatArray, before: int) -> None:
         self.problem, self.C, self.radius, self.before = problem, C, radius, before
         self.theta = self.mean = theta
-        #: Steps so far; sum of the planes of this iteration, as slope and offset; average of those of all iterations.
+        #: Steps so far; sum of the planes of this iteration, as gradient and offset; average over all iterations.
         self.n_steps = self.n_rounds = 0
-        self._slope, self._offset = np.zeros_like(theta), 0.0
+        self._gradient, self._offset = np.zeros_like(theta), 0.0
         self._average = np.zeros_like(theta), 0.0
 
     def step(self, blocks: list[int]) -> None:
         """Step down some blocks, as far as their plane is above 0."""
-        value, slope = 0.0, np.zeros_like(self.theta)
+        value, gradient = 0.0, np.zeros_like(self.theta)
         for block in blocks:
-            own_value, own_slope = self.problem.block(block, self.theta)
-            value += own_value
-            slope += own_slope
+            block_value, block_gradient = self.problem.block(block, self.theta)
+            value += block_value
+            gradient += block_gradient
         self.n_steps += 1
         length = 1.0 / (self.before + self.n_steps)
         shrunk = self.theta - length * (self.theta - self.problem.origin)
         longest = length * self.C * self.problem.n_blocks / len(blocks)
-        left, fall = value + float(slope @ (shrunk - self.theta)), longest * float(slope @ slope)
-        taken = max(0.0, left / fall) if left < fall else float(fall > 0)
-        self._slope += taken * slope
-        self._offset += taken * (value - float(slope @ self.theta))
-        self.theta = self._projected(shrunk - taken * longest * slope)
+        height = value + float(gradient @ (shrunk - self.theta))
+        decrease = longest * float(gradient @ gradient)
+        taken = max(0.0, height / decrease) if height < decrease else float(decrease > 0)
+        self._gradient += taken * gradient
+        self._offset += taken * (value - float(gradient @ self.theta))
+        self.theta = self._projected(shrunk - taken * longest * gradient)
         share = 2.0 / (self.n_steps + 1)
         self.mean = (1.0 - share) * self.mean + share * self.theta
 
     def _projected(self, theta: FloatArray) -> FloatArray:
-        away = theta - self.problem.origin
-        norm = float(np.linalg.norm(away))
-        return self.problem.inside(theta if norm <= self.radius else self.problem.origin + away * (self.radius / norm))
+        v = theta - self.problem.origin
+        norm = float(np.linalg.norm(v))
+        return self.problem.inside(theta if norm <= self.radius else self.problem.origin + v * (self.radius / norm))
 
     def bound(self) -> float:
-        """Return the lower bound that the planes of all iterations make, the later ones with more weight."""
+        """Return the lower bound of the planes of all iterations, the later ones with more weight."""
         self.n_rounds += 1
         share = 2.0 / (self.n_rounds + 1)
-        slope = (1.0 - share) * self._average[0] + share * self._slope
+        gradient = (1.0 - share) * self._average[0] + share * self._gradient
         offset = (1.0 - share) * self._average[1] + share * self._offset
-        self._average, self._slope, self._offset = (slope, offset), np.zeros_like(slope), 0.0
-        least = self.problem.inside(self.problem.origin - self.C * slope)
+        self._average, self._gradient, self._offset = (gradient, offset), np.zeros_like(gradient), 0.0
+        minimizer = self.problem.inside(self.problem.origin - self.C * gradient)
         # A risk is never negative, so 0 is a bound too.
-        return max(self.problem.objective(least, offset + float(slope @ least), self.C), 0.0)
+        return max(self.problem.objective(minimizer, offset + float(gradient @ minimizer), self.C), 0.0)

@@ -1,4 +1,4 @@
-"""What all solvers share: the best point so far, the trace, when to stop, and a quiet end on Ctrl-C."""
+"""The progress of a solver: best point, trace, stopping rule and Ctrl-C; evaluation of the risk."""
 
 from __future__ import annotations
 
@@ -21,21 +21,27 @@ if TYPE_CHECKING:
     from marginrank.solvers.base import Solver
 
 SomeSolver = TypeVar("SomeSolver", bound="Solver")
-#: Differences between objectives below this share of them are rounding errors.
+#: Relative differences between objectives that are rounding errors.
 ROUNDING: Final = 1e-14
-#: Largest risk and slope whose squares, times C, are computed with.
+#: Largest risk and gradient whose squares, times C, do not overflow.
 _LARGEST: Final = 1e100
-#: Parts of the risk that have planes of their own, where more would cost more in programs than they save in passes.
-#: With few parameters programs are cheap, and all parts have planes of their own.
+#: Number of parts of the risk with planes of their own; more would cost more in programs than they save in passes.
+#: With few parameters programs are cheap, and every part has planes of its own.
 FEW_PARTS: Final = 32
 FEW_PARAMETERS: Final = 512
 
 
 class SolverProgress:
-    """The best point so far and the way there.
+    """The best point so far, the trace and the stopping rule of a solver.
 
-    A lower bound is a certificate only where the risk is convex and its values are exact. Elsewhere solvers still use
-    their bounds to stop, but the trace and the solution have none, and the end is not called converged.
+    A lower bound is a certificate only if the risk is convex and its values are exact. Otherwise solvers still use
+    their bounds to stop, but the trace and the solution have none, and the reason is not ``converged``.
+
+    Args:
+        solver: The solver, with its limits.
+        problem: The problem.
+        C: Weight of the risk.
+        risk_at_center: The risk at the centre, if it is known.
     """
 
     def __init__(self, solver: Solver, problem: Problem, C: float, risk_at_center: float | None = None) -> None:
@@ -44,7 +50,7 @@ class SolverProgress:
         self.solver, self.problem = solver, problem
         self.trace: list[Step] = []
         self.reason: Reason = "interrupted"
-        #: The best lower bound that a solver has seen; not a certificate unless the problem is certifiable.
+        #: The best lower bound so far; a certificate only if the problem is certifiable.
         self.bound = -np.inf
         self._best: tuple[FloatArray, float, float] | None = None
         self._began = time.perf_counter()
@@ -74,12 +80,12 @@ class SolverProgress:
 
     @property
     def deadline(self) -> float:
-        """When the time limit passes, on the clock of `time.perf_counter`; never before there is a point to return."""
+        """When the time limit ends, on the clock of `time.perf_counter`; never before there is a point to return."""
         return np.inf if self._best is None else self._began + self.solver.time_limit
 
     @property
     def late(self) -> bool:
-        """Whether the time limit has passed and there is a point to return; long iterations ask."""
+        """Whether the time limit has passed and there is a point to return."""
         return self.seconds > self.solver.time_limit and self._best is not None
 
     def _point(self) -> tuple[FloatArray, float, float]:
@@ -101,16 +107,16 @@ class SolverProgress:
         return True
 
     def _tie(self) -> float:
-        """How much worse a point may be: where features are tiny, all that can be gained is lost in rounding.
+        """Return how much worse than the best a point may be: a rounding error if the best is the centre.
 
-        Any point is then better than the centre, which ranks nothing.
+        With tiny features all gains are rounding errors, and any point is better than the centre, which ranks nothing.
         """
         theta, primal, _ = self._point()
         return ROUNDING * abs(primal) if np.array_equal(theta, self._center) else 0.0
 
     @property
     def possible(self) -> float:
-        """The most that the objective can fall from the centre, by what is known of it.
+        """An upper bound of the decrease of the objective from the centre.
 
         Evaluates the risk at the centre if the solver was not there.
         """
@@ -121,35 +127,34 @@ class SolverProgress:
 
     @property
     def target(self) -> float:
-        """The gap to stop at: a share of the objective, and of what it can fall from the centre.
+        """The gap to stop at: a share of the objective, and of its possible decrease from the centre.
 
-        The first alone would be met at the centre itself where features or C are small, since the objective is then
-        nearly the same everywhere.
+        With small features or C the objective is nearly constant, and the centre itself would meet the first alone.
         """
         share = min(abs(self.primal), max(self.possible, 0.0))
-        # Where the possible fall is lost in rounding, one step from the centre is all that can be asked for.
-        least = min(ROUNDING, self.solver.tol) * abs(self.primal) if self._n_offered > 1 else 0.0
-        return max(self.solver.tol * share, least)
+        # If the possible decrease is a rounding error, one step from the centre is enough.
+        smallest = min(ROUNDING, self.solver.tol) * abs(self.primal) if self._n_offered > 1 else 0.0
+        return max(self.solver.tol * share, smallest)
 
     @property
     def _close(self) -> bool:
         gap = self.primal - self.bound
-        # At the centre a gap of 0 may be all rounding error, unless no risk is left.
+        # At the centre a gap of 0 may be a rounding error, unless the risk is 0.
         if self._n_offered == 1 and self.primal > 0 and np.array_equal(self.theta, self._center):
             return False
-        # The second needs the risk at the centre, which may not be known yet.
+        # The target may need an evaluation at the centre, so it comes second.
         return gap <= self.solver.tol * abs(self.primal) and gap <= self.target
 
     def note(self, bound: float, passes: float, *, settled: bool = False, stalled: bool = False) -> bool:
         """Record an iteration that ended at the points offered, and return whether to stop.
 
         Args:
-            bound: Lower bound of the objective, as far as the problem is convex and exact.
+            bound: Lower bound of the objective, if the problem is convex and exact.
             passes: Evaluations of the whole risk so far.
-            settled: Whether the solver has nothing more to gain.
-            stalled: Whether the arithmetic allows no further step, which proves nothing.
+            settled: Whether the solver cannot improve any further.
+            stalled: Whether rounding errors allow no further step, which proves nothing.
         """
-        # A bound above the objective is one by a rounding error.
+        # A bound is above the objective only by a rounding error.
         self.bound = min(max(self.bound, bound), self.primal)
         close, certifiable = self._close, self.problem.certifiable
         dual = self.bound if certifiable else -np.inf
@@ -189,32 +194,32 @@ class SolverProgress:
 def solve_path(
     solver: SomeSolver, Cs: Iterable[float], solve: Callable[[SomeSolver, float, Solution | None], Solution]
 ) -> list[Solution]:
-    """Solve for several C, from the smallest up, each given the solution before; results in the order given.
+    """Solve for several C, from the smallest up, each given the previous solution; results in the order given.
 
-    The time limit holds for all of them together. After Ctrl-C the larger C get the parameters reached until then:
-    their optimum is not below that of a smaller C, so the lower bound holds for them too.
+    The time limit holds for all of them together. After Ctrl-C the larger C get the last parameters: their optimum is
+    not below that of a smaller C, so its lower bound is valid for them.
     """
-    asked = [check_C(C) for C in Cs]
+    requested = [check_C(C) for C in Cs]
     began = time.perf_counter()
     solutions: dict[float, Solution] = {}
     before: Solution | None = None
-    for C in sorted(set(asked)):
+    for C in sorted(set(requested)):
         if before is not None and before.reason == "interrupted":
             before = _carried(before, C)
         else:
-            left = max(solver.time_limit - (time.perf_counter() - began), 1e-9)
+            seconds_left = max(solver.time_limit - (time.perf_counter() - began), 1e-9)
             try:
-                before = solve(replace(solver, time_limit=left), C, before)
+                before = solve(replace(solver, time_limit=seconds_left), C, before)
             except KeyboardInterrupt:
                 if before is None:
                     raise
                 before = _carried(before, C)
         solutions[C] = before
-    return [solutions[C] for C in asked]
+    return [solutions[C] for C in requested]
 
 
 def _carried(solution: Solution, C: float) -> Solution:
-    """Return the parameters found for a smaller C as what an interrupt left for this one."""
+    """Return the solution for a smaller C as the interrupted one for this C."""
     primal = solution.primal + (C - solution.C) * solution.risk
     last = replace(solution.trace[-1], primal=primal)
     return replace(solution, C=C, primal=primal, reason="interrupted", trace=(last,))
@@ -223,31 +228,31 @@ def _carried(solution: Solution, C: float) -> Solution:
 def evaluate(
     risk: Callable[[FloatArray], tuple[float | FloatArray, FloatArray]], theta: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the parts of the risk and their slopes, one row each; refuse what cannot be squared."""
+    """Return the parts of the risk and their gradients, one row each; raise an error if they overflow."""
     return checked_parts(*risk(theta), theta)
 
 
-def checked_parts(value: float | FloatArray, slope: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return values and slopes of the risk at θ as arrays, one row each; refuse what cannot be squared."""
-    values, slopes = np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(slope)
-    if not max(np.abs(values).max(initial=0.0), np.abs(slopes).max(initial=0.0)) <= _LARGEST:
+def checked_parts(value: float | FloatArray, gradient: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return values and gradients of the risk at θ, one row each; raise an error if they overflow."""
+    values, gradients = np.atleast_1d(np.asarray(value, dtype=np.float64)), np.atleast_2d(gradient)
+    if not max(np.abs(values).max(initial=0.0), np.abs(gradients).max(initial=0.0)) <= _LARGEST:
         raise NumericalError(
             f"the risk is {values.sum()} at a point of norm {np.linalg.norm(theta):g}; rescale the features, or grades"
         )
-    return values, slopes
+    return values, gradients
 
 
-def merge_parts(values: FloatArray, slopes: FloatArray, most: int = FEW_PARTS) -> tuple[FloatArray, FloatArray]:
-    """Add up neighbouring parts of the risk so that there are at most so many, where there are many parameters.
+def merge_parts(values: FloatArray, gradients: FloatArray, max_parts: int = FEW_PARTS) -> tuple[FloatArray, FloatArray]:
+    """Sum neighbouring parts of the risk so that there are at most ``max_parts``, if there are many parameters.
 
-    >>> values, slopes = merge_parts(np.array([1.0, 2.0, 3.0]), np.ones((3, 1000)), 2)
-    >>> values.tolist(), slopes[:, 0].tolist()
+    >>> values, gradients = merge_parts(np.array([1.0, 2.0, 3.0]), np.ones((3, 1000)), 2)
+    >>> values.tolist(), gradients[:, 0].tolist()
     ([1.0, 5.0], [1.0, 2.0])
     """
-    if len(values) <= most or slopes.shape[1] <= FEW_PARAMETERS:
-        return values, slopes
-    starts = np.arange(most) * len(values) // most
-    return np.add.reduceat(values, starts), summed(slopes, starts)
+    if len(values) <= max_parts or gradients.shape[1] <= FEW_PARAMETERS:
+        return values, gradients
+    starts = np.arange(max_parts) * len(values) // max_parts
+    return np.add.reduceat(values, starts), summed(gradients, starts)
 
 
 def summed(rows: FloatArray, starts: IntArray) -> FloatArray:

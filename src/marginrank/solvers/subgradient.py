@@ -1,4 +1,4 @@
-"""Descent along the shortest subgradient, with a line search that backtracks."""
+"""The steepest subgradient method with a backtracking line search."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from marginrank.solvers.solution import Solution
 from marginrank.solvers.stopping import SolverProgress, evaluate
 from marginrank.typing import BoolArray, FloatArray
 
-#: Descent that a step must bring, as a share of what its direction promises at first.
+#: Decrease that a step must bring, as a share of the one predicted by its direction (Armijo).
 _DESCENT: Final = 0.1
-#: How far below the risk at a point a plane may be and still count as touching it, as a share of the gap.
+#: Distance of a plane below the risk at a point up to which it is active there, as a share of the gap.
 _NEAR: Final = 0.25
-#: How near to the shortest a direction must be.
+#: Precision of the shortest subgradient.
 _PRECISION: Final = 1e-6
-#: Step at which backtracking ends, whatever it has found.
+#: Step size at which backtracking ends.
 _SHORTEST_STEP: Final = 1e-12
 
 
@@ -30,14 +30,14 @@ class Subgradient(Solver):
     """Steepest subgradient descent with a backtracking line search.
 
     Chapelle, Le and Smola (2007) §3.3.1. The direction is minus the shortest vector in the hull of the subgradients
-    that were gathered about the point: a step that fails adds the subgradient found where it ended, until the
-    shortest vector leads down or is short enough to prove that the point is nearly optimal. The conjugate variant
-    (Wolfe 1975) keeps what was gathered when the point moves on, as long as it is no farther off than the gap.
+    that were collected near the point: a step that fails adds the subgradient at its end, until the shortest vector is
+    a descent direction or short enough to prove that the point is nearly optimal. The conjugate variant (Wolfe 1975)
+    keeps the subgradients when the point moves on, as long as their planes are within the gap.
 
     The weights λ of the shortest vector p are a certificate: the planes of the risk, combined by them, are below it, so
-    the optimum is at least C·Σλ_k offset_k − ½‖C·Σλ_k slope_k‖². That is less than the objective by ½‖p‖² and by what
-    the planes are off at the point. They count as touching within a quarter of the gap, so a p too short to lead down
-    halves the gap.
+    the optimum is at least C·Σλ_k offset_k − ½‖C·Σλ_k gradient_k‖². That is less than the objective by ½‖p‖² and by the
+    distance of the planes below the risk at the point. Planes are active within a quarter of the gap, so a p too short
+    to be a descent direction halves the gap.
 
     Args:
         tol: Gap between objective and lower bound at which the solver stops, as a share of the objective and of the
@@ -65,8 +65,8 @@ class Subgradient(Solver):
 
         def visit(theta: FloatArray) -> _SubgradientPoint:
             nonlocal passes
-            values, slopes = evaluate(problem, theta)
-            point = _SubgradientPoint(theta, C, float(values.sum()), slopes.sum(axis=0))
+            values, gradients = evaluate(problem, theta)
+            point = _SubgradientPoint(theta, C, float(values.sum()), gradients.sum(axis=0))
             passes += 1
             planes.add(point)
             progress.offer(theta, point.risk)
@@ -94,9 +94,9 @@ class Subgradient(Solver):
         length: float,
         progress: SolverProgress,
     ) -> tuple[_SubgradientPoint, float]:
-        """Find a point that is lower by enough, or stay here with a plane that touches; give the length of the step.
+        """Return a point with enough decrease, or the same with a new active plane; and the length of the step.
 
-        A step of 1 leads to the least of the regulariser with the plane of ``shortest``, so none is longer.
+        A step size of 1 leads to the minimiser of the regulariser plus the plane of ``shortest``, so none is larger.
         """
         norm = float(np.linalg.norm(shortest))
 
@@ -124,12 +124,12 @@ class Subgradient(Solver):
 
 @dataclass(frozen=True, eq=False)
 class _SubgradientPoint:
-    """Where the risk was evaluated, and what it was."""
+    """A point, with the risk and its gradient."""
 
     theta: FloatArray
     C: float
     risk: float
-    slope: FloatArray
+    gradient: FloatArray
 
     @property
     def objective(self) -> float:
@@ -137,42 +137,42 @@ class _SubgradientPoint:
 
 
 class _SubgradientPlanes:
-    """Planes that the risk is never below; the first is 0."""
+    """Planes below the risk; the first is 0."""
 
     def __init__(self, n_parameters: int, C: float) -> None:
         self.C = C
-        self.slopes, self.offsets = np.zeros((1, n_parameters)), np.zeros(1)
+        self.gradients, self.offsets = np.zeros((1, n_parameters)), np.zeros(1)
 
     def add(self, point: _SubgradientPoint) -> None:
-        self.slopes = np.vstack([self.slopes, point.slope])
-        self.offsets = np.append(self.offsets, point.risk - point.slope @ point.theta)
+        self.gradients = np.vstack([self.gradients, point.gradient])
+        self.offsets = np.append(self.offsets, point.risk - point.gradient @ point.theta)
 
     def errors(self, point: _SubgradientPoint) -> FloatArray:
-        """How far each plane is below the objective at a point."""
-        return self.C * (point.risk - self.offsets - self.slopes @ point.theta)
+        """Return the distance of each plane below the objective at a point."""
+        return self.C * (point.risk - self.offsets - self.gradients @ point.theta)
 
-    def _within(self, point: _SubgradientPoint, most: float) -> BoolArray:
+    def _within(self, point: _SubgradientPoint, max_error: float) -> BoolArray:
         errors = self.errors(point)
-        # Where the gap is all rounding error, the plane of the point itself must still count.
-        return errors <= max(most, float(errors.min()))
+        # If the gap is a rounding error, the plane of the point itself is still active.
+        return errors <= max(max_error, float(errors.min()))
 
     def shortest(self, point: _SubgradientPoint, near: float, deadline: float) -> tuple[FloatArray, float]:
-        """Shortest vector in the hull of the subgradients of the planes near a point, and the bound they make."""
-        touching = self._within(point, near)
-        slopes, offsets = self.slopes[touching], self.offsets[touching]
-        subgradients = point.theta + self.C * slopes
-        one_part = Planes(subgradients, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64))
-        weights = minimize_planes(one_part, 1.0, precision=_PRECISION, deadline=deadline).alpha
-        pull = self.C * (weights @ slopes)
-        return weights @ subgradients, self.C * float(weights @ offsets) - 0.5 * float(pull @ pull)
+        """Return the shortest vector in the hull of the subgradients near a point, and its lower bound."""
+        active = self._within(point, near)
+        gradients, offsets = self.gradients[active], self.offsets[active]
+        subgradients = point.theta + self.C * gradients
+        planes = Planes(subgradients, np.zeros(len(gradients)), np.zeros(len(gradients), dtype=np.int64))
+        weights = minimize_planes(planes, 1.0, precision=_PRECISION, deadline=deadline).alpha
+        combined = self.C * (weights @ gradients)
+        return weights @ subgradients, self.C * float(weights @ offsets) - 0.5 * float(combined @ combined)
 
-    def drop(self, point: _SubgradientPoint, most: float) -> None:
+    def drop(self, point: _SubgradientPoint, max_error: float) -> None:
         """Drop planes that are far below the objective at a point."""
-        keep = self._within(point, most)
+        keep = self._within(point, max_error)
         keep[0] = True
-        self.slopes, self.offsets = self.slopes[keep], self.offsets[keep]
+        self.gradients, self.offsets = self.gradients[keep], self.offsets[keep]
 
     def restart(self, point: _SubgradientPoint) -> None:
         """Drop all planes but 0 and that of a point."""
-        self.slopes, self.offsets = self.slopes[:1], self.offsets[:1]
+        self.gradients, self.offsets = self.gradients[:1], self.offsets[:1]
         self.add(point)

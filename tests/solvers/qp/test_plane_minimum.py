@@ -60,25 +60,27 @@ def test_the_quadratic_program_has_no_gap(n, d, parts, signed, seed, C):
 
 
 def extreme_program(seed):
-    """Slopes and values of any size, features of different spread, equal planes, whole slopes, a centre far away."""
+    """Gradients and values of any size or whole, features of different spread, equal planes, a centre far away."""
     rng = np.random.default_rng(seed)
     kind = rng.choice(["plain", "scaled", "spread", "repeated", "whole"])
     parts = int(rng.choice([1, 1, 2, 4, 10, 30]))
     n, d = int(rng.integers(1, 16 if parts < 10 else 6)), int(rng.choice([1, 2, 3, 5, 9, 14, 40]))
-    slopes = rng.standard_normal((n, parts, d))
+    gradients = rng.standard_normal((n, parts, d))
     if kind == "scaled":
-        slopes *= 10.0 ** rng.uniform(-4, 4)
+        gradients *= 10.0 ** rng.uniform(-4, 4)
     elif kind == "spread":
-        slopes *= 10.0 ** rng.uniform(-3, 3, d)
+        gradients *= 10.0 ** rng.uniform(-3, 3, d)
     elif kind == "repeated":
-        slopes = slopes[rng.integers(0, max(2, n // 3) if n > 1 else 1, n)]
+        gradients = gradients[rng.integers(0, max(2, n // 3) if n > 1 else 1, n)]
     elif kind == "whole":
-        slopes = rng.integers(-1, 2, (n, parts, d)).astype(np.float64)
+        gradients = rng.integers(-1, 2, (n, parts, d)).astype(np.float64)
     heights = rng.random((n, parts)) * 10.0 ** rng.choice([0.0, rng.uniform(-3, 3)])
-    offsets = heights - np.einsum("npd,nd->np", slopes, rng.standard_normal((n, d)))
-    slopes = np.concatenate([np.zeros((1, parts, d)), slopes, slopes[: n // 2] if kind == "repeated" else slopes[:0]])
+    offsets = heights - np.einsum("npd,nd->np", gradients, rng.standard_normal((n, d)))
+    gradients = np.concatenate(
+        [np.zeros((1, parts, d)), gradients, gradients[: n // 2] if kind == "repeated" else gradients[:0]]
+    )
     offsets = np.concatenate([np.zeros((1, parts)), offsets, offsets[: n // 2] if kind == "repeated" else offsets[:0]])
-    planes = Planes(slopes.reshape(-1, d), offsets.ravel(), np.tile(np.arange(parts), len(slopes)))
+    planes = Planes(gradients.reshape(-1, d), offsets.ravel(), np.tile(np.arange(parts), len(gradients)))
     signs = rng.integers(-1, 2, d) if rng.random() < 0.5 else None
     center = rng.standard_normal(d) * 10.0 ** rng.uniform(-3, 4) if rng.random() < 0.5 else None
     return planes, 10.0 ** rng.uniform(-6, 8), center, signs
@@ -108,9 +110,9 @@ def test_the_minimum_is_the_one_that_clarabel_finds(seed):
     constraints = [planes.offsets + planes.gradients @ theta <= slack[planes.owners], cp.multiply(signs, theta) >= 0]
     objective = 0.5 * cp.sum_squares(theta - center) + C * cp.sum(slack)
     theirs = cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL)
-    found = minimize_planes(planes, C, center=center, signs=signs)
-    assert found.bound == pytest.approx(theirs, rel=1e-6, abs=1e-6)
-    assert found.theta == pytest.approx(theta.value, rel=1e-4, abs=1e-4)
+    minimum = minimize_planes(planes, C, center=center, signs=signs)
+    assert minimum.bound == pytest.approx(theirs, rel=1e-6, abs=1e-6)
+    assert minimum.theta == pytest.approx(theta.value, rel=1e-4, abs=1e-4)
 
 
 @given(seed=st.integers(0, 10**9), share=st.sampled_from([1e-2, 1e-5, 1e-9]))
@@ -123,8 +125,8 @@ def test_planes_that_come_and_go_leave_no_more_of_a_gap_than_is_enough(seed, sha
     middle = np.zeros(d) if center is None else center
     for _ in range(int(rng.integers(2, 9))):
         C, signs = 10.0 ** rng.uniform(-2, 4), rng.integers(-1, 2, d) if rng.random() < 0.5 else None
-        slopes = scale * rng.standard_normal((parts, d))
-        model.add(rng.standard_normal(d), rng.random(parts), slopes * (rng.random((parts, d)) < 0.7))
+        gradients = scale * rng.standard_normal((parts, d))
+        model.add(rng.standard_normal(d), rng.random(parts), gradients * (rng.random((parts, d)) < 0.7))
         planes = Planes(model.gradients, model.offsets, model.owners)
         exact = minimize_planes(planes, C, center=center, signs=signs)
         size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.gradients @ middle).max()
@@ -143,20 +145,20 @@ def test_compiled_interior_points_leave_no_more_of_a_gap_than_is_enough_in_extre
     exact = minimize_planes(planes, C, center=center)
     middle = np.zeros(planes.gradients.shape[1]) if center is None else center
     size = abs(exact.bound) + C * np.abs(planes.offsets).max() + C * np.abs(planes.gradients @ middle).max()
-    found = minimize_planes(planes._replace(alpha=alpha), C, center=center, max_gap=share * size)
-    assert found.bound <= exact.bound + 1e-11 * size
-    assert value_at(found.theta, planes, C, middle) - found.bound <= share * size + 1e-11 * size
-    assert found.alpha.min() >= 0
-    assert np.bincount(planes.owners, found.alpha) == pytest.approx(np.full(planes.owners.max() + 1, C))
+    minimum = minimize_planes(planes._replace(alpha=alpha), C, center=center, max_gap=share * size)
+    assert minimum.bound <= exact.bound + 1e-11 * size
+    assert value_at(minimum.theta, planes, C, middle) - minimum.bound <= share * size + 1e-11 * size
+    assert minimum.alpha.min() >= 0
+    assert np.bincount(planes.owners, minimum.alpha) == pytest.approx(np.full(planes.owners.max() + 1, C))
 
 
 def flat_program():
-    """Planes 1 + θ, −θ and −3 of one part, and θ/2 of another, C = 2: least at θ = −½ with the value 1/8 + 1 − 1/2.
+    """Planes 1 + θ, −θ and −3 of one part, and θ/2 of another, C = 2: minimal at θ = −½ with the value 1/8 + 1 − 1/2.
 
     The multipliers are ¾, 1¼, 0 and 2, since ¾ − 1¼ + ½·2 = ½ = −θ.
     """
-    slopes, heights = np.array([[1.0], [0.5], [-1.0], [0.0]]), np.array([1.0, 0.0, 0.0, -3.0])
-    return PlaneProgram.of(slopes, heights, np.array([0, 1, 0, 0]), 2.0, None, None)
+    gradients, heights = np.array([[1.0], [0.5], [-1.0], [0.0]]), np.array([1.0, 0.0, 0.0, -3.0])
+    return PlaneProgram.of(gradients, heights, np.array([0, 1, 0, 0]), 2.0, None, None)
 
 
 def test_compiled_interior_points_by_hand():
@@ -185,7 +187,7 @@ def test_compiled_interior_points_look_at_the_clock():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_dual_is_as_high_by_products_as_by_slopes(seed):
+def test_the_dual_is_as_high_by_products_as_by_gradients(seed):
     rng = np.random.default_rng(seed)
     d, parts, n = int(rng.integers(3, 30)), int(rng.integers(1, 5)), int(rng.integers(2, 8))
     planes = Planes(rng.standard_normal((n * parts, d)), rng.standard_normal(n * parts), np.tile(np.arange(parts), n))
@@ -239,13 +241,13 @@ def test_multipliers_that_are_near_enough_are_kept(monkeypatch):
         raise AssertionError("interior points were asked")
 
     monkeypatch.setattr("marginrank.solvers.qp.plane_minimum.InteriorPoint", refuse)
-    slopes, products = np.array([[1.0], [-1.0]]), GramMatrix(1)
-    planes = Planes(slopes, np.array([1.0, 0.0]), np.array([0, 0]), products)
+    gradients, products = np.array([[1.0], [-1.0]]), GramMatrix(1)
+    planes = Planes(gradients, np.array([1.0, 0.0]), np.array([0, 0]), products)
     for alpha in ([1.25, 0.75], [1.2, 0.8]):
-        found = minimize_planes(planes._replace(alpha=np.array(alpha)), 2.0, max_gap=0.4)
-        assert found.alpha.tolist() == pytest.approx(alpha)
-        assert found.theta.tolist() == pytest.approx([alpha[1] - alpha[0]])
-        assert found.bound == pytest.approx(alpha[0] - 0.5 * (alpha[0] - alpha[1]) ** 2)
+        minimum = minimize_planes(planes._replace(alpha=np.array(alpha)), 2.0, max_gap=0.4)
+        assert minimum.alpha.tolist() == pytest.approx(alpha)
+        assert minimum.theta.tolist() == pytest.approx([alpha[1] - alpha[0]])
+        assert minimum.bound == pytest.approx(alpha[0] - 0.5 * (alpha[0] - alpha[1]) ** 2)
 
 
 def test_a_single_plane_per_part_needs_no_search():
@@ -262,32 +264,32 @@ def test_multipliers_are_raised_until_the_gap_is_closed_from_anywhere(seed, targ
     """With more entries of θ than planes, one quadratic is all there is to raise."""
     rng = np.random.default_rng(seed)
     n_parts, n, d, C = 8, 400, 500, 1e3
-    slopes = rng.standard_normal((n, 20)) @ rng.standard_normal((20, d)) / 20 + 0.02 * rng.standard_normal((n, d))
-    program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, None, None)
+    gradients = rng.standard_normal((n, 20)) @ rng.standard_normal((20, d)) / 20 + 0.02 * rng.standard_normal((n, d))
+    program = PlaneProgram.of(gradients, rng.random(n), np.arange(n) % n_parts, C, None, None)
     products = GramMatrix(d)
-    alpha, sharp, _, heights = next(ascend(program, products, program.feasible(rng.random(n)), target, np.inf))
-    for multipliers in (alpha, sharp):
+    alpha, active, _, values = next(ascend(program, products, program.feasible(rng.random(n)), target, np.inf))
+    for multipliers in (alpha, active):
         assert (multipliers >= 0).all()
         np.testing.assert_allclose(np.bincount(program.owners, multipliers), C, rtol=1e-9)
-    away, bound = program.dual(alpha)
-    assert program.primal(away) - bound <= target
-    np.testing.assert_allclose(heights, program.values + slopes @ away, atol=1e-9)
-    assert np.count_nonzero(sharp) <= np.count_nonzero(alpha)
+    v, bound = program.dual(alpha)
+    assert program.primal(v) - bound <= target
+    np.testing.assert_allclose(values, program.values + gradients @ v, atol=1e-9)
+    assert np.count_nonzero(active) <= np.count_nonzero(alpha)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sums_of_slopes_are_carried_along_the_pieces_of_a_signed_dual(seed):
+def test_sums_of_gradients_go_with_the_multipliers_of_a_signed_dual(seed):
     rng = np.random.default_rng(seed)
     n_parts, n, d, C = 4, 60, 90, 50.0
-    slopes, signs = rng.standard_normal((n, d)), rng.integers(-1, 2, d)
-    program = PlaneProgram.of(slopes, rng.random(n), np.arange(n) % n_parts, C, rng.standard_normal(d), signs)
+    gradients, signs = rng.standard_normal((n, d)), rng.integers(-1, 2, d)
+    program = PlaneProgram.of(gradients, rng.random(n), np.arange(n) % n_parts, C, rng.standard_normal(d), signs)
     products = GramMatrix(d)
     bounds = []
     for result in ascend(program, products, program.feasible(rng.random(n)), 1e-6, np.inf):
         assert result.gradient is not None
-        np.testing.assert_allclose(result.gradient, result.alpha @ slopes, atol=1e-9 * C)
-        away, bound = program.dual(result.alpha)
-        np.testing.assert_allclose(result.values, program.values + slopes @ away, atol=1e-9 * C)
+        np.testing.assert_allclose(result.gradient, result.alpha @ gradients, atol=1e-9 * C)
+        v, bound = program.dual(result.alpha)
+        np.testing.assert_allclose(result.values, program.values + gradients @ v, atol=1e-9 * C)
         bounds.append(bound)
     assert len(bounds) > 1
     assert np.all(np.diff(bounds) >= -1e-9 * abs(bounds[-1]))
@@ -297,13 +299,13 @@ def test_multipliers_from_before_close_the_gap_asked_for_where_little_can_be_gai
     """The minimum is next to the value at the middle, of which the precision is a share."""
     monkeypatch.setattr(plane_qp, "ActiveSet", None)  # would take over
     rng = np.random.default_rng(6)
-    slopes = 1e-3 * rng.standard_normal((70, 80))
+    gradients = 1e-3 * rng.standard_normal((70, 80))
     offsets, owners = np.full(70, 1.0), np.arange(70) % 5
     products, alpha = GramMatrix(80), np.full(70, 1.0 / 14.0)
-    planes = Planes(slopes, offsets, owners, products, alpha)
-    least = minimize_planes(planes, 1.0, max_gap=1e-9, precision=1e-6)
-    value = 0.5 * float(least.theta @ least.theta) + float(
-        np.max((offsets + slopes @ least.theta).reshape(14, 5), axis=0).sum()
+    planes = Planes(gradients, offsets, owners, products, alpha)
+    minimum = minimize_planes(planes, 1.0, max_gap=1e-9, precision=1e-6)
+    value = 0.5 * float(minimum.theta @ minimum.theta) + float(
+        np.max((offsets + gradients @ minimum.theta).reshape(14, 5), axis=0).sum()
     )
-    assert 0.0 <= value - least.bound <= 1e-9
+    assert 0.0 <= value - minimum.bound <= 1e-9
     assert 5.0 - value > 1e-7
