@@ -12,7 +12,8 @@ from marginrank import Additive, Boosted, Kernel, Linear, Ranker
 from marginrank.methods.baselines.gaussian_process import GaussianProcess
 from marginrank.methods.baselines.mcrank import McRank
 from marginrank.model.model import Model
-from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
+from marginrank.scorers.neural.form import NeuralForm
+from marginrank.scorers.terms import ACTIVATIONS
 from marginrank.solvers.auto import Auto
 
 NAMES = ("bm25", "clicks", "price in €", "age", "constant")

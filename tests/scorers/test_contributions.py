@@ -94,33 +94,39 @@ def random_tree(rng, depth, n_features):
     return Tree(*np.array(rows, dtype=np.float64).T)
 
 
+def trees_of(form, theta):
+    (trees,) = form.terms(theta)
+    return trees
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_trees_have_shapley_values(seed):
     rng = np.random.default_rng(seed)
     form, theta = BoostedForm.collect([random_tree(rng, 5, 5) for _ in range(6)], [0] * 6, 5)
+    trees = trees_of(form, theta)
     X = rng.standard_normal((3, 5))
     wanted = [
         np.mean([shapley(lambda row: form.score(theta, row[None])[0], x, reference) for reference in X], axis=0)
         for x in X
     ]
-    assert form.contributions(theta, X, X) == pytest.approx(np.array(wanted), abs=1e-12)
+    assert trees.contributions(X, X) == pytest.approx(np.array(wanted), abs=1e-12)
 
 
 def test_a_tree_of_two_features_by_hand():
     """The score is 6 where both features exceed 0, else 0: two features that are needed share what they bring."""
     tree = Tree(*map(np.array, ([0, -1, 1, -1, -1], [0.0] * 5, [1, 0, 3, 0, 0], [2, 0, 4, 0, 0], [0, 0, 0, 0, 6.0])))
-    form, theta = BoostedForm.collect([tree], [0], 2)
+    trees = trees_of(*BoostedForm.collect([tree], [0], 2))
     X = np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
-    assert form.contributions(theta, X, X[1:2]).tolist() == [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
-    assert form.contributions(theta, X, X[2:3]).tolist() == [[0.0, 6.0], [0.0, 0.0], [0.0, 0.0]]
-    assert form.contributions(theta, X[:1], X[1:]).tolist() == [[1.5, 4.5]]
+    assert trees.contributions(X, X[1:2]).tolist() == [[3.0, 3.0], [0.0, 0.0], [0.0, 0.0]]
+    assert trees.contributions(X, X[2:3]).tolist() == [[0.0, 6.0], [0.0, 0.0], [0.0, 0.0]]
+    assert trees.contributions(X[:1], X[1:]).tolist() == [[1.5, 4.5]]
 
 
 def test_expected_grades_share_the_difference_of_one_output():
     """Of grades 0 and 1, output log 3 against 0 raises the expected grade from 1/2 to 3/4, all by one feature."""
     stump = Tree(*map(np.array, ([1, -1, -1], [0.5, 0, 0], [1, 0, 0], [2, 0, 0], [0, 0.0, np.log(3.0)])))
-    form, theta = BoostedForm.collect([stump], [1], 2, np.array([0.0, 1.0]))
-    parts = form.contributions(theta, np.array([[0.0, 1.0]]), np.array([[5.0, 0.0]]))
+    trees = trees_of(*BoostedForm.collect([stump], [1], 2, np.array([0.0, 1.0])))
+    parts = trees.contributions(np.array([[0.0, 1.0]]), np.array([[5.0, 0.0]]))
     assert parts == pytest.approx(np.array([[0.0, 0.25]]), abs=1e-12)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marginrank.scorers.boosted.form import BoostedForm, Tree
-from marginrank.scorers.kernel import form as expansion
+from marginrank.scorers import terms
 from marginrank.scorers.kernel.form import KernelForm, Poly, Rbf
 
 
@@ -65,7 +65,7 @@ def test_a_kernel_is_the_same_block_by_block(monkeypatch):
     near, far = exp(-0.5), exp(-2.0)
     expected = [2 - near, 2 * near - 1, 2 * far - near]
     for values in (1, 2, 4, 1 << 22):
-        monkeypatch.setattr(expansion, "_BLOCK_VALUES", values)
+        monkeypatch.setattr(terms, "_BLOCK_VALUES", values)
         assert form.score(theta, X).tolist() == pytest.approx(expected)
 
 

@@ -1,9 +1,10 @@
-"""What training leaves: everything that is needed to score, explain, describe and save a trained ranker."""
+"""The model: everything that is needed to score, explain, describe and save a trained ranker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
@@ -16,7 +17,7 @@ from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries, check_finite
-from marginrank.errors import DataError, NumericalError
+from marginrank.errors import DataError
 from marginrank.model.feature_quantiles import FeatureQuantiles, feature_quantiles
 from marginrank.model.file_format import (
     check_certificate,
@@ -32,16 +33,15 @@ from marginrank.model.scoring import SCALER, read_parts
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.scaling import SCALINGS
 from marginrank.preparation.scaling_formulas import LEARNED
-from marginrank.preparation.standardization import Standardize
 from marginrank.runtime.lazy_imports import sp
+from marginrank.runtime.mapped_arrays import take_rows
 from marginrank.runtime.text import ResultTable, count, data_frame, feature_labels, plain
 from marginrank.scorers.additive.form import AdditiveForm, Shape
 from marginrank.scorers.form import Form
-from marginrank.scorers.linear.form import LinearForm, standardized_scores
-from marginrank.scorers.scoring_function import ModelArrays, ScoringFunction
+from marginrank.scorers.scoring_function import ModelArrays, ScoringFunction, check_scores
 from marginrank.solvers.solution import Solution, Step
 from marginrank.solvers.stream_state import StreamState
-from marginrank.typing import AnyArray, Features, FloatArray
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from marginrank.export.base import Export, Target
@@ -124,7 +124,7 @@ class Model:
         scaler: The fitted scaling.
         health: How well the loss fits the data; None for a baseline.
         selection: The table of `tune`, if it chose the parameters, as plain values.
-        stream: What is needed to go on with more queries; None where that is impossible.
+        stream: What is needed to go on with more queries; None if that is impossible.
         quantiles: How the features were distributed over the training documents; None for sparse features.
     """
 
@@ -179,27 +179,19 @@ class Model:
 
         Args:
             X: Queries, or features with one row per document.
-            qid: The query of each row; needed for rows where the scaling goes by query.
+            qid: The query of each row; needed for rows if the scaling goes by query.
             group: Instead of ``qid``, the number of consecutive rows of each query.
             n_jobs: Number of threads; all cores by default.
         """
         features = X.X if isinstance(X, Queries) else X
-        with np.errstate(over="ignore"):
-            if (
-                not isinstance(self.scaler, Standardize)
-                or not isinstance(self.form, LinearForm)
-                or sp.issparse(features)
-            ):
-                scores = self.form.score(self.theta, self._scaled(X, qid, group), n_jobs)
-            else:
-                self.check(X)
-                if not isinstance(X, Queries) and (qid is not None or group is not None):
-                    group_rows(len(features), qid, group)
-                scores = standardized_scores(self.form, self.theta, features, self.scaler, n_jobs)
-        if not np.isfinite(scores).all():
-            at = int(np.argmin(np.isfinite(scores)))
-            raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
-        return scores
+        self._check_columns(X)
+        if sp.issparse(features):
+            self.check(X)
+            return check_scores(self.form.score(self.theta, self._scaled_sparse(features), n_jobs))
+        offsets, order = self._queries_of(X, qid, group)
+        rows = features if order is None else take_rows(features, order)
+        scores = self.function.score_rows(rows, offsets, n_jobs, compiled=True, refuse=lambda: self.check(X))
+        return _in_given_order(scores, order)
 
     def explain(
         self,
@@ -216,7 +208,7 @@ class Model:
         difference of two scores, and explains why one document is ranked above the other.
 
         For linear and additive models, the contribution of a feature is its part of the score, less the part in the
-        reference. For trees, it is the Shapley value; see `marginrank.scorers.boosted.form.BoostedForm.contributions`.
+        reference. For trees, it is the Shapley value; see `marginrank.scorers.boosted.shapley_values`.
 
         Args:
             X: Queries, or features with one row per document.
@@ -227,15 +219,19 @@ class Model:
         Raises:
             TypeError: The scores are not sums over features, such as those of a kernel or a Gaussian process.
         """
-        features = self._scaled(X, qid, group)
-        n = features.shape[0]
+        self.check(X)
+        features = X.X if isinstance(X, Queries) else X
+        values = np.asarray(features.toarray() if sp.issparse(features) else features, dtype=np.float64)
+        n, (offsets, order) = len(values), self._queries_of(X, qid, group)
+        scaled = self.function.scale_rows(values if order is None else values[order], offsets)
+        scaled = _in_given_order(scaled, order)
         if reference is not None:
             if not 0 <= reference < n:
                 raise DataError(f"there is no document {reference} among {n} to compare with; numbers start at 0")
-            return self.form.contributions(self.theta, features, features[reference : reference + 1])
+            return self.function.contributions(scaled, scaled[reference : reference + 1])
         parts = np.empty((n, self.n_features))
         for rows in _rows_of_queries(X, n, qid, group):
-            parts[rows] = self.form.contributions(self.theta, features[rows], features[rows])
+            parts[rows] = self.function.contributions(scaled[rows], scaled[rows])
         return parts
 
     def shapes(self) -> list[Shape]:
@@ -244,22 +240,32 @@ class Model:
             raise ValueError(f"a {self.form.kind} model has no curves; train with scorer='additive'")
         return self.form.shapes(self.theta, self.names)
 
-    def _scaled(self, X: Queries | Features, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Features:
-        self.check(X)
-        features = self.form.before_scaling(X.X if isinstance(X, Queries) else X)
-        if self.scaler is None:
-            return features
+    def _queries_of(
+        self, X: Queries | Features, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
+    ) -> tuple[IntArray, IntArray | None]:
+        """Return where queries begin and, if the scaling goes by query and rows have to move, the row of each place."""
         if isinstance(X, Queries):
-            scaled: Queries = self.scaler.transform(X.with_features(features, X.feature_names))
-            return scaled.X
-        if self.needs_queries and qid is None and group is None:
-            raise DataError(f"scaling {self.scaling!r} goes by query; give qid or group")
-        given = {name: value for name, value in (("qid", qid), ("group", group)) if value is not None}
-        transformed: Features = self.scaler.transform(cast("Any", features), **given)
-        return transformed
+            return np.unique(X.offsets), None
+        if qid is None and group is None:
+            if self.needs_queries and X.shape[0]:
+                raise DataError(f"scaling {self.scaling!r} goes by query; give qid or group")
+            return np.unique([0, X.shape[0]]), None
+        _, offsets, order = group_rows(X.shape[0], qid, group)
+        return np.unique(offsets), order if self.needs_queries else None
+
+    def _scaled_sparse(self, X: Features) -> Features:
+        filled = self.form.before_scaling(X)
+        return filled if self.scaler is None else cast("Features", self.scaler.transform(cast("Any", filled)))
 
     def check(self, X: AnyQueries | Features) -> None:
         """Refuse other columns than those that the model was trained on, and missing values that it does not take."""
+        self._check_columns(X)
+        if isinstance(X, PartitionedQueries):
+            X.check_finite(self.form.takes_nan, self.form.nan_advice)
+        else:
+            check_finite(X, self.form.takes_nan, self.form.nan_advice, self.feature_names)
+
+    def _check_columns(self, X: AnyQueries | Features) -> None:
         names, n_features = (X.feature_names, X.n_features) if isinstance(X, AnyQueries) else (None, X.shape[1])
         refuse_other_columns(names, self.feature_names, "the model was trained on")
         if n_features != self.n_features:
@@ -267,10 +273,6 @@ class Model:
                 f"X has {n_features} features but the model was trained on {self.n_features}; give the same "
                 "columns to both"
             )
-        if isinstance(X, PartitionedQueries):
-            X.check_finite(self.form.takes_nan, self.form.nan_advice)
-        else:
-            check_finite(X, self.form.takes_nan, self.form.nan_advice, self.feature_names)
 
     def to_frame(self) -> Any:
         """Return a pandas frame with one row per feature: its name, and its weight, spread or number of splits.
@@ -376,9 +378,9 @@ class Model:
         """Write the model to a file; see `marginrank.model.file_format` for the format."""
         write_model(path, "ranker", self.describe(), self.arrays(), overwrite=overwrite)
 
-    @property
+    @cached_property
     def function(self) -> ScoringFunction:
-        """The model in plain numbers, for light scoring and exports."""
+        """The scoring function, which light scoring, the service and exports have too."""
         learned = () if self.scaling is None else LEARNED[self.scaling]
         parts = ModelArrays(
             form=self.form,
@@ -442,7 +444,7 @@ class Model:
 def _rows_of_queries(
     X: Queries | Features, n: int, qid: npt.ArrayLike | None, group: npt.ArrayLike | None
 ) -> list[Any]:
-    """Return the rows of each query, as slices or numbers; all rows together where queries are not given."""
+    """Return the rows of each query, as slices or numbers; all rows together if queries are not given."""
     if isinstance(X, Queries):
         offsets, order = X.offsets, None
     elif qid is None and group is None:
@@ -451,6 +453,15 @@ def _rows_of_queries(
         _, offsets, order = group_rows(n, qid, group)
     slices = [slice(start, stop) for start, stop in pairwise(offsets.tolist()) if start < stop]
     return slices if order is None else [order[rows] for rows in slices]
+
+
+def _in_given_order(values: FloatArray, order: IntArray | None) -> FloatArray:
+    """Return values of rows that were moved in the order in which the rows were given."""
+    if order is None:
+        return values
+    given = np.empty_like(values)
+    given[order] = values
+    return given
 
 
 def _solution(described: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Solution:

@@ -1,4 +1,4 @@
-"""Score and rank with a trained model, without anything that training needs.
+"""Scoring and ranking with a trained model, without anything that training needs.
 
     from marginrank.model import scoring
 
@@ -39,7 +39,9 @@ SCALER: Final = "scaler."
 
 
 def load(path: str | Path) -> ScoringFunction:
-    """Read a model written by `marginrank.Ranker.save` or `marginrank.fusion.Fusion.save`; its scores are the same.
+    """Read a model written by `marginrank.Ranker.save` or `marginrank.fusion.Fusion.save`.
+
+    Its scores are the same, bit for bit.
 
     Raises:
         DataError: The file is damaged or contradicts itself, or it holds a recommender.

@@ -1,10 +1,10 @@
-"""What is left of a scorer after training: arrays, and a way from features to scores."""
+"""The form of a scorer after training: arrays, and the terms that they and the parameters stand for."""
 
 from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Final, Self, TypeAlias
@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from marginrank.errors import DataError
+from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.option_objects import load_modules
 from marginrank.runtime.text import feature_labels
-from marginrank.runtime.threads import for_each
-from marginrank.scorers.terms import Term
+from marginrank.scorers.terms import Term, add_terms, pays_to_compile, score_blocks
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
-#: The way out where a scorer takes no missing values.
+#: Advice if a scorer takes no missing values.
 NAN_ADVICE: Final = "fill it, or train with the scorer linear(missing=mean) or additive"
 #: Where the forms of this package are, so that reading a model need not load every scorer; others are searched for.
 _MODULES: Final[Mapping[str, str]] = {
@@ -34,14 +35,15 @@ _MODULES: Final[Mapping[str, str]] = {
 class Form(ABC):
     """How parameters θ score documents: weights, curves, trees, or a sum over training documents.
 
-    A form is made of arrays, so that a model file can hold it and reading one runs no code.
+    Its terms compute the scores. A form is made of arrays, so that a model file can hold it and reading one runs no
+    code.
     """
 
     #: What a model file calls it.
     kind: ClassVar[str]
     #: Whether features may be NaN.
     takes_nan: ClassVar[bool] = False
-    #: The way out where features may not.
+    #: Advice if they may not.
     nan_advice: ClassVar[str] = "fill it, as this model takes no missing values"
     #: Whether features may be CSR.
     takes_sparse: ClassVar[bool] = False
@@ -64,19 +66,20 @@ class Form(ABC):
         return X
 
     @abstractmethod
-    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
+    def terms(self, theta: FloatArray) -> tuple[Term, ...]:
+        """Return the terms that add up to the score."""
+
+    def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents."""
+        values = self.dense(X)
+        add = add_terms(self.terms(theta), compiled=pays_to_compile(values))
+        return score_blocks(lambda _, rows: add(rows), values, n_jobs)
 
-    def terms(self, theta: FloatArray) -> tuple[Term, ...]:  # noqa: ARG002
-        """Return what adds up to the score in plain numbers, for light scoring and exports."""
-        raise TypeError(f"a {self.kind} model is not made of known terms; score it with marginrank.load")
-
-    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:  # noqa: ARG002
-        """Return the contribution of each feature to the score of each row, relative to the mean of the references.
-
-        The rows of the result sum to these differences.
-        """
-        raise TypeError(f"the scores of a {self.kind} model are not made of features, so they cannot be explained")
+    def dense(self, X: npt.ArrayLike | Features) -> AnyArray:
+        """Return features as an array, and refuse sparse ones."""
+        if sp.issparse(X):
+            raise DataError(f"a {self.kind} model takes no sparse X; pass X.toarray()")
+        return np.asarray(X)
 
     @abstractmethod
     def sizes(self, theta: FloatArray) -> FloatArray:
@@ -123,41 +126,6 @@ def all_forms() -> dict[str, type[Form]]:
     """Return every form by kind, after loading every module of this folder."""
     load_modules(__name__.rpartition(".")[0])
     return dict(Form.registry)
-
-
-#: Rows that are multiplied together; a multiple of what BLAS works on at a time, on any processor.
-ROWS: Final = 384
-#: The least number of rows that is such a multiple.
-LEAST_ROWS: Final = 48
-
-
-def score_in_blocks(
-    score: Callable[[FloatArray], FloatArray], X: AnyArray, n_jobs: int | None = None, n_rows: int = ROWS
-) -> FloatArray:
-    """Score rows in blocks of one height, the last of them padded with copies of its first row.
-
-    In a product of another height, or one that is not a multiple of what BLAS works on at a time, a row is rounded
-    differently, and equal documents would no longer be tied.
-
-    >>> score_in_blocks(lambda rows: rows.sum(axis=1), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [3.0, 7.0]
-
-    Args:
-        score: What returns the scores of a block.
-        X: The rows.
-        n_jobs: Number of threads; all cores by default.
-        n_rows: Number of rows of a block.
-    """
-    scores = np.empty(len(X))
-
-    def work(start: int) -> None:
-        rows = X[start : start + n_rows]
-        block = np.empty((n_rows, X.shape[1]))
-        block[: len(rows)], block[len(rows) :] = rows, rows[0]
-        scores[start : start + len(rows)] = score(block)[: len(rows)]
-
-    for_each(work, [(start,) for start in range(0, len(scores), n_rows)], n_jobs)
-    return scores
 
 
 #: ``increasing`` or ``decreasing`` for all features, or by number or name of a feature.
@@ -220,12 +188,12 @@ class SumForm(Form):
 
     @property
     def nan_advice(self) -> str:  # type: ignore[override]
-        """The way out where features may not."""
+        """Advice if features may not."""
         return next((part.nan_advice for part in self.parts if not part.takes_nan), Form.nan_advice)
 
     @property
     def n_parameters(self) -> int:
-        """Those of all parts."""
+        """Length of θ."""
         return sum(part.n_parameters for part in self.parts)
 
     def _split(self, theta: FloatArray) -> list[tuple[Form, FloatArray]]:
@@ -236,17 +204,9 @@ class SumForm(Form):
         """Return the features to scale."""
         return reduce(lambda features, part: part.before_scaling(features), self.parts, X)
 
-    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
-        """Add up the scores of the parts."""
-        return np.asarray(sum(part.score(own, X, n_jobs) for part, own in self._split(theta)))
-
     def terms(self, theta: FloatArray) -> tuple[Term, ...]:
         """Return the terms of all parts."""
         return tuple(term for part, own in self._split(theta) for term in part.terms(own))
-
-    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
-        """Add up the contributions of the features to the parts."""
-        return np.asarray(sum(part.contributions(own, X, references) for part, own in self._split(theta)))
 
     def sizes(self, theta: FloatArray) -> FloatArray:
         """Return the share of each feature in the sizes of a part, averaged over the parts."""
@@ -262,7 +222,7 @@ class SumForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Make the parts of what `arrays` gave."""
+        """Build the parts from what `arrays` returned."""
         kinds = bytes(stored(arrays, _KINDS, np.uint8)).decode("ascii").split(",")
         forms = []
         for kind in kinds:

@@ -1,12 +1,12 @@
-"""Scoring functions of models: fill missing values, scale, add terms."""
+"""The scoring function of a model: fill missing values, scale, add the terms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,8 @@ from marginrank.preparation.run_features import RunTable, parse_features, run_na
 from marginrank.preparation.scaling_formulas import BY_QUERY, standardized, unscaled_weights
 from marginrank.runtime.text import feature_labels, feature_named
 from marginrank.scorers.form import Form
-from marginrank.scorers.terms import LinearTerm, Term
-from marginrank.typing import FloatArray, IntArray
+from marginrank.scorers.terms import LinearTerm, Term, add_terms, pays_to_compile, score_blocks
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class ScoringFunction:
         mean: Means of the features, for the scaling ``standard``.
         scale: Standard deviations of the features, 0 where they are constant.
         takes_nan: Whether features may be NaN.
-        nan_advice: The way out where they may not.
+        nan_advice: Advice if they may not.
         header: Everything else that the model file says, as plain values.
     """
 
@@ -89,7 +89,7 @@ class ScoringFunction:
 
     @cached_property
     def raw_fill(self) -> FloatArray | None:
-        """What replaces NaN of each feature before scaling; None if nothing does."""
+        """What replaces NaN before scaling; None if nothing does."""
         fills = [term.raw_fill for term in self.terms if isinstance(term, LinearTerm) and term.raw_fill is not None]
         return fills[0] if fills else None
 
@@ -101,27 +101,38 @@ class ScoringFunction:
             group: Number of consecutive rows of each query; by default all rows are of one query.
         """
         X = self._features(features)
-        if group is not None:
-            # Most models score documents one by one, and would not notice sizes that are wrong.
-            _offsets(len(X), group)
-        return self._scores(X, group)
+        offsets = _offsets(len(X), group)
+        return self.score_rows(self._model_features(X, offsets), offsets, n_jobs=1)
 
-    def _scores(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
-        if self._straight is not None:
-            scores = self._straight(X)
-            # Whatever is not finite leaves its mark on a sum.
-            if np.isfinite(scores).all():
-                return scores
-        self._check_finite(X)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = self._scaled(X, group)
-            scores = self.terms[0].score(scaled)
-            for term in self.terms[1:]:
-                scores = scores + term.score(scaled)
-        if not np.isfinite(scores).all():
-            at = int(np.argmin(np.isfinite(scores)))
-            raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
-        return scores
+    def score_rows(
+        self,
+        X: AnyArray,
+        offsets: IntArray,
+        n_jobs: int | None = None,
+        *,
+        compiled: bool = False,
+        refuse: Callable[[], None] | None = None,
+    ) -> FloatArray:
+        """Return the score of each row of features.
+
+        Args:
+            X: Features, one row per document.
+            offsets: Where queries begin, and the number of rows; no query is empty.
+            n_jobs: Number of threads; all cores by default.
+            compiled: Whether many rows may be scored by compiled functions, which need Numba and have the same bits.
+            refuse: Raises an error that names the first value that the model does not take.
+        """
+        terms, mean, scale = self._scored
+        add = add_terms(terms, compiled=compiled and pays_to_compile(X))
+
+        def score(start: int, rows: AnyArray) -> FloatArray:
+            if not self._takes(rows):
+                if refuse is not None:
+                    refuse()
+                self._refuse(rows, start)
+            return add(self._scaled(rows, offsets, start, mean, scale))
+
+        return check_scores(score_blocks(score, X, n_jobs, offsets if self.needs_queries else None))
 
     def explain(
         self,
@@ -152,17 +163,24 @@ class ScoringFunction:
         outside = (chosen < 0) | (chosen >= len(X))
         if outside.any():
             raise DataError(f"rows has {chosen[outside][0]}; {len(X)} documents are numbered from 0 to {len(X) - 1}")
-        return self._contributions(X, group, chosen)
-
-    def _contributions(self, X: FloatArray, group: Sequence[int] | None, rows: IntArray) -> FloatArray:
-        self._check_finite(X)
-        scaled = self._scaled(X, group)
-        parts = np.zeros((len(rows), self.n_features))
-        for start, end in pairwise(_offsets(len(X), group)):
-            inside = (rows >= start) & (rows < end)
-            for term in self.terms if inside.any() else ():
-                parts[inside] += term.contributions(scaled[rows[inside]], scaled[start:end])
+        offsets = _offsets(len(X), group)
+        scaled = self.scale_rows(self._model_features(X, offsets), offsets)
+        parts = np.zeros((len(chosen), self.n_features))
+        for start, end in pairwise(offsets.tolist()):
+            inside = (chosen >= start) & (chosen < end)
+            if inside.any():
+                parts[inside] = self.contributions(scaled[chosen[inside]], scaled[start:end])
         return parts
+
+    def scale_rows(self, X: FloatArray, offsets: IntArray) -> FloatArray:
+        """Return features as the terms take them."""
+        if not self._takes(X):
+            self._refuse(X, 0)
+        return self._scaled(X, offsets, 0, self.mean, self.scale)
+
+    def contributions(self, scaled: FloatArray, references: FloatArray) -> FloatArray:
+        """Return the contribution of each feature, relative to the mean of the references, for each row of features."""
+        return reduce(np.add, (term.contributions(scaled, references) for term in self.terms))
 
     def rerank(self, query_features: npt.ArrayLike | Mapping[str, Any], k: int | None = None) -> Ranking:
         """Return the rows and scores of the documents of one query, best first; equal scores keep their order.
@@ -201,40 +219,45 @@ class ScoringFunction:
             return features.keys()
         return None if self.header.get("feature_names", self.names) is None else column_names(features)
 
+    def _model_features(self, X: FloatArray, offsets: IntArray) -> FloatArray:  # noqa: ARG002
+        """Return the features of the model, given what is scored."""
+        return X
+
     @cached_property
-    def _straight(self) -> Callable[[FloatArray], FloatArray] | None:
-        """Score linear models without fills in as few steps as there are; None for others."""
-        term = self.terms[0]
-        if len(self.terms) > 1 or not isinstance(term, LinearTerm) or self.takes_nan or self.needs_queries:
-            return None
-        if self.mean is None or self.scale is None:
-            return term.score
-        mean, weights = self.mean, unscaled_weights(term.weights, self.scale)
+    def _scored(self) -> tuple[tuple[Term, ...], FloatArray | None, FloatArray | None]:
+        """The terms, mean and scale that scores are computed with.
 
-        def score(X: FloatArray) -> FloatArray:
-            with np.errstate(over="ignore", invalid="ignore"):
-                centred = X - mean
-                centred *= weights
-                return np.asarray(centred.sum(axis=1))
+        A linear term takes the scaling in: w·(x − mean)/scale is (w/scale)·(x − mean), which saves a division.
+        """
+        (term, *others), mean, scale = self.terms, self.mean, self.scale
+        if not others and isinstance(term, LinearTerm) and term.fill is None and mean is not None and scale is not None:
+            with np.errstate(over="ignore"):
+                weights = unscaled_weights(term.weights, scale)
+            if np.isfinite(weights).all():
+                return (replace(term, weights=weights, origin=mean),), None, None
+        return self.terms, mean, scale
 
-        return score
+    def _takes(self, X: AnyArray) -> bool:
+        """Return whether the model takes all values: none is infinite, and none missing unless it may be."""
+        return bool(np.isfinite(X).all() or (self.takes_nan and not np.isinf(X).any()))
 
-    def _check_finite(self, X: FloatArray) -> None:
-        """Refuse infinite values, and missing ones where the model takes none."""
+    def _refuse(self, X: AnyArray, start: int) -> NoReturn:
+        """Name the first value that the model does not take."""
         bad = np.isinf(X) if self.takes_nan else ~np.isfinite(X)
-        if bad.any():
-            row, column = (int(at) for at in np.argwhere(bad)[0])
-            advice = self.nan_advice if np.isnan(X[row, column]) else "replace it"
-            raise DataError(f"document {row}: {feature_named(self.names[column])} is {X[row, column]}; {advice}")
+        row, column = (int(at) for at in np.argwhere(bad)[0])
+        advice = self.nan_advice if np.isnan(X[row, column]) else "replace it"
+        raise DataError(f"document {start + row}: {feature_named(self.names[column])} is {X[row, column]}; {advice}")
 
-    def _scaled(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
+    def _scaled(
+        self, rows: AnyArray, offsets: IntArray, start: int, mean: FloatArray | None, scale: FloatArray | None
+    ) -> AnyArray:
+        """Return some rows of features, from `start` on, filled and scaled."""
         if self.raw_fill is not None:
-            X = np.where(np.isnan(X), self.raw_fill, X)
-        if self.scaling is not None and self.scaling in BY_QUERY:
-            return _scaled_by_query(X, self.scaling, _offsets(len(X), group), self.names)
-        if self.scale is None or self.mean is None:
-            return X
-        return standardized(X, self.mean, self.scale)
+            rows = np.where(np.isnan(rows), self.raw_fill, rows)
+        if self.scaling is not None and self.scaling in BY_QUERY and len(rows):
+            inside = offsets[(offsets >= start) & (offsets <= start + len(rows))] - start
+            return _scaled_by_query(np.asarray(rows, dtype=np.float64), self.scaling, inside, self.names)
+        return rows if mean is None or scale is None else standardized(rows, mean, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,16 +300,9 @@ class FusedFunction(ScoringFunction):
         """Whether a run may leave documents out."""
         return self.takes_nan or "score" not in self.kinds
 
-    def _scores(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
-        return super()._scores(self._columns(X, group), group)
-
-    def _contributions(self, X: FloatArray, group: Sequence[int] | None, rows: IntArray) -> FloatArray:
-        return super()._contributions(self._columns(X, group), group, rows)
-
-    def _columns(self, X: FloatArray, group: Sequence[int] | None) -> FloatArray:
+    def _model_features(self, X: FloatArray, offsets: IntArray) -> FloatArray:
         if not len(X):
             return np.zeros((0, self.n_features))
-        offsets = np.array(_offsets(len(X), group))
         with np.errstate(invalid="ignore"):
             return RunTable(X, offsets, self.are_ranks).features(self.kinds, keep_missing=self.keep_missing)
 
@@ -310,19 +326,25 @@ class ModelArrays(NamedTuple):
     learned: dict[str, FloatArray]
 
 
-def _offsets(n: int, group: Sequence[int] | None) -> list[int]:
+def check_scores(scores: FloatArray) -> FloatArray:
+    """Return scores, and refuse those that are not finite."""
+    if not np.isfinite(scores).all():
+        at = int(np.argmin(np.isfinite(scores)))
+        raise NumericalError(f"document {at} has score {scores[at]}; its features are too large for this model")
+    return scores
+
+
+def _offsets(n: int, group: Sequence[int] | None) -> IntArray:
     """Return where queries begin, without empty ones, and the number of rows."""
     sizes = [n] if group is None else [int(size) for size in group]
     if sum(sizes) != n or min(sizes, default=0) < 0:
         raise DataError(f"group has {sum(sizes)} documents for {n} rows; give the number of each query")
-    return [0, *accumulate(size for size in sizes if size)]
+    return np.array([0, *accumulate(size for size in sizes if size)], dtype=np.int64)
 
 
-def _scaled_by_query(X: FloatArray, scaling: str, offsets: list[int], names: Sequence[str]) -> FloatArray:
-    if not len(X):
-        return X
+def _scaled_by_query(X: FloatArray, scaling: str, offsets: IntArray, names: Sequence[str]) -> FloatArray:
     try:
-        return BY_QUERY[scaling](X, np.array(offsets))
+        return BY_QUERY[scaling](X, offsets)
     except DataError as error:
         from marginrank.data.inputs import FeatureError  # noqa: PLC0415
 

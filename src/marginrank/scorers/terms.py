@@ -1,22 +1,45 @@
-"""Scoring functions in plain numbers: terms that add up to the score, scored with NumPy alone.
+"""The terms of a score: the one place where each kind of model computes scores and contributions, with NumPy.
 
-A form says what its terms are, with `marginrank.scorers.form.Form.terms`. Light scoring runs them, and exports write
-them down in other languages.
+`marginrank.scorers.form.Form.terms` returns the terms of a model. Training, trained models, light scoring and the
+service add them up with `score_blocks`; exports write them down in other languages.
+
+A document has the same score, bit for bit, alone or among others: each term adds in one order, and products of matrices
+have one shape. Compiled functions add in the same order.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 import numpy as np
 
-from marginrank.typing import BoolArray, FloatArray, IntArray
+from marginrank.runtime.mapped_arrays import reader_of
+from marginrank.runtime.threads import for_each
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-#: Parts of the way between two knots that scores of lines tell apart.
+if TYPE_CHECKING:
+    from marginrank.scorers.kernel.form import KernelFunction
+
+#: Computes the scores of some rows.
+RowScores: TypeAlias = Callable[[AnyArray], FloatArray]
+
+#: Steps between two knots that the scores of lines distinguish.
 _UNITS: Final = 2.0**24
+#: Values that are scored at a time.
+_BLOCK_VALUES: Final = 1 << 19
+#: Least number of values that compiled functions are loaded for; NumPy takes some milliseconds for them.
+_COMPILED_VALUES: Final = 1 << 16
+#: Rows of a matrix that BLAS multiplies: a multiple of what it works on at a time, on any processor.
+_ROWS: Final = 48
+#: Largest product of three dimensions that OpenBLAS multiplies in one thread, whatever number of threads it may use.
+_ONE_THREAD: Final = 1 << 18
+#: Most columns of factors of such products.
+_DEPTH: Final = 1 << 10
 
 
 class Term(ABC):
@@ -29,18 +52,101 @@ class Term(ABC):
     def score(self, X: FloatArray) -> FloatArray:
         """Return the term of each row; equal rows have equal terms, wherever they are."""
 
+    def compiled(self) -> RowScores:
+        """Return a function with the bits of `score` that is faster on many rows, of float32 or float64."""
+        return lambda X: self.score(np.asarray(X, dtype=np.float64))
+
     def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the contribution of each feature, relative to the mean of the references, for each row."""
         raise TypeError(f"the scores of a {self.kind} model are not made of features, so they cannot be explained")
 
 
+def add_terms(terms: Iterable[Term], *, compiled: bool) -> RowScores:
+    """Return what adds up the terms of some rows."""
+    functions = [term.compiled() if compiled else Term.compiled(term) for term in terms]
+
+    return lambda rows: reduce(np.add, (function(rows) for function in functions))
+
+
+def pays_to_compile(X: AnyArray) -> bool:
+    """Return whether there are enough values for compiled functions."""
+    return int(X.size) >= _COMPILED_VALUES
+
+
+def score_blocks(
+    score: Callable[[int, AnyArray], FloatArray],
+    X: AnyArray,
+    n_jobs: int | None = None,
+    offsets: IntArray | None = None,
+) -> FloatArray:
+    """Score rows, some at a time; scores that are not finite are left to the caller.
+
+    >>> score_blocks(lambda start, rows: rows.sum(axis=1) + start, np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [3.0, 7.0]
+
+    Args:
+        score: Returns the scores of rows, given the number of the first and the rows, contiguous in float32 or float64.
+        X: The rows, in memory or on disk.
+        n_jobs: Number of threads; all cores by default.
+        offsets: Rows between which `X` may be cut; by default, between any two.
+    """
+    scores, reader = np.empty(len(X)), reader_of(X)
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+    def work(start: int, stop: int) -> None:
+        rows = X[start:stop] if reader is None else reader.rows(start, stop)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores[start:stop] = score(start, np.ascontiguousarray(rows, dtype=dtype))
+
+    for_each(work, list(pairwise(_cuts(X, offsets))), n_jobs)
+    return scores
+
+
+def _cuts(X: AnyArray, offsets: IntArray | None) -> list[int]:
+    """Return where blocks begin, and the number of rows."""
+    step = max(1, _BLOCK_VALUES // (_ROWS * max(1, X.shape[1]))) * _ROWS
+    targets = np.append(np.arange(0, len(X), step), len(X))
+    cuts = targets if offsets is None else offsets[np.searchsorted(offsets, targets)]
+    return [int(cut) for cut in np.unique(cuts)]
+
+
+def weighted_sums(X: FloatArray, origin: FloatArray | None, weights: FloatArray) -> FloatArray:
+    """Return Σ (x − origin)·weight of each row, added in the order of the features.
+
+    >>> weighted_sums(np.array([[1.0, 2.0], [0.5, 4.0]]), None, np.array([2.0, 3.0])).tolist()
+    [8.0, 13.0]
+    """
+    # Features × documents: NumPy adds one row to the next, but the numbers of a row, or of a single column, in pairs.
+    columns = np.multiply(X.T if origin is None else X.T - origin[:, None], weights[:, None], order="C")
+    if columns.shape[1] == 1:
+        return np.asarray(np.add.reduce(np.repeat(columns, 2, axis=1), axis=0, initial=0.0)[:1])
+    return np.asarray(np.add.reduce(columns, axis=0, initial=0.0))
+
+
+def _compiled_sums(X: AnyArray, origin: FloatArray | None, weights: FloatArray) -> FloatArray:
+    """Return `weighted_sums` from compiled code."""
+    from marginrank.scorers.linear.scoring_kernel import add_products  # noqa: PLC0415
+
+    scores = np.empty(len(X))
+    add_products(X, np.zeros(X.shape[1]) if origin is None else origin, np.ascontiguousarray(weights), scores)
+    return scores
+
+
 @dataclass(frozen=True, eq=False)
 class LinearTerm(Term):
-    """Weights of features, as in `marginrank.scorers.linear.form.LinearForm`; ``raw_fill`` replaces NaN before scaling.
+    """Weights of features, as in `marginrank.scorers.linear.form.LinearForm`.
 
     >>> term = LinearTerm(np.array([2.0, -1.0]), None, np.array([0.5, 0.0]), np.array([0]), np.array([7.0]))
     >>> term.score(np.array([[1.0, 3.0], [np.nan, 3.0]])).tolist()            # 2 − 3, and 1 − 3 + 7
     [-1.0, 5.0]
+
+    Args:
+        weights: The weight of each feature.
+        raw_fill: What replaces NaN before scaling; None if nothing does.
+        fill: What replaces NaN after scaling; None if nothing does.
+        flagged: Features with a second weight, which is added if they are NaN.
+        flag_weights: These weights.
+        origin: What is subtracted from each feature; None for nothing.
     """
 
     kind: ClassVar[str] = "linear"
@@ -49,33 +155,47 @@ class LinearTerm(Term):
     fill: FloatArray | None
     flagged: IntArray
     flag_weights: FloatArray
+    origin: FloatArray | None = None
 
     def score(self, X: FloatArray) -> FloatArray:
-        """Return X·w, with the fill and the weight of missing values where they are missing."""
-        # Not a product of BLAS, which rounds equal rows differently in different places.
+        """Return X·w, with fills and second weights for missing values."""
+        return self._score(X, weighted_sums)
+
+    def compiled(self) -> RowScores:
+        """Return `score` from compiled code."""
+        return lambda X: self._score(X, _compiled_sums)
+
+    def _score(self, X: AnyArray, add: Callable[..., FloatArray]) -> FloatArray:
         if self.fill is None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return np.asarray((X * self.weights).sum(axis=1))
+            return add(X, self.origin, self.weights)
         absent = np.isnan(X)
-        scores = (np.where(absent, self.fill, X) * self.weights).sum(axis=1)
-        return np.asarray(scores + (absent[:, self.flagged] * self.flag_weights).sum(axis=1))
+        scores = add(np.where(absent, self.fill, X), self.origin, self.weights)
+        if not len(self.flagged):
+            return scores
+        return scores + add(absent[:, self.flagged].astype(np.float64), None, self.flag_weights)
 
     def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
-        """Return weight times the difference to the mean of the references; flags count with their features."""
-        return np.asarray(self._parts(X) - self._parts(references).mean(axis=0))
+        """Return weight times the difference to the mean of the references; second weights count with their features.
 
-    def _parts(self, X: FloatArray) -> FloatArray:
-        if self.fill is None:
-            return np.asarray(X * self.weights)
-        absent = np.isnan(X)
-        parts = np.where(absent, self.fill, X) * self.weights
-        parts[:, self.flagged] += absent[:, self.flagged] * self.flag_weights
-        return np.asarray(parts)
+        >>> term = LinearTerm(np.array([2.0, -1.0]), None, None, np.zeros(0, dtype=np.int64), np.zeros(0))
+        >>> term.contributions(np.array([[3.0, 1.0]]), np.array([[1.0, 1.0], [2.0, 5.0]])).tolist()
+        [[3.0, 2.0]]
+        """
+        absent, missing = np.isnan(X), np.isnan(references)
+        if self.fill is not None:
+            X, references = np.where(absent, self.fill, X), np.where(missing, self.fill, references)
+        parts = np.asarray((X - references.mean(axis=0)) * self.weights)
+        share = missing[:, self.flagged].mean(axis=0)
+        parts[:, self.flagged] += (absent[:, self.flagged] - share) * self.flag_weights
+        return parts
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The curve of one feature, as `marginrank.scorers.additive.form.Shape` describes it.
+    """The curve of one feature.
+
+    Steps have no ``start``: the curve is ``values[k]`` if exactly k of the thresholds are exceeded. Lines join the
+    values at the start and the thresholds, and are constant beyond the first and the last.
 
     Args:
         thresholds: Increasing thresholds.
@@ -96,26 +216,39 @@ class Curve:
         >>> lines.at(np.array([-1.0, 0.5, 2.0, 8.0, np.nan])).tolist()
         [0.0, 0.25, 1.5, 2.5, 9.0]
         """
-        cells = np.searchsorted(self.thresholds, x, side="left")
-        below = self.values[cells]
+        exceeded = np.searchsorted(self.thresholds, x, side="left")
+        below = self.values[exceeded]
         if self.start is not None and len(self.thresholds):
             knots = np.r_[self.start, self.thresholds]
-            above = np.minimum(cells + 1, len(self.thresholds))
-            low, high = knots[cells], knots[above]
+            above = np.minimum(exceeded + 1, len(self.thresholds))
+            low, high = knots[exceeded], knots[above]
             # In halves, since the difference of two numbers can be beyond float64; beyond the last knot, 0 / 1.
-            width = np.where(above > cells, 0.5 * high - 0.5 * low, 1.0)
+            width = np.where(above > exceeded, 0.5 * high - 0.5 * low, 1.0)
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 halved = (0.5 * x - 0.5 * low) / width
                 part = np.where(width > 1e-300, halved, (x - low) / (high - low))
-            inside = (x > low) & (above > cells)
+            inside = (x > low) & (above > exceeded)
             part = np.where(inside, np.rint(np.where(inside, part, 0.0) * _UNITS) / _UNITS, 0.0)
             below = below + part * (self.values[above] - below)
         return np.where(np.isnan(x), self.missing, below)
 
 
+def threshold_grid(thresholds: Sequence[AnyArray]) -> FloatArray:
+    """Return the thresholds of each feature, filled up with inf, which no value exceeds, to a power of two.
+
+    >>> threshold_grid([np.array([1.0, 2.0]), np.array([5.0])]).tolist()
+    [[1.0, 2.0, inf, inf], [5.0, inf, inf, inf]]
+    """
+    most = max(map(len, thresholds), default=0)
+    grid = np.full((len(thresholds), 1 << most.bit_length()), np.inf)
+    for row, cuts in zip(grid, thresholds, strict=True):
+        row[: len(cuts)] = cuts
+    return grid
+
+
 @dataclass(frozen=True, eq=False)
 class CurvesTerm(Term):
-    """One curve per feature."""
+    """One curve per feature, all of them steps or all of them lines."""
 
     kind: ClassVar[str] = "additive"
     curves: tuple[Curve, ...]
@@ -133,12 +266,44 @@ class CurvesTerm(Term):
                 scores += curve.at(column)
         return scores
 
-    def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
-        """Return the value of the curve of each feature, minus its mean over the references."""
-        return np.asarray(self._parts(X) - self._parts(references).mean(axis=0))
+    def compiled(self) -> RowScores:
+        """Return `score` from compiled code, which finds the bins of all values and then adds up their values."""
+        from marginrank.scorers.additive import additive_kernel as kernel  # noqa: PLC0415
 
-    def _parts(self, X: FloatArray) -> FloatArray:
-        return np.stack([curve.at(column) for curve, column in zip(self.curves, X.T, strict=True)], axis=1)
+        grid = threshold_grid([curve.thresholds for curve in self.curves])
+        missing_codes = np.array([len(curve.values) for curve in self.curves], dtype=np.int64)
+        # One more than there are: lines read the value after the last one, and multiply it by 0.
+        values = np.concatenate([*(np.append(curve.values, curve.missing) for curve in self.curves), [0.0]])
+        firsts = np.cumsum(missing_codes + 1) - (missing_codes + 1)
+        starts = None if self.steps else np.array([curve.start for curve in self.curves], dtype=np.float64)
+
+        def score(X: AnyArray) -> FloatArray:
+            scores, codes = np.empty(len(X)), np.empty(X.shape, dtype=np.uint8 if starts is None else np.uint32)
+            if starts is None:
+                kernel.encode_rows(X, grid, missing_codes, codes)
+                kernel.score_codes(codes, firsts, values, scores)
+            else:
+                kernel.locate_rows(X, grid, starts, missing_codes, codes)
+                kernel.score_positions(codes, firsts, values, scores)
+            return scores
+
+        return score
+
+    def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
+        """Return the value of the curve of each feature, minus its mean over the references.
+
+        >>> curves = Curve(np.array([1.0]), np.array([0.0, 2.0]), 0.0, None), Curve(np.zeros(0), np.zeros(1), 3.0, None)
+        >>> CurvesTerm(curves).contributions(np.array([[1.5, 0.0]]), np.array([[0.0, np.nan], [1.5, 0.0]])).tolist()
+        [[1.0, -1.5]]
+        """
+        return np.asarray(self._values(X) - self._values(references).mean(axis=0))
+
+    def _values(self, X: FloatArray) -> FloatArray:
+        """Return the value of the curve of each feature for each row."""
+        values = np.empty(X.shape)
+        for curve, column, out in zip(self.curves, X.T, values.T, strict=True):
+            out[:] = curve.at(column)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,36 +325,112 @@ class TreesTerm(Term):
     def score(self, X: FloatArray) -> FloatArray:
         """Return the sum of the leaves that each row comes to or, with grades, the expected grade."""
         rows = X.astype(np.float32).astype(np.float64) if self.single else X
-        places = np.arange(len(rows))
-        raw = np.zeros((len(rows), max(1, len(self.grades))))
+        numbers = np.arange(len(rows))
+        sums = np.zeros((len(rows), max(1, len(self.grades))))
         for root, output in zip(self.roots.tolist(), self.outputs.tolist(), strict=True):
-            raw[:, output] += self.values[self.left[self._leaves(rows, places, root)]]
-        if not len(self.grades):
-            return raw[:, 0]
-        shares = np.exp(raw - raw.max(axis=1, keepdims=True))
-        return np.asarray((shares / shares.sum(axis=1, keepdims=True) * self.grades).sum(axis=1))
+            sums[:, output] += self.values[self.left[self._leaves(rows, numbers, root)]]
+        return self._score_of(sums)
+
+    def compiled(self) -> RowScores:
+        """Return `score` from compiled code."""
+        return lambda X: self._score_of(self.output_sums(X))
+
+    def output_sums(self, X: AnyArray) -> FloatArray:
+        """Return the sum of the leaves for each output, from compiled code."""
+        from marginrank.scorers.boosted.trees_kernel import add_trees  # noqa: PLC0415
+
+        nodes = self.feature, self.threshold, self.left, self.right, self.roots, self.outputs, self.missing_left
+        sums = np.zeros((len(X), max(1, len(self.grades))))
+        add_trees(X, *nodes, self.values, self.single, sums)
+        return sums
+
+    def _score_of(self, sums: FloatArray) -> FloatArray:
+        return sums[:, 0] if not len(self.grades) else np.asarray((softmax(sums) * self.grades).sum(axis=1))
 
     def contributions(self, X: FloatArray, references: FloatArray) -> FloatArray:
-        """Return Shapley values, as `marginrank.scorers.boosted.form.BoostedForm.contributions` does."""
-        from marginrank.scorers.boosted.form import BoostedForm  # noqa: PLC0415
+        """Return Shapley values; see `marginrank.scorers.boosted.shapley_values`."""
+        from marginrank.scorers.boosted.shapley_values import shapley_values  # noqa: PLC0415
 
-        form = BoostedForm(
-            X.shape[1], self.feature, self.threshold, self.left, self.right, self.roots, self.outputs, self.grades,
-            self.single, self.missing_left,
-        )  # fmt: skip
-        return form.contributions(self.values, X, references)
+        return shapley_values(self, X, references)
 
-    def _leaves(self, rows: FloatArray, places: IntArray, root: int) -> IntArray:
+    def _leaves(self, rows: FloatArray, numbers: IntArray, root: int) -> IntArray:
         """Return the leaf of one tree that each row comes to."""
         nodes = np.full(len(rows), root)
         while (inner := self.feature[nodes] >= 0).any():
             at = nodes[inner]
-            values = rows[places[inner], self.feature[at]]
+            values = rows[numbers[inner], self.feature[at]]
             leftward = values <= self.threshold[at]
             if len(self.missing_left):
                 leftward = np.where(np.isnan(values), self.missing_left[at], leftward)
             nodes[inner] = np.where(leftward, self.left[at], self.right[at])
         return nodes
+
+
+def softmax(values: FloatArray) -> FloatArray:
+    """Return the softmax of each row.
+
+    >>> softmax(np.array([[0.0, np.log(3.0)]])).round(10).tolist()
+    [[0.25, 0.75]]
+    """
+    shares = np.exp(values - values.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def in_equal_blocks(score: Callable[[FloatArray], FloatArray], X: AnyArray) -> FloatArray:
+    """Score rows in blocks of one height, the last one filled up with copies of its first row.
+
+    In a product of another height, or one that is not a multiple of what BLAS works on at a time, a row is rounded
+    differently, and equal documents would no longer be tied.
+
+    >>> in_equal_blocks(lambda rows: rows.sum(axis=1), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [3.0, 7.0]
+    """
+    scores = np.empty(len(X))
+    block = np.empty((_ROWS, X.shape[1]))
+    for start in range(0, len(X), _ROWS):
+        rows = X[start : start + _ROWS]
+        block[: len(rows)], block[len(rows) :] = rows, rows[0]
+        scores[start : start + len(rows)] = score(block)[: len(rows)]
+    return scores
+
+
+def small_products(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the products of the rows of a block with the rows of another matrix: ``left @ right.T``.
+
+    BLAS is asked for products that are too small for several threads, since their number would change the rounding.
+
+    >>> small_products(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [5.0, 6.0]])).tolist()
+    [[11.0, 17.0]]
+    """
+    n = len(right)
+    if n == 1:  # a product with a vector, which BLAS shares among threads sooner
+        return np.asarray((left * right).sum(axis=1, keepdims=True))
+    products = np.zeros((len(left), n))
+    for first in range(0, left.shape[1], _DEPTH):
+        columns = slice(first, first + _DEPTH)
+        depth = len(left[0, columns])
+        width = min(n, max(2, _ONE_THREAD // (_ROWS * depth)))
+        for start in range(0, n, width):
+            # The last one overlaps the one before, so that all have one width.
+            begin = min(start, n - width)
+            part = left[:, columns] @ right[begin : begin + width, columns].T
+            products[:, start : begin + width] += part[:, start - begin :]
+    return products
+
+
+def _sigmoid(x: FloatArray) -> FloatArray:
+    # Written with tanh, as exp(-x) overflows.
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+
+
+#: What may lie between two layers of a network, by its name in PyTorch.
+ACTIVATIONS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0.0))),
+    "silu": lambda x: x * _sigmoid(x),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,18 +439,22 @@ class NetworkTerm(Term):
 
     Args:
         layers: Weights (outputs × inputs) and biases of each layer.
-        activation: What lies between two layers.
-        function: The score of rows.
+        activation: What lies between two layers; one of `ACTIVATIONS`.
     """
 
     kind: ClassVar[str] = "neural"
     layers: tuple[tuple[FloatArray, FloatArray], ...]
     activation: str
-    function: Callable[[FloatArray], FloatArray]
 
     def score(self, X: FloatArray) -> FloatArray:
         """Return the output of the last layer."""
-        return self.function(X)
+        return in_equal_blocks(self._outputs, X)
+
+    def _outputs(self, values: FloatArray) -> FloatArray:
+        for weights, biases in self.layers[:-1]:
+            values = ACTIVATIONS[self.activation](small_products(values, weights) + biases)
+        weights, biases = self.layers[-1]
+        return np.asarray(small_products(values, weights)[:, 0] + biases[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,9 +474,9 @@ class KernelTerm(Term):
     coefficients: FloatArray
     kernel: str
     parameters: tuple[float, ...]
-    function: Callable[[FloatArray, FloatArray], FloatArray]
+    function: KernelFunction
 
     def score(self, X: FloatArray) -> FloatArray:
         """Return Σ_z β_z k(x, z)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray((self.function(X, self.documents) * self.coefficients).sum(axis=1))
+        values = self.function.against(self.documents, small_products)
+        return in_equal_blocks(lambda rows: np.asarray((values(rows) * self.coefficients).sum(axis=1)), X)

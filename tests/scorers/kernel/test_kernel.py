@@ -238,7 +238,7 @@ def test_scores_come_from_landmarks_alone(dtype, scaling, tmp_path):
     lower = np.zeros((25, 25))
     lower[np.tril_indices(25)] = arrays["kernel.factor"]
     beta = np.linalg.solve(lower.T, theta)
-    X = ranker.model_._scaled(queries, None, None)
+    X = ranker.model_.function.scale_rows(queries.X, queries.offsets)
     expected = rbf_kernel(X, arrays["kernel.documents"], gamma=arrays["kernel.rbf"][0]) @ beta
     assert np.allclose(ranker.predict(queries), expected, atol=1e-9 * np.abs(beta).sum())
     assert np.allclose(form.coefficients(theta), beta)

@@ -9,7 +9,8 @@ import pytest
 
 from marginrank import DataError
 from marginrank.runtime.lazy_imports import sp
-from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
+from marginrank.scorers.neural.form import NeuralForm
+from marginrank.scorers.terms import ACTIVATIONS
 
 
 def test_activations_are_what_their_names_say():
@@ -88,5 +89,5 @@ def test_a_width_beyond_all_memory_is_only_a_number():
 
 
 def test_sparse_features_are_refused():
-    with pytest.raises(DataError, match="a network takes no sparse X"):
+    with pytest.raises(DataError, match="a neural model takes no sparse X"):
         NeuralForm((2, 1), "relu").score(np.zeros(3), sp.csr_array(np.zeros((1, 2))))

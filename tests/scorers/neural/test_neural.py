@@ -14,7 +14,8 @@ from marginrank.losses import ScoreRisk, SoftmaxCrossEntropy
 from marginrank.methods.presets import parse_preset
 from marginrank.model.file_format import read_model, write_model
 from marginrank.scorers import Neural, parse_scorer
-from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
+from marginrank.scorers.neural.form import NeuralForm
+from marginrank.scorers.terms import ACTIVATIONS
 from tests.absent import WITHOUT_TORCH_AND_JAX
 
 torch = pytest.importorskip("torch", reason="PyTorch is the extra 'neural'")

@@ -1,4 +1,4 @@
-"""The bins of features: thresholds between values, a bin for missing ones, and the curves that θ draws on them."""
+"""Curves of features: the form of the additive scorer after training, with bins of values and one for missing ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from marginrank.runtime.mapped_arrays import reader_of
 from marginrank.runtime.text import feature_labels
 from marginrank.runtime.threads import for_each
 from marginrank.scorers.form import Form, Monotone, monotone_signs, stored
-from marginrank.scorers.terms import Curve, CurvesTerm
+from marginrank.scorers.terms import Curve, CurvesTerm, threshold_grid
 from marginrank.typing import AnyArray, BoolArray, Features, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -58,13 +58,15 @@ class Shape:
         """Where the lines meet: the start and the thresholds."""
         return np.asarray(np.r_[self.start, self.thresholds], dtype=np.float64)
 
+    @property
+    def curve(self) -> Curve:
+        """The curve as a part of a term."""
+        missing = float(self.values[0]) if self.missing is None else self.missing
+        return Curve(np.asarray(self.thresholds, dtype=np.float64), self.values, missing, self.start)
+
     def at(self, values: FloatArray) -> FloatArray:
         """Return the value of the curve at given values of the feature."""
-        if self.start is None:
-            curve = self.values[np.searchsorted(self.thresholds, values, side="left").clip(0, len(self.values) - 1)]
-        else:
-            curve = np.interp(values, self.knots, self.values)
-        return np.where(np.isnan(values), self.values[0] if self.missing is None else self.missing, curve)
+        return self.curve.at(values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,15 +228,6 @@ class AdditiveForm(Form):
         """Where the codes of each feature begin in a table."""
         return np.cumsum(self.n_codes) - self.n_codes
 
-    @cached_property
-    def _grid(self) -> FloatArray:
-        """Thresholds filled up with inf, which no value exceeds, to rows of a power of two."""
-        most = max(map(len, self.thresholds), default=0)
-        grid = np.full((self.n_features, 1 << most.bit_length()), np.inf)
-        for row, cuts in zip(grid, self.thresholds, strict=True):
-            row[: len(cuts)] = cuts
-        return grid
-
     def encode(self, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> AnyArray:
         """Return the cell of each value.
 
@@ -242,7 +235,7 @@ class AdditiveForm(Form):
         of cells from the first, whole and part, in units of 2⁻²⁴. NaN has the last cell of a feature with a bin for it,
         or the first.
         """
-        values = self._check(X)
+        values = self.dense(X)
         codes = np.empty(values.shape, dtype=self._code_type)
 
         def keep(start: int, block: AnyArray) -> None:
@@ -270,28 +263,13 @@ class AdditiveForm(Form):
             blocks.append(sp.csr_array(self.gradient(cells[:, :-1])))
         return sp.csr_array(sp.vstack(blocks, format="csr"))
 
-    def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
-        """Score documents, a block at a time, as training scores them: to the last bit but for the order of sums."""
-        from marginrank.scorers.additive.additive_kernel import score_codes, score_positions  # noqa: PLC0415
-
-        look_up = score_codes if self.starts is None else score_positions
-        # The weight of the cell after the last one is 0, but it is read.
-        values, table = self._check(X), np.append(self.table(theta), 0.0)
-        scores = np.empty(len(values))
-
-        def work(start: int, codes: AnyArray) -> None:
-            look_up(codes, self.first_cells, table, scores[start : start + len(codes)])
-
-        self.encode_blocks(values, work, n_jobs)
-        return scores
-
     def encode_blocks(
         self, X: npt.ArrayLike | Features, work: Callable[[int, AnyArray], None], n_jobs: int | None = None
     ) -> None:
-        """Call ``work(start, codes)`` for blocks of rows, so that no more codes than are wanted need be kept."""
+        """Call ``work(start, codes)`` for blocks of rows, so that they are not all in memory."""
         from marginrank.scorers.additive.additive_kernel import encode_rows, locate_rows  # noqa: PLC0415
 
-        values, grid = self._check(X), self._grid
+        values, grid = self.dense(X), threshold_grid(self.thresholds)
         missing_codes = np.where(self.missing, self.n_codes - 1, 0)
         step = max(1, _BLOCK_VALUES // max(1, self.n_features))
 
@@ -310,42 +288,40 @@ class AdditiveForm(Form):
         for_each(encode, [(start,) for start in range(0, len(values), step)], n_jobs)
 
     def table(self, theta: FloatArray) -> FloatArray:
-        """Value of each code, feature after feature, along the last axis: sums of increments, and the weight of NaN."""
+        """Return the value of each code, feature after feature, along the last axis, given θ along its last."""
         from marginrank.scorers.additive.additive_kernel import running_sums  # noqa: PLC0415
 
-        parameters = np.ascontiguousarray(theta, dtype=np.float64)
-        if parameters.shape[-1:] != (self.n_parameters,):
-            raise DataError(f"theta has shape {parameters.shape}; these bins have {self.n_parameters} parameters")
-        rows = parameters.reshape(math.prod(parameters.shape[:-1]), self.n_parameters)
+        increments, straight = self._split(np.ascontiguousarray(theta, dtype=np.float64))
+        rows = increments.reshape(math.prod(increments.shape[:-1]), self._n_increments)
         tables = np.empty((len(rows), int(self.n_codes.sum())))
-        increments, slopes = rows[:, : self._n_increments], rows[:, self._n_increments :]
+        running_sums(rows, self.n_codes, self.missing, tables)
+        return tables.reshape(*increments.shape[:-1], tables.shape[1]) + straight
+
+    def _values(self, theta: FloatArray) -> FloatArray:
+        """Return the `table` of one θ with NumPy alone."""
+        increments, straight = self._split(theta)
+        values, begin = np.zeros(int(self.n_codes.sum())), 0
+        for first, (cuts, own) in zip(self.first_cells.tolist(), self._features, strict=True):
+            end, last = begin + len(cuts), first + len(cuts)
+            np.cumsum(increments[begin:end], out=values[first + 1 : last + 1])
+            values[last + 1 : last + 1 + own] = increments[end : end + own]
+            begin = end + own
+        return np.asarray(values + straight)
+
+    def _split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray | float]:
+        """Return the increments and weights of NaN in units of scores, and the values of the straight lines."""
+        if theta.shape[-1:] != (self.n_parameters,):
+            raise DataError(f"theta has shape {theta.shape}; these bins have {self.n_parameters} parameters")
         if self.starts is None:
-            running_sums(increments, self.n_codes, self.missing, tables)
-        else:
-            running_sums(self._units * increments, self.n_codes, self.missing, tables)
-            every = np.zeros((len(rows), self.n_features))
-            every[:, self._sloped] = slopes
-            tables += self._ways * np.repeat(every, self.n_codes, axis=1)
-        return tables.reshape(*parameters.shape[:-1], tables.shape[1])
+            return theta, 0.0
+        slopes = np.zeros((*theta.shape[:-1], self.n_features))
+        slopes[..., self._sloped] = theta[..., self._n_increments :]
+        straight = self._ways * np.repeat(slopes, self.n_codes, axis=-1)
+        return np.ascontiguousarray(self._units * theta[..., : self._n_increments]), straight
 
     def terms(self, theta: FloatArray) -> tuple[CurvesTerm, ...]:
         """Return the curves."""
-        increments, slopes = np.split(theta, [self._n_increments])
-        if self.starts is not None:
-            increments = self._units * increments
-        every = np.zeros(self.n_features)
-        every[self._sloped] = slopes if self.starts is not None else 0.0
-        curves, at = [], 0
-        for feature, (cuts, own) in enumerate(self._features):
-            values = np.r_[0.0, np.cumsum(increments[at : at + len(cuts)])]
-            at += len(cuts) + own
-            missing = increments[at - 1] if own else 0.0
-            if self.starts is not None:
-                first = int(self.first_cells[feature])
-                values = values + self._ways[first : first + len(values)] * every[feature]
-            start = None if self.starts is None else float(self.starts[feature])
-            curves.append(Curve(np.asarray(cuts, dtype=np.float64), values, float(missing), start))
-        return (CurvesTerm(tuple(curves)),)
+        return (CurvesTerm(tuple(shape.curve for shape in self.shapes(theta))),)
 
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Derivatives by θ, given those by the table, along the last axis."""
@@ -358,22 +334,6 @@ class AdditiveForm(Form):
             slopes = np.add.reduceat(rows * self._ways, self.first_cells, axis=1)[:, self._sloped]
             gradients = np.hstack([self._units * gradients, slopes])
         return gradients.reshape(*cells.shape[:-1], self.n_parameters)
-
-    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
-        """Return the value of the curve of each feature, minus its mean over the references.
-
-        >>> bins = AdditiveForm((np.array([1.0]), np.array([0.5])), np.array([False, True]))
-        >>> theta = np.array([2.0, 3.0, -1.0])
-        >>> bins.contributions(theta, np.array([[1.5, 0.0]]), np.array([[0.0, np.nan], [1.5, 0.0]])).tolist()
-        [[1.0, 0.5]]
-        """
-        return np.asarray(self._curves(theta, X) - self._curves(theta, references).mean(axis=0))
-
-    def _curves(self, theta: FloatArray, X: Features) -> FloatArray:
-        """Return the value of the curve of each feature for each document."""
-        values = np.asarray(self._check(X), dtype=np.float64)
-        curves = [shape.at(column) for shape, column in zip(self.shapes(theta), values.T, strict=True)]
-        return np.stack(curves, axis=1) if curves else np.zeros(values.shape)
 
     def sizes(self, theta: FloatArray) -> FloatArray:
         """Return the range of the curve of each feature."""
@@ -407,7 +367,7 @@ class AdditiveForm(Form):
         labels = feature_labels(names, self.n_features)
         if len(labels) != self.n_features:
             raise DataError(f"{len(labels)} feature names for {self.n_features} features")
-        values = np.split(self.table(theta), self.first_cells[1:]) if self.n_features else []
+        values = np.split(self._values(theta), self.first_cells[1:]) if self.n_features else []
         starts = [None] * self.n_features if self.starts is None else self.starts.tolist()
         return [
             Shape(name, cuts, heights[: len(cuts) + 1], float(heights[-1]) if own else None, start)
@@ -427,7 +387,8 @@ class AdditiveForm(Form):
             if not np.isfinite(start) or (len(cuts) and start >= cuts[0]):
                 refuse_feature(f"the lines of {{feature}} start at {start}; start below the first threshold", feature)
 
-    def _check(self, X: npt.ArrayLike | Features) -> AnyArray:
+    def dense(self, X: npt.ArrayLike | Features) -> AnyArray:
+        """Return features as an array of float32 or float64, and refuse sparse ones and other columns."""
         values = _as_dense(X)
         if values.shape[1] != self.n_features:
             raise DataError(

@@ -1,37 +1,46 @@
-"""Sums over stored documents: what is left of a kernel ranker and of a Gaussian process."""
+"""Sums over stored documents: the form of kernel rankers and Gaussian processes after training."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 
 from marginrank.errors import DataError
-from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.threads import for_each, single_blas
-from marginrank.scorers.form import LEAST_ROWS, NAN_ADVICE, ROWS, Form, score_in_blocks, stored
+from marginrank.scorers.form import NAN_ADVICE, Form, stored
 from marginrank.scorers.terms import KernelTerm
-from marginrank.typing import AnyArray, Features, FloatArray
+from marginrank.typing import AnyArray, FloatArray
 
 #: Values of the kernel that are in memory at a time.
 _BLOCK_VALUES: Final = 1 << 22
 #: Rows whose diagonal of a given function is computed together.
 _DIAGONAL_ROWS: Final = 64
 _LARGEST_DEGREE: Final = 100
+#: Computes the products of the rows of two matrices, ``left @ right.T``.
+Products: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+def _all_products(left: FloatArray, right: FloatArray) -> FloatArray:
+    return np.asarray(left @ right.T)
 
 
 class KernelFunction(ABC):
     """A positive semi-definite function of two documents."""
 
-    #: What a model file calls it; empty where no file can hold it.
+    #: What a model file calls it; empty if no file can hold it.
     name: ClassVar[str]
 
-    @abstractmethod
     def __call__(self, rows: FloatArray, columns: FloatArray) -> FloatArray:
         """Return the kernel of every row with every column, as rows × columns."""
+        return self.against(columns)(rows)
+
+    @abstractmethod
+    def against(self, columns: FloatArray, products: Products = _all_products) -> Callable[[FloatArray], FloatArray]:
+        """Return what computes the kernel of rows with these columns, from products of two matrices."""
 
     @abstractmethod
     def diagonal(self, rows: FloatArray) -> FloatArray:
@@ -56,18 +65,24 @@ class Rbf(KernelFunction):
     def __post_init__(self) -> None:
         check_number("gamma", self.gamma, above=0.0)
 
-    def __call__(self, rows: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return the kernel of every row with every column."""
+    def against(self, columns: FloatArray, products: Products = _all_products) -> Callable[[FloatArray], FloatArray]:
+        """Return what computes the kernel of rows with these columns."""
         # ‖x − z‖² is a difference of squares, which loses few digits if they are small.
         center = columns.mean(axis=0)
-        left, right = rows - center, columns - center
-        values: FloatArray = left @ right.T
-        values *= -2.0
-        values += np.einsum("ij,ij->i", left, left)[:, None]
-        values += np.einsum("ij,ij->i", right, right)
-        np.maximum(values, 0.0, out=values)
-        values *= -self.gamma
-        return np.exp(values, out=values)
+        right = columns - center
+        squares = np.einsum("ij,ij->i", right, right)
+
+        def values(rows: FloatArray) -> FloatArray:
+            left = rows - center
+            values = products(left, right)
+            values *= -2.0
+            values += np.einsum("ij,ij->i", left, left)[:, None]
+            values += squares
+            np.maximum(values, 0.0, out=values)
+            values *= -self.gamma
+            return np.exp(values, out=values)
+
+        return values
 
     def diagonal(self, rows: FloatArray) -> FloatArray:
         """Return ones."""
@@ -97,9 +112,9 @@ class Poly(KernelFunction):
         if self.degree != int(self.degree) or not 1 <= self.degree <= _LARGEST_DEGREE:
             raise ValueError(f"degree is {self.degree}; it must be a whole number from 1 to {_LARGEST_DEGREE}")
 
-    def __call__(self, rows: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return the kernel of every row with every column."""
-        return self._power(rows @ columns.T)
+    def against(self, columns: FloatArray, products: Products = _all_products) -> Callable[[FloatArray], FloatArray]:
+        """Return what computes the kernel of rows with these columns."""
+        return lambda rows: self._power(products(rows, columns))
 
     def diagonal(self, rows: FloatArray) -> FloatArray:
         """Return the kernel of every row with itself."""
@@ -122,12 +137,20 @@ class Given(KernelFunction):
     name: ClassVar[str] = ""
     function: Callable[[FloatArray, FloatArray], Any]
 
-    def __call__(self, rows: FloatArray, columns: FloatArray) -> FloatArray:
-        """Return what the function returns, if it is a matrix of that shape."""
-        values = np.array(self.function(rows, columns), dtype=np.float64)
-        if values.shape != (len(rows), len(columns)):
-            asked = f"for {len(rows)} and {len(columns)} documents; return one value for every pair"
-            raise DataError(f"the kernel function returned shape {values.shape} {asked}")
+    def against(
+        self,
+        columns: FloatArray,
+        products: Products = _all_products,  # noqa: ARG002
+    ) -> Callable[[FloatArray], FloatArray]:
+        """Return what calls the function, and refuses values of another shape."""
+
+        def values(rows: FloatArray) -> FloatArray:
+            values = np.array(self.function(rows, columns), dtype=np.float64)
+            if values.shape != (len(rows), len(columns)):
+                asked = f"for {len(rows)} and {len(columns)} documents; return one value for every pair"
+                raise DataError(f"the kernel function returned shape {values.shape} {asked}")
+            return values
+
         return values
 
     def diagonal(self, rows: FloatArray) -> FloatArray:
@@ -146,7 +169,7 @@ class KernelForm(Form):
     """A sum over stored documents z: s(x) = Σ_z β_z k(x, z).
 
     The coefficients β are θ itself, or with a factor L they are L⁻ᵀθ: then θ are weights of the features L⁻¹k(z, x),
-    whose products are k itself where x is a stored document.
+    whose products are k itself if x is a stored document.
 
     >>> form = KernelForm(np.array([[0.0], [2.0]]), Rbf(0.5))
     >>> form.score(np.array([1.0, 1.0]), np.array([[0.0]])).round(4).tolist()        # 1 + e⁻²
@@ -180,20 +203,6 @@ class KernelForm(Form):
     def n_parameters(self) -> int:
         """One for each stored document."""
         return len(self.documents)
-
-    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
-        """Score documents, a block at a time."""
-        if sp.issparse(X):
-            raise DataError("a kernel model takes no sparse X; pass X.toarray()")
-        coefficients = self.coefficients(theta)
-
-        def score(rows: FloatArray) -> FloatArray:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return np.asarray(self.kernel(rows, self.documents) @ coefficients)
-
-        few = len(self.documents) * ROWS <= _BLOCK_VALUES
-        with single_blas():
-            return score_in_blocks(score, X, n_jobs, ROWS if few else LEAST_ROWS)
 
     def terms(self, theta: FloatArray) -> tuple[KernelTerm, ...]:
         """Return the stored documents with their coefficients."""
@@ -245,7 +254,7 @@ class KernelForm(Form):
         return beta
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Features cannot be told apart: the kernel is a function of all of them."""
+        """Return nothing: the kernel is a function of all features together."""
         return np.zeros(0)
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -255,7 +264,7 @@ class KernelForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Make a kernel of what `arrays` gave."""
+        """Build a kernel from what `arrays` returned."""
         documents = stored(arrays, "kernel.documents", np.float64, ndim=2)
         if documents.shape[1:] != (n_features,):
             raise ValueError(f"documents of shape {documents.shape} for {n_features} features")

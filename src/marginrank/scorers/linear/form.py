@@ -1,22 +1,19 @@
-"""Weights of features: what is left of a linear scorer after training."""
+"""Weights of features: the form of the linear scorer after training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Self, cast
+from typing import ClassVar, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from marginrank.preparation.scaling_formulas import unscaled_weights
 from marginrank.runtime.lazy_imports import sp
-from marginrank.runtime.mapped_arrays import allocate, blocks, flush_rows, for_each_block
+from marginrank.runtime.mapped_arrays import allocate, blocks, flush_rows
 from marginrank.scorers.form import NAN_ADVICE, Form, stored
 from marginrank.scorers.terms import LinearTerm
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from marginrank.preparation.standardization import Standardize
 
 _NO_FEATURES = np.zeros(0, dtype=np.int64)
 
@@ -32,7 +29,7 @@ class LinearForm(Form):
         n_features: Number of features.
         raw_fill: What replaces NaN of each feature before scaling; None if nothing does.
         fill: What replaces NaN after scaling; None if nothing does.
-        flagged: Features with a second weight, which is added where they are NaN; these weights are the last of θ.
+        flagged: Features with a second weight, which is added if they are NaN; these weights are the last of θ.
     """
 
     kind: ClassVar[str] = "linear"
@@ -86,8 +83,10 @@ class LinearForm(Form):
             flush_rows(columns, rows)
         return columns
 
-    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
-        """Score documents."""
+    def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
+        """Score documents; of sparse features, the stored values are added in order."""
+        if not sp.issparse(X):
+            return super().score(theta, X, n_jobs)
         from marginrank.scorers.linear.scorer import linear_scores  # noqa: PLC0415
 
         return linear_scores(self.columns(X), theta, n_jobs)
@@ -96,21 +95,6 @@ class LinearForm(Form):
         """Return the weights of features and of missing values."""
         weights, flags = np.split(theta, [self.n_features])
         return (LinearTerm(weights, self.raw_fill, self.fill, self.flagged, flags),)
-
-    def contributions(self, theta: FloatArray, X: Features, references: Features) -> FloatArray:
-        """Return weight times the difference to the mean value of the references, for each document and feature.
-
-        Where a value is missing, its second weight counts with the feature.
-
-        >>> references = np.array([[1.0, 1.0], [2.0, 5.0]])
-        >>> LinearForm(2).contributions(np.array([2.0, -1.0]), np.array([[3.0, 1.0]]), references)
-        array([[3., 2.]])
-        """
-        columns, others = self.columns(X), self.columns(references)
-        values = np.asarray(columns.toarray() if sp.issparse(columns) else columns, dtype=np.float64)
-        parts = np.asarray((values - np.asarray(others.mean(axis=0, dtype=np.float64)).ravel()) * theta)
-        parts[:, self.flagged] += parts[:, self.n_features :]
-        return parts[:, : self.n_features]
 
     def sizes(self, theta: FloatArray) -> FloatArray:
         """Return the weights of the features."""
@@ -123,7 +107,7 @@ class LinearForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Make weights for a number of features."""
+        """Build weights from what `arrays` returned."""
         types = {"raw_fill": np.float64, "fill": np.float64, "flagged": np.int64}
         parts = {
             name: stored(arrays, f"weights.{name}", dtype)
@@ -155,45 +139,3 @@ def replace_nan(X: Features, fill: FloatArray) -> Features:
 def has_nan(X: AnyArray) -> bool:
     """Return whether any value is NaN, looking at a few rows at a time."""
     return any(np.isnan(block).any() for _, block in blocks(X))
-
-
-#: Numbers that are scaled and scored at a time: they stay in the cache of a core.
-_NUMBERS: Final = 1 << 17
-#: Largest mean, in standard deviations, of a feature whose scaling is folded into the weights.
-_FAR: Final = 1e4
-
-
-def standardized_scores(
-    form: LinearForm, theta: FloatArray, X: AnyArray, scaler: Standardize, n_jobs: int | None = None
-) -> FloatArray:
-    """Score dense features with weights of standardised features.
-
-    >>> from marginrank.preparation import Standardize
-    >>> scaler = Standardize().fit([[1.0, 4.0], [3.0, 4.0]])
-    >>> standardized_scores(LinearForm(2), np.array([2.0, 1.0]), np.array([[5.0, 7.0]]), scaler).tolist()
-    [6.0]
-    """
-    folded = fold(theta, scaler) if form.fill is None else None
-    if folded is not None:
-        weights, constant = folded
-        return form.score(weights, form.before_scaling(X), n_jobs) - constant
-    scores = np.empty(len(X))
-
-    def work(number: int, rows: slice, block: AnyArray) -> None:  # noqa: ARG001
-        ready = scaler.scaled_rows(cast("AnyArray", form.before_scaling(block)))
-        scores[rows] = form.score(theta, ready, 1)
-
-    for_each_block(X, work, max(1, _NUMBERS // max(1, X.shape[1])), n_jobs)
-    return scores
-
-
-def fold(theta: FloatArray, scaler: Standardize) -> tuple[FloatArray, float] | None:
-    """Return weights of the features as they are, and a constant to subtract; None where that would lose digits.
-
-    w·(x − mean)/scale is x·(w/scale) − mean·(w/scale).
-    """
-    varies = scaler.scale_ > 0
-    with np.errstate(over="ignore"):
-        weights = unscaled_weights(theta, scaler.scale_)
-        far = np.abs(scaler.mean_[varies] / scaler.scale_[varies]).max(initial=0.0)
-    return (weights, float(weights @ scaler.mean_)) if far <= _FAR and np.isfinite(weights).all() else None

@@ -1,40 +1,19 @@
-"""Layers of a feed-forward network, scored with NumPy: what is left of a trained network."""
+"""Layers of a feed-forward network: the form of the neural scorer after training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Final, Self
 
 import numpy as np
 
-from marginrank.errors import DataError
-from marginrank.runtime.lazy_imports import sp
-from marginrank.scorers.form import Form, score_in_blocks, stored
-from marginrank.scorers.terms import NetworkTerm
-from marginrank.typing import AnyArray, Features, FloatArray
+from marginrank.scorers.form import Form, stored
+from marginrank.scorers.terms import ACTIVATIONS, NetworkTerm
+from marginrank.typing import AnyArray, FloatArray
 
 _MOST_LAYERS: Final = 100
-
-
-def _elu(x: FloatArray) -> FloatArray:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0.0)))
-
-
-def _sigmoid(x: FloatArray) -> FloatArray:
-    # Written with tanh, as exp(-x) overflows.
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
-
-
-#: What may lie between two layers, by the name that PyTorch has for it.
-ACTIVATIONS: Final[Mapping[str, Callable[[FloatArray], FloatArray]]] = {
-    "relu": lambda x: np.maximum(x, 0.0),
-    "tanh": np.tanh,
-    "sigmoid": _sigmoid,
-    "elu": _elu,
-    "silu": lambda x: x * _sigmoid(x),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +29,7 @@ class NeuralForm(Form):
 
     Args:
         widths: Number of features, number of units of each hidden layer, and 1.
-        activation: What lies between two layers; one of `ACTIVATIONS`.
+        activation: What lies between two layers; one of `marginrank.scorers.terms.ACTIVATIONS`.
     """
 
     kind: ClassVar[str] = "neural"
@@ -78,25 +57,9 @@ class NeuralForm(Form):
             start = middle + n_out
         return parts
 
-    def score(self, theta: FloatArray, X: Features, n_jobs: int | None = None) -> FloatArray:
-        """Score documents, a block at a time."""
-        if sp.issparse(X):
-            raise DataError("a network takes no sparse X; pass X.toarray()")
-        layers, activate = self.layers(theta), ACTIVATIONS[self.activation]
-
-        def score(values: FloatArray) -> FloatArray:
-            # Scores that are not finite are refused by the model.
-            with np.errstate(over="ignore", invalid="ignore"):
-                for weights, biases in layers[:-1]:
-                    values = activate(values @ weights.T + biases)
-                weights, biases = layers[-1]
-                return np.asarray((values @ weights.T)[:, 0] + biases[0])
-
-        return score_in_blocks(score, X, n_jobs)
-
     def terms(self, theta: FloatArray) -> tuple[NetworkTerm, ...]:
         """Return the layers."""
-        return (NetworkTerm(tuple(self.layers(theta)), self.activation, lambda X: self.score(theta, X, 1)),)
+        return (NetworkTerm(tuple(self.layers(theta)), self.activation),)
 
     def sizes(self, theta: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return nothing: features have no part of their own in the score."""
@@ -109,7 +72,7 @@ class NeuralForm(Form):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_features: int) -> Self:
-        """Make a network of what `arrays` returned, and refuse what does not fit together."""
+        """Build a network from what `arrays` returned, and refuse what does not fit together."""
         widths = tuple(stored(arrays, "neural.widths", np.int64).tolist())
         if widths[:1] != (n_features,):
             raise ValueError(f"a network of {list(widths[:1])} inputs for {n_features} features")

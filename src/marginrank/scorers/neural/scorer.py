@@ -13,9 +13,10 @@ import numpy as np
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.runtime.text import suggest
 from marginrank.runtime.torch_device import import_torch
-from marginrank.scorers.neural.form import ACTIVATIONS, NeuralForm
+from marginrank.scorers.neural.form import NeuralForm
 from marginrank.scorers.neural.network import Network, check_finite, on_host
 from marginrank.scorers.staged_scorer import Stage, StagedScorer, StageLimits
+from marginrank.scorers.terms import ACTIVATIONS
 from marginrank.typing import IntArray
 
 
