@@ -105,7 +105,7 @@ def test_all_doors_give_the_same_scores(name, dtype, tmp_path):
 @pytest.mark.parametrize("name", TRAINERS)
 def test_the_service_gives_the_same_scores(name, dtype, tmp_path):
     serving = pytest.importorskip("marginrank.serving")
-    from tests.serving.client import InProcess  # noqa: PLC0415
+    from tests.serving.client import InProcess
 
     model, X = model_of(name), rows_of(name, dtype)[:SIZE]
     model.save(tmp_path / "model")

@@ -8,8 +8,8 @@ from math import exp
 import numpy as np
 import pytest
 
-from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers import terms
+from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers.kernel.form import KernelForm, Poly, Rbf
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -125,12 +125,18 @@ class ScoringFunction:
         terms, mean, scale = self._scored
         add = add_terms(terms, compiled=compiled and pays_to_compile(X))
 
+        def check(start: int, rows: AnyArray) -> None:
+            if refuse is not None and not self._takes(rows):
+                refuse()
+            self._check_finite(rows, start)
+
         def score(start: int, rows: AnyArray) -> FloatArray:
-            if not self._takes(rows):
-                if refuse is not None:
-                    refuse()
-                self._refuse(rows, start)
-            return add(self._scaled(rows, offsets, start, mean, scale))
+            if not self._carries:
+                check(start, rows)
+            scores = add(self._scaled(rows, offsets, start, mean, scale))
+            if self._carries and not np.isfinite(scores).all():
+                check(start, rows)
+            return scores
 
         return check_scores(score_blocks(score, X, n_jobs, offsets if self.needs_queries else None))
 
@@ -174,8 +180,7 @@ class ScoringFunction:
 
     def scale_rows(self, X: FloatArray, offsets: IntArray) -> FloatArray:
         """Return features as the terms take them."""
-        if not self._takes(X):
-            self._refuse(X, 0)
+        self._check_finite(X)
         return self._scaled(X, offsets, 0, self.mean, self.scale)
 
     def contributions(self, scaled: FloatArray, references: FloatArray) -> FloatArray:
@@ -237,12 +242,20 @@ class ScoringFunction:
                 return (replace(term, weights=weights, origin=mean),), None, None
         return self.terms, mean, scale
 
+    @property
+    def _carries(self) -> bool:
+        """Whether the score is infinite or NaN if a value is that the model does not take."""
+        linear = all(isinstance(term, LinearTerm) and term.fill is None for term in self.terms)
+        return linear and not self.needs_queries
+
     def _takes(self, X: AnyArray) -> bool:
         """Return whether the model takes all values: none is infinite, and none missing unless it may be."""
         return bool(np.isfinite(X).all() or (self.takes_nan and not np.isinf(X).any()))
 
-    def _refuse(self, X: AnyArray, start: int) -> NoReturn:
-        """Name the first value that the model does not take."""
+    def _check_finite(self, X: AnyArray, start: int = 0) -> None:
+        """Refuse rows, from `start` on, with a value that the model does not take, and name the first."""
+        if self._takes(X):
+            return
         bad = np.isinf(X) if self.takes_nan else ~np.isfinite(X)
         row, column = (int(at) for at in np.argwhere(bad)[0])
         advice = self.nan_advice if np.isnan(X[row, column]) else "replace it"
