@@ -14,7 +14,8 @@ from marginrank import Linear, Queries, Ranker, load
 from marginrank.fusion import Fusion
 from marginrank.model import scoring
 from marginrank.preparation.scaling import SCALINGS
-from marginrank.scorers import terms
+from marginrank.scorers import form as form_module
+from marginrank.scorers import scoring_function, terms
 from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers.kernel.form import KernelForm, Poly, Rbf
@@ -36,7 +37,12 @@ every_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.fixture(params=["numpy", "compiled"])
 def arithmetic(request, monkeypatch):
     """Score by NumPy alone, or by compiled functions alone."""
-    monkeypatch.setattr(terms, "_COMPILED_VALUES", 1 if request.param == "compiled" else 1 << 60)
+    compile_always(monkeypatch, compiled=request.param == "compiled")
+
+
+def compile_always(monkeypatch, *, compiled):
+    for module in (form_module, scoring_function):
+        monkeypatch.setattr(module, "pays_to_compile", lambda X: compiled)
 
 
 def same(scores, expected):
@@ -160,8 +166,8 @@ def test_the_law_holds_for_many_features_and_any_number_of_threads(n_features, d
     for form in wide_forms(rng, n_features):
         theta = rng.standard_normal(form.n_parameters)
         expected = form.score(theta, X, 1)
-        for n_values, n_jobs, blas in product((1, 1 << 60), (1, 2), (1, 2)):
-            monkeypatch.setattr(terms, "_COMPILED_VALUES", n_values)
+        for compiled, n_jobs, blas in product((True, False), (1, 2), (1, 2)):
+            compile_always(monkeypatch, compiled=compiled)
             monkeypatch.setattr(terms, "_BLOCK_VALUES", 100 * n_features)
             with threadpool_limits(blas, user_api="blas"):
                 same(form.score(theta, X, n_jobs), expected)

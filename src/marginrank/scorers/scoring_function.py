@@ -235,12 +235,13 @@ class ScoringFunction:
         A linear term takes the scaling in: w·(x − mean)/scale is (w/scale)·(x − mean), which saves a division.
         """
         (term, *others), mean, scale = self.terms, self.mean, self.scale
-        if not others and isinstance(term, LinearTerm) and term.fill is None and mean is not None and scale is not None:
-            with np.errstate(over="ignore"):
-                weights = unscaled_weights(term.weights, scale)
-            if np.isfinite(weights).all():
-                return (replace(term, weights=weights, origin=mean),), None, None
-        return self.terms, mean, scale
+        if others or not isinstance(term, LinearTerm) or mean is None or scale is None:
+            return self.terms, mean, scale
+        with np.errstate(over="ignore"):
+            weights = unscaled_weights(term.weights, scale)
+        if not np.isfinite(weights).all():
+            return self.terms, mean, scale
+        return (term.with_origin(mean, weights),), None, None
 
     @property
     def _carries(self) -> bool:

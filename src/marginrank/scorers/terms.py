@@ -9,9 +9,10 @@ have one shape. Compiled functions add in the same order.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
@@ -32,7 +33,7 @@ RowScores: TypeAlias = Callable[[AnyArray], FloatArray]
 _UNITS: Final = 2.0**24
 #: Values that are scored at a time.
 _BLOCK_VALUES: Final = 1 << 19
-#: Least number of values that compiled functions are loaded for; NumPy takes some milliseconds for them.
+#: Least number of values that Numba is loaded for, which takes longer than to score fewer.
 _COMPILED_VALUES: Final = 1 << 16
 #: Rows of a matrix that BLAS multiplies: a multiple of what it works on at a time, on any processor.
 _ROWS: Final = 48
@@ -69,8 +70,8 @@ def add_terms(terms: Iterable[Term], *, compiled: bool) -> RowScores:
 
 
 def pays_to_compile(X: AnyArray) -> bool:
-    """Return whether there are enough values for compiled functions."""
-    return int(X.size) >= _COMPILED_VALUES
+    """Return whether to score with compiled functions: there are many values, or Numba is loaded already."""
+    return int(X.size) >= _COMPILED_VALUES or "numba" in sys.modules
 
 
 def score_blocks(
@@ -116,8 +117,17 @@ def weighted_sums(X: FloatArray, origin: FloatArray | None, weights: FloatArray)
     >>> weighted_sums(np.array([[1.0, 2.0], [0.5, 4.0]]), None, np.array([2.0, 3.0])).tolist()
     [8.0, 13.0]
     """
-    # Features × documents: NumPy adds one row to the next, but the numbers of a row, or of a single column, in pairs.
-    columns = np.multiply(X.T if origin is None else X.T - origin[:, None], weights[:, None], order="C")
+    centred = X.T if origin is None else X.T - origin[:, None]
+    return sum_in_order(np.multiply(centred, weights[:, None], order="C"))
+
+
+def sum_in_order(columns: FloatArray) -> FloatArray:
+    """Return the sums of a contiguous matrix over its rows, from the first to the last.
+
+    >>> sum_in_order(np.array([[1.0, 2.0], [0.5, 4.0]])).tolist()
+    [1.5, 6.0]
+    """
+    # NumPy adds one row to the next, but the numbers of a single column in pairs.
     if columns.shape[1] == 1:
         return np.asarray(np.add.reduce(np.repeat(columns, 2, axis=1), axis=0, initial=0.0)[:1])
     return np.asarray(np.add.reduce(columns, axis=0, initial=0.0))
@@ -157,6 +167,15 @@ class LinearTerm(Term):
     flag_weights: FloatArray
     origin: FloatArray | None = None
 
+    def with_origin(self, origin: FloatArray, weights: FloatArray) -> LinearTerm:
+        """Return the term of features before a scaling, given its weights there; fills become second weights."""
+        if self.fill is None:
+            return replace(self, origin=origin, weights=weights)
+        flag_weights = self.fill * self.weights
+        flag_weights[self.flagged] += self.flag_weights
+        every = np.arange(len(weights))
+        return LinearTerm(weights, self.raw_fill, origin, every, flag_weights, origin)
+
     def score(self, X: FloatArray) -> FloatArray:
         """Return X·w, with fills and second weights for missing values."""
         return self._score(X, weighted_sums)
@@ -166,9 +185,8 @@ class LinearTerm(Term):
         return lambda X: self._score(X, _compiled_sums)
 
     def _score(self, X: AnyArray, add: Callable[..., FloatArray]) -> FloatArray:
-        if self.fill is None:
+        if self.fill is None or not (absent := np.isnan(X)).any():
             return add(X, self.origin, self.weights)
-        absent = np.isnan(X)
         scores = add(np.where(absent, self.fill, X), self.origin, self.weights)
         if not len(self.flagged):
             return scores
@@ -216,21 +234,7 @@ class Curve:
         >>> lines.at(np.array([-1.0, 0.5, 2.0, 8.0, np.nan])).tolist()
         [0.0, 0.25, 1.5, 2.5, 9.0]
         """
-        exceeded = np.searchsorted(self.thresholds, x, side="left")
-        below = self.values[exceeded]
-        if self.start is not None and len(self.thresholds):
-            knots = np.r_[self.start, self.thresholds]
-            above = np.minimum(exceeded + 1, len(self.thresholds))
-            low, high = knots[exceeded], knots[above]
-            # In halves, since the difference of two numbers can be beyond float64; beyond the last knot, 0 / 1.
-            width = np.where(above > exceeded, 0.5 * high - 0.5 * low, 1.0)
-            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                halved = (0.5 * x - 0.5 * low) / width
-                part = np.where(width > 1e-300, halved, (x - low) / (high - low))
-            inside = (x > low) & (above > exceeded)
-            part = np.where(inside, np.rint(np.where(inside, part, 0.0) * _UNITS) / _UNITS, 0.0)
-            below = below + part * (self.values[above] - below)
-        return np.where(np.isnan(x), self.missing, below)
+        return CurvesTerm((self,)).values(np.reshape(x, (-1, 1)))[0]
 
 
 def threshold_grid(thresholds: Sequence[AnyArray]) -> FloatArray:
@@ -260,21 +264,47 @@ class CurvesTerm(Term):
 
     def score(self, X: FloatArray) -> FloatArray:
         """Return the sum of the values of the curves, one feature after the other."""
-        scores = np.zeros(len(X))
-        for curve, column in zip(self.curves, X.T, strict=True):
-            if len(curve.thresholds) or curve.missing:
-                scores += curve.at(column)
-        return scores
+        return sum_in_order(self.values(X))
+
+    def values(self, X: FloatArray) -> FloatArray:
+        """Return the values of the curves, as features × documents."""
+        exceeded = np.empty(X.shape[::-1], dtype=np.int64)
+        for curve, column, row in zip(self.curves, X.T, exceeded, strict=True):
+            row[:] = np.searchsorted(curve.thresholds, column, side="left")
+        firsts, heights = self._layout
+        absent, exceeded = np.isnan(X.T), exceeded + firsts[:, None]
+        values = heights[exceeded]
+        if not self.steps:
+            part = self._parts(X.T, exceeded)
+            values += part * (heights[np.where(part > 0.0, exceeded + 1, exceeded)] - values)
+        missing = np.array([curve.missing for curve in self.curves])
+        return np.where(absent, missing[:, None], values)
+
+    def _parts(self, x: FloatArray, exceeded: IntArray) -> FloatArray:
+        """Return how far each value is on the way from the knot that it exceeds to the next, in steps of 2⁻²⁴."""
+        knots = np.concatenate([np.zeros(0), *(np.r_[curve.start, curve.thresholds, np.inf] for curve in self.curves)])
+        low, high = knots[exceeded], knots[exceeded + 1]
+        inside = (x > low) & (high < np.inf)
+        low, high = np.where(inside, low, 0.0), np.where(inside, high, 1.0)
+        # In halves, since the difference of two numbers can be beyond float64.
+        width = 0.5 * high - 0.5 * low
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            part = np.where(width > 1e-300, (0.5 * x - 0.5 * low) / width, (x - low) / (high - low))
+        return np.asarray(np.where(inside, np.rint(np.where(inside, part, 0.0) * _UNITS) / _UNITS, 0.0))
+
+    @property
+    def _layout(self) -> tuple[IntArray, FloatArray]:
+        """Where the values of each curve begin, and the values of all with those of NaN, and one more to read."""
+        sizes = np.array([len(curve.values) + 1 for curve in self.curves], dtype=np.int64)
+        heights = [np.append(curve.values, curve.missing) for curve in self.curves]
+        return np.cumsum(sizes) - sizes, np.concatenate([*heights, [0.0]])
 
     def compiled(self) -> RowScores:
         """Return `score` from compiled code, which finds the bins of all values and then adds up their values."""
         from marginrank.scorers.additive import additive_kernel as kernel  # noqa: PLC0415
 
-        grid = threshold_grid([curve.thresholds for curve in self.curves])
+        (firsts, values), grid = self._layout, threshold_grid([curve.thresholds for curve in self.curves])
         missing_codes = np.array([len(curve.values) for curve in self.curves], dtype=np.int64)
-        # One more than there are: lines read the value after the last one, and multiply it by 0.
-        values = np.concatenate([*(np.append(curve.values, curve.missing) for curve in self.curves), [0.0]])
-        firsts = np.cumsum(missing_codes + 1) - (missing_codes + 1)
         starts = None if self.steps else np.array([curve.start for curve in self.curves], dtype=np.float64)
 
         def score(X: AnyArray) -> FloatArray:
@@ -296,14 +326,8 @@ class CurvesTerm(Term):
         >>> CurvesTerm(curves).contributions(np.array([[1.5, 0.0]]), np.array([[0.0, np.nan], [1.5, 0.0]])).tolist()
         [[1.0, -1.5]]
         """
-        return np.asarray(self._values(X) - self._values(references).mean(axis=0))
-
-    def _values(self, X: FloatArray) -> FloatArray:
-        """Return the value of the curve of each feature for each row."""
-        values = np.empty(X.shape)
-        for curve, column, out in zip(self.curves, X.T, values.T, strict=True):
-            out[:] = curve.at(column)
-        return values
+        means = self.values(references).mean(axis=1)
+        return np.asarray((self.values(X) - means[:, None]).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,28 +418,28 @@ def in_equal_blocks(score: Callable[[FloatArray], FloatArray], X: AnyArray) -> F
     return scores
 
 
-def small_products(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the products of the rows of a block with the rows of another matrix: ``left @ right.T``.
+def small_products(right: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return what multiplies a block of rows with the rows of a matrix: ``left @ right.T``.
 
     BLAS is asked for products that are too small for several threads, since their number would change the rounding.
 
-    >>> small_products(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [5.0, 6.0]])).tolist()
+    >>> small_products(np.array([[3.0, 4.0], [5.0, 6.0]]))(np.array([[1.0, 2.0]])).tolist()
     [[11.0, 17.0]]
     """
-    n = len(right)
+    n, depth = right.shape
     if n == 1:  # a product with a vector, which BLAS shares among threads sooner
-        return np.asarray((left * right).sum(axis=1, keepdims=True))
-    products = np.zeros((len(left), n))
-    for first in range(0, left.shape[1], _DEPTH):
-        columns = slice(first, first + _DEPTH)
-        depth = len(left[0, columns])
-        width = min(n, max(2, _ONE_THREAD // (_ROWS * depth)))
-        for start in range(0, n, width):
-            # The last one overlaps the one before, so that all have one width.
-            begin = min(start, n - width)
-            part = left[:, columns] @ right[begin : begin + width, columns].T
-            products[:, start : begin + width] += part[:, start - begin :]
-    return products
+        return lambda left: np.asarray((left * right).sum(axis=1, keepdims=True))
+    width = min(n, max(2, _ONE_THREAD // (_ROWS * max(1, min(depth, _DEPTH)))))
+    padded = np.zeros((-(-n // width) * width, depth))
+    padded[:n] = right
+    stacked = padded.reshape(-1, width, depth).transpose(0, 2, 1)
+    slices = [slice(first, first + _DEPTH) for first in range(0, max(1, depth), _DEPTH)]
+
+    def multiply(left: FloatArray) -> FloatArray:
+        products = reduce(np.add, (left[:, columns] @ stacked[:, columns] for columns in slices))
+        return np.asarray(products.transpose(1, 0, 2).reshape(len(left), len(padded))[:, :n])
+
+    return multiply
 
 
 def _sigmoid(x: FloatArray) -> FloatArray:
@@ -448,13 +472,15 @@ class NetworkTerm(Term):
 
     def score(self, X: FloatArray) -> FloatArray:
         """Return the output of the last layer."""
-        return in_equal_blocks(self._outputs, X)
+        layers = [(small_products(weights), biases) for weights, biases in self.layers]
+        activate = ACTIVATIONS[self.activation]
 
-    def _outputs(self, values: FloatArray) -> FloatArray:
-        for weights, biases in self.layers[:-1]:
-            values = ACTIVATIONS[self.activation](small_products(values, weights) + biases)
-        weights, biases = self.layers[-1]
-        return np.asarray(small_products(values, weights)[:, 0] + biases[0])
+        def outputs(values: FloatArray) -> FloatArray:
+            for number, (multiply, biases) in enumerate(layers):
+                values = multiply(values if number == 0 else activate(values)) + biases
+            return values[:, 0]
+
+        return in_equal_blocks(outputs, X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -479,4 +505,4 @@ class KernelTerm(Term):
     def score(self, X: FloatArray) -> FloatArray:
         """Return Σ_z β_z k(x, z)."""
         values = self.function.against(self.documents, small_products)
-        return in_equal_blocks(lambda rows: np.asarray((values(rows) * self.coefficients).sum(axis=1)), X)
+        return in_equal_blocks(lambda rows: np.einsum("ij,j->i", values(rows), self.coefficients), X)

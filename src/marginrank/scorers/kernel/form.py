@@ -20,12 +20,12 @@ _BLOCK_VALUES: Final = 1 << 22
 #: Rows whose diagonal of a given function is computed together.
 _DIAGONAL_ROWS: Final = 64
 _LARGEST_DEGREE: Final = 100
-#: Computes the products of the rows of two matrices, ``left @ right.T``.
-Products: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
+#: Returns what multiplies rows with the rows of a matrix, ``left @ right.T``.
+Products: TypeAlias = Callable[[FloatArray], Callable[[FloatArray], FloatArray]]
 
 
-def _all_products(left: FloatArray, right: FloatArray) -> FloatArray:
-    return np.asarray(left @ right.T)
+def _all_products(right: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    return lambda left: np.asarray(left @ right.T)
 
 
 class KernelFunction(ABC):
@@ -70,11 +70,11 @@ class Rbf(KernelFunction):
         # ‖x − z‖² is a difference of squares, which loses few digits if they are small.
         center = columns.mean(axis=0)
         right = columns - center
-        squares = np.einsum("ij,ij->i", right, right)
+        multiply, squares = products(right), np.einsum("ij,ij->i", right, right)
 
         def values(rows: FloatArray) -> FloatArray:
             left = rows - center
-            values = products(left, right)
+            values = multiply(left)
             values *= -2.0
             values += np.einsum("ij,ij->i", left, left)[:, None]
             values += squares
@@ -114,7 +114,8 @@ class Poly(KernelFunction):
 
     def against(self, columns: FloatArray, products: Products = _all_products) -> Callable[[FloatArray], FloatArray]:
         """Return what computes the kernel of rows with these columns."""
-        return lambda rows: self._power(products(rows, columns))
+        multiply = products(columns)
+        return lambda rows: self._power(multiply(rows))
 
     def diagonal(self, rows: FloatArray) -> FloatArray:
         """Return the kernel of every row with itself."""
