@@ -42,7 +42,7 @@ def arithmetic(request, monkeypatch):
 
 def compile_always(monkeypatch, *, compiled):
     for module in (form_module, scoring_function):
-        monkeypatch.setattr(module, "pays_to_compile", lambda X: compiled)
+        monkeypatch.setattr(module, "pays_to_compile", lambda _: compiled)
 
 
 def same(scores, expected):

@@ -502,6 +502,12 @@ def test_scaling_loses_no_digits_far_from_0():
     assert far.score(moved) == pytest.approx(near.score(X), rel=1e-6)
 
 
+def test_what_a_model_was_trained_on_cannot_be_changed():
+    ranker = Ranker("svmmap").fit([[1.0], [0.0], [3.0], [2.0]], [1, 0, 1, 0], qid=[1, 1, 2, 2])
+    ranker.trained_on_["queries"] = 99
+    assert ranker.trained_on_["queries"] == ranker.model_.provenance.queries == 2
+
+
 def test_query_ids_are_checked_where_they_are_not_needed():
     X = np.array([[1.0, 10.0], [3.0, 10.5], [5.0, 12.0], [2.0, 11.0]])
     ranker = Ranker("svmmap", scaling="standard").fit(X, [1, 0, 1, 0], qid=[1, 1, 2, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from marginrank.model.model import Health, Model
@@ -54,7 +55,7 @@ class FittedAttributes:
     @property
     def trained_on_(self) -> dict[str, Any]:
         """Counts and fingerprint of the training data."""
-        return vars(self._fitted.provenance)
+        return asdict(self._fitted.provenance)
 
     @property
     def form_(self) -> Form:

@@ -234,7 +234,7 @@ class Curve:
         >>> lines.at(np.array([-1.0, 0.5, 2.0, 8.0, np.nan])).tolist()
         [0.0, 0.25, 1.5, 2.5, 9.0]
         """
-        return CurvesTerm((self,)).values(np.reshape(x, (-1, 1)))[0]
+        return np.asarray(CurvesTerm((self,)).values(np.reshape(x, (-1, 1)))[0])
 
 
 def threshold_grid(thresholds: Sequence[AnyArray]) -> FloatArray:
