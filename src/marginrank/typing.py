@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,9 +16,6 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ByteArray: TypeAlias = npt.NDArray[np.uint8]
 KeyArray: TypeAlias = npt.NDArray[np.uint64]
 AnyArray: TypeAlias = npt.NDArray[Any]
-
-#: A kernel whose last two arguments say where to begin and where to end, and its other arguments.
-Step: TypeAlias = tuple[Callable[..., None], tuple[Any, ...]]
 
 #: Document features: C-order ``float32``/``float64``, or CSR of the same.
 Features: TypeAlias = "npt.NDArray[np.floating[Any]] | sp.csr_array"

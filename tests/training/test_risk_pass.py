@@ -1,4 +1,4 @@
-"""A pass in compiled code, beside the same kernels called from Python."""
+"""A pass over the queries, a few at a time on several threads, beside the loss and the scorer on all of them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import scipy.sparse as sp
 
 from marginrank import DataError, Queries
 from marginrank.losses import (
-    ModifiedWTA,
     PairwiseHinge,
     SoftmaxCrossEntropy,
     SquaredDifferences,
     SquaredError,
     StructuredLoss,
 )
-from marginrank.runtime import kernels
 from marginrank.scorers.additive.scorer import Additive
+from marginrank.scorers.base import PreparedScorer
 from marginrank.scorers.linear.scorer import Linear
-from marginrank.training import risk as risk_pass
 from marginrank.training.partitioned_risk import empirical_risk
 
 LENGTHS = [7, 1, 12, 3, 30, 2, 9, 5, 6, 4] * 8
@@ -54,32 +52,49 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Cut these few queries into many tasks."""
+    monkeypatch.setattr(PreparedScorer, "run_bytes", 1 << 10)
+
+
+def _pulled_back(scorer, weights, slopes):
+    cells = np.zeros(len(scorer.table(np.zeros(scorer.n_parameters))))
+    scorer.pull_back(np.repeat(weights, LENGTHS) * slopes, cells, 0, len(slopes))
+    return scorer.gradient(cells)
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_it_computes_what_the_kernels_do_that_python_calls(case, monkeypatch):
+def test_it_is_the_loss_of_all_scores_whatever_the_number_of_threads(case):
     loss, scorer, queries = CASES[case]
-    plain = empirical_risk(queries, loss, scorer, n_jobs=1)
+    first, other = (empirical_risk(queries, loss, scorer, n_jobs=n_jobs) for n_jobs in (1, 3))
+    assert len(first._tasks) > 2
     rng = np.random.default_rng(7)
-    points = rng.standard_normal((3, plain.n_parameters))
-    expected = [(*plain(theta), *plain.parts(theta)) for theta in points]
-    products = [plain.hessian_product(points[0], theta) for theta in points] if loss.smooth else []
-    assert plain._compiled is plain._compiled_curve is None
-    monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
-    monkeypatch.setattr(risk_pass, "_SHARES", 3)  # 32 runs: calls of 11, 11 and 10, or of 4
-    for n_jobs in (1, 3):
-        risk = empirical_risk(queries, loss, scorer, n_jobs=n_jobs)
-        assert risk._compiled is not None
-        for theta, (value, gradient, values, gradients) in zip(points, expected, strict=True):
-            assert risk(theta)[0] == value
-            np.testing.assert_array_equal(risk(theta)[1], gradient)
-            np.testing.assert_array_equal(risk.parts(theta)[0], values)
-            np.testing.assert_array_equal(risk.parts(theta)[1], gradients)
-        for theta, product in zip(points, products, strict=False):
-            assert risk._compiled_curve is not None
-            np.testing.assert_array_equal(risk.hessian_product(points[0], theta), product)
+    for theta in rng.standard_normal((3, first.n_parameters)):
+        xi, slopes = first.loss(first.scorer.scores(theta))
+        value, gradient = first(theta)
+        assert value == pytest.approx(first.weights @ xi, rel=1e-12)
+        np.testing.assert_allclose(gradient, _pulled_back(first.scorer, first.weights, slopes), rtol=1e-9, atol=1e-12)
+        assert other(theta)[0] == value
+        np.testing.assert_array_equal(other(theta)[1], gradient)
+        for ours, theirs in zip(first.parts(theta), other.parts(theta), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
-def test_weights_of_a_part_of_more_queries_count(monkeypatch):
-    monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
+@pytest.mark.parametrize("case", [case for case in CASES if CASES[case][0].smooth])
+def test_so_are_products_with_the_hessian(case):
+    loss, scorer, queries = CASES[case]
+    first, other = (empirical_risk(queries, loss, scorer, n_jobs=n_jobs) for n_jobs in (1, 3))
+    theta, direction = np.random.default_rng(7).standard_normal((2, first.n_parameters))
+    moved = np.empty(queries.n_documents)
+    scores, moves = (first.scorer.scores(at) for at in (theta, direction))
+    first.loss.curve(scores, moves, moved, 0, len(queries))
+    product = first.hessian_product(theta, direction)
+    np.testing.assert_allclose(product, _pulled_back(first.scorer, first.weights, moved), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(other.hessian_product(theta, direction), product)
+
+
+def test_weights_of_a_part_of_more_queries_count():
     risk = empirical_risk(_queries(), StructuredLoss("ap"), n_jobs=2)
     theta = np.arange(11.0) / 10.0
     value, gradient = risk(theta)
@@ -88,38 +103,23 @@ def test_weights_of_a_part_of_more_queries_count(monkeypatch):
     np.testing.assert_allclose(slope, gradient / 2.0, rtol=1e-12)
 
 
-def test_a_score_that_is_not_finite_is_named(monkeypatch):
-    loss, theta = StructuredLoss("ap"), np.ones(11)
+def test_a_score_that_is_not_finite_is_named():
     queries = _queries()
     X = queries.X.copy()
     X[[100, 300], 4] = np.inf
-    broken = queries.with_features(X)
-    for least in (1, 1000):
-        monkeypatch.setattr(risk_pass, "LEAST_TASKS", least)
-        risk = empirical_risk(broken, loss, n_jobs=1)
-        assert (risk._compiled is None) == (least == 1000)
+    for n_jobs in (1, 2):
+        risk = empirical_risk(queries.with_features(X), StructuredLoss("ap"), n_jobs=n_jobs)
         with pytest.raises(DataError, match="document 100 has score inf"):
-            risk(theta)
+            risk(np.ones(11))
 
 
-def test_hinges_have_no_hessian_there_either(monkeypatch):
-    monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
+def test_hinges_have_no_hessian():
     risk = empirical_risk(_queries(), PairwiseHinge())
     with pytest.raises(TypeError, match="PairwiseHinge has kinks, and so no Hessian"):
         risk.hessian_product(np.ones(11), np.ones(11))
 
 
-def test_what_is_not_a_kernel_is_called_from_python(monkeypatch):
-    monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
-    queries = _queries()
-    for loss in (ModifiedWTA(), StructuredLoss("ndcg", "dorm")):
-        assert empirical_risk(queries, loss)._compiled is None
-    monkeypatch.setattr(kernels, "is_jitted", lambda _: False)  # as with NUMBA_DISABLE_JIT
-    assert empirical_risk(queries, StructuredLoss("ap"))._compiled is None
-
-
-def test_it_lets_go_of_the_features(monkeypatch):
-    monkeypatch.setattr(risk_pass, "LEAST_TASKS", 1)
+def test_it_lets_go_of_the_features():
     risk = empirical_risk(_queries(), StructuredLoss("ap"), n_jobs=2)
     risk(np.ones(11))
     features = weakref.ref(risk.queries.X)

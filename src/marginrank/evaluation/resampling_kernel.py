@@ -10,7 +10,7 @@ _ANY_ORDER = {"reassoc", "contract", "nsz"}
 TILE = 1024
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def count_draws(draws, counts):  # type: ignore[no-untyped-def]
     """Add up, for each row, how often each query was drawn."""
     for row in range(draws.shape[0]):
@@ -18,7 +18,7 @@ def count_draws(draws, counts):  # type: ignore[no-untyped-def]
             counts[row, draws[row, at]] += 1
 
 
-@njit(nogil=True, cache=True, fastmath=_ANY_ORDER)
+@njit(fastmath=_ANY_ORDER)
 def _dot(count, column):  # type: ignore[no-untyped-def]
     total = 0.0
     for at in range(len(count)):
@@ -26,7 +26,7 @@ def _dot(count, column):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def weighted_sums(counts, columns, sums):  # type: ignore[no-untyped-def]
     """Sum up the columns, each entry as often as a row of counts says; no sum depends on which others there are."""
     n = columns.shape[1]

@@ -1,7 +1,6 @@
 from .assignment_loss import CostLoss as CostLoss
 from .assignment_loss import GroupedLoss as GroupedLoss
 from .base import Judgements as Judgements
-from .base import KernelLoss as KernelLoss
 from .base import Loss as Loss
 from .base import PreparedLoss as PreparedLoss
 from .combination import MaxLoss as MaxLoss

@@ -16,7 +16,7 @@ from marginrank.data.queries import Queries
 from marginrank.errors import DataError
 from marginrank.runtime.option_objects import OptionObject
 from marginrank.runtime.threads import for_chunks
-from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray, Step
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray
 
 if TYPE_CHECKING:
     from marginrank.losses.torch.base import TorchLoss
@@ -209,13 +209,6 @@ class PreparedLoss(ABC):
     def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
 
-    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:  # noqa: ARG002
-        """Return the kernels that `evaluate` calls, in a thread, one after the other; none where there is more to it.
-
-        Each comes with its arguments but the last two, the queries.
-        """
-        return ()
-
     def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
         """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction.
 
@@ -225,15 +218,6 @@ class PreparedLoss(ABC):
             f"{type(self.definition).__name__} has kinks, and so no Hessian; minimise it with the solver 'bundle', "
             "or take a smooth loss such as PairwiseHinge(power=2)"
         )
-
-    def curve_steps(
-        self,
-        scores: FloatArray,  # noqa: ARG002
-        direction: FloatArray,  # noqa: ARG002
-        product: FloatArray,  # noqa: ARG002
-    ) -> tuple[Step, ...]:
-        """Return the kernels that `curve` calls, as `steps` does for `evaluate`."""
-        return ()
 
     def torch_loss(self, device: Device) -> TorchLoss | None:  # noqa: ARG002
         """Return the same loss for scores on a PyTorch device; None if it is computed with NumPy alone."""
@@ -254,24 +238,3 @@ class PreparedLoss(ABC):
         xi, gradient = np.zeros(len(self.offsets) - 1), np.zeros(len(scores))
         for_chunks(lambda first, end: self.evaluate(scores, xi, gradient, first, end), self.offsets, n_jobs)
         return xi, gradient
-
-
-class KernelLoss(PreparedLoss):
-    """A prepared loss that consists of kernels: `steps` and, for smooth losses, `curve_steps` return them."""
-
-    @abstractmethod
-    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
-        """Return the kernels that write slacks and derivatives, each with its arguments but the last two."""
-
-    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
-        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
-        for kernel, arguments in self.steps(scores, xi, gradient):
-            kernel(*arguments, first, end)
-
-    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
-        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
-        steps = self.curve_steps(scores, direction, product)
-        if not steps:
-            super().curve(scores, direction, product, first, end)
-        for kernel, arguments in steps:
-            kernel(*arguments, first, end)

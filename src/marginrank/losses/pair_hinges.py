@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from marginrank.losses.base import KernelLoss
+from marginrank.losses.base import PreparedLoss
 from marginrank.losses.oracles.base import index_dtype
 from marginrank.losses.oracles.grade_levels import Levels
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.losses.torch.pair_hinges import TorchPairHinges
 from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device
-from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 NO_WEIGHTS: Final = np.zeros((0, 0))
 #: To sort a list and sweep it takes as long as this many pairs for each of its documents, gone through one by one.
@@ -79,7 +79,7 @@ class PairBuffers(NamedTuple):
     level_offsets: IntArray
 
 
-class PreparedPairs(KernelLoss):
+class PreparedPairs(PreparedLoss):
     """Hinges over the pairs of documents of given queries."""
 
     def __init__(self, levels: Levels, hinges: Hinges) -> None:
@@ -107,13 +107,15 @@ class PreparedPairs(KernelLoss):
             lambda: (*np.empty((4, longest)), np.empty(longest, kind), np.empty(levels.most + 1, np.int64))
         )
 
-    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
-        """Return the kernels that write slacks and derivatives."""
-        return self._steps(scores, None, xi, gradient)
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
+        self._call(scores, None, xi, gradient, first, end)
 
-    def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
-        """Return the kernels that write products with the Hessian; none where hinges are not squared."""
-        return self._steps(scores, direction, self._xi, product) if self._squared else ()
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
+        """Write the generalised Hessian of queries ``first`` to ``end`` at the scores, times the direction."""
+        if not self._squared:
+            super().curve(scores, direction, product, first, end)
+        self._call(scores, direction, self._xi, product, first, end)
 
     def torch_loss(self, device: Device) -> TorchLoss | None:
         """Return the same loss for scores on a PyTorch device; None if it is computed with NumPy alone."""
@@ -137,9 +139,9 @@ class PreparedPairs(KernelLoss):
             np.copyto(diagonal, product, where=level == number)
         return diagonal
 
-    def _steps(
-        self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray
-    ) -> tuple[Step, ...]:
+    def _call(
+        self, scores: FloatArray, direction: FloatArray | None, xi: FloatArray, out: FloatArray, first: int, end: int
+    ) -> None:
         work = (*self._lists, *self._room())
-        arguments = scores, self._layout, self._hinges, work, direction, (xi, out)
-        return tuple((kernel, arguments) for kernel in self._kernels)
+        for kernel in self._kernels:
+            kernel(scores, self._layout, self._hinges, work, direction, (xi, out), first, end)

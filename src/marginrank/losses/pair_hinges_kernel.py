@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from marginrank.losses.oracles.base import SlackTable, SortedDocuments
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.losses.oracles.sorting_kernel import _sort_level
 from marginrank.losses.pair_hinges import Hinges, PairBuffers, PairChunks
 from marginrank.runtime.kernels import njit
-from marginrank.typing import FloatArray
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _merge(runs, start, middle, end, spare):  # type: ignore[no-untyped-def]
     """Merge two runs that fall in score, in place."""
     scores, documents = runs.scores, runs.documents
@@ -32,7 +29,7 @@ def _merge(runs, start, middle, end, spare):  # type: ignore[no-untyped-def]
             left += 1
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _sweep(runs, better_run, worse_run, margin, squared, weight, gradient):  # type: ignore[no-untyped-def]
     """Add the derivatives of the pairs of two runs that fall in score, one better than the other; return their loss.
 
@@ -85,7 +82,7 @@ def _sweep(runs, better_run, worse_run, margin, squared, weight, gradient):  # t
     return weight * total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _hessian_row(runs, better_run, worse_run, margin, weight, direction, product):  # type: ignore[no-untyped-def]
     """Add the second derivatives of the squared hinges of two runs, times a direction v.
 
@@ -119,7 +116,7 @@ def _hessian_row(runs, better_run, worse_run, margin, weight, direction, product
         product[document] += weight * 2.0 * (violators * (direction[document] - origin) - moves)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _add_pairs(runs, better, worse, kind, weight, direction, out):  # type: ignore[no-untyped-def]
     """Add the derivatives of the pairs of two runs and return their loss; or, with a direction, the second ones."""
     margin, squared = kind
@@ -129,7 +126,7 @@ def _add_pairs(runs, better, worse, kind, weight, direction, out):  # type: igno
     return 0.0
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _all_pairs(runs, offsets, n_runs, kind, direction, out, spare):  # type: ignore[no-untyped-def]
     """Sweep neighbouring runs and merge them, until one is left: n log L for L levels of n documents, best first."""
     total = 0.0
@@ -147,7 +144,7 @@ def _all_pairs(runs, offsets, n_runs, kind, direction, out, spare):  # type: ign
     return total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _weighted_pairs(runs, offsets, kinds, weights, kind, direction, out):  # type: ignore[no-untyped-def]
     """Sweep every pair of levels with its own weight: n·L for L levels of n documents."""
     total = 0.0
@@ -160,22 +157,26 @@ def _weighted_pairs(runs, offsets, kinds, weights, kind, direction, out):  # typ
     return total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _long_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
     """Sort the levels of a list and sweep them."""
     low, high = layout.of_query[query], layout.of_query[query + 1]
-    ordered = SortedDocuments(work.sorted_scores, work.documents, work.documents, work.documents)
+    sorted_scores, documents, run_scores, run_documents = (
+        work.sorted_scores, work.documents, work.run_scores, work.run_documents,
+    )  # fmt: skip
+    heights = hinge.heights
+    ordered = SortedDocuments(sorted_scores, documents, documents, documents)
     room = work.scores, work.spare_scores, work.spare_documents, work.spare_documents
-    runs, offsets = PairChunks(work.run_scores, work.run_documents), work.level_offsets
+    runs, offsets = PairChunks(run_scores, run_documents), work.level_offsets
     spare = PairChunks(work.spare_scores, work.spare_documents)
     for level in range(low, high):
         start, stop = layout.offsets[level], layout.offsets[level + 1]
         _sort_level(scores, start, stop, work.levels, room, ordered)
         offsets[level - low] = start
         for place in range(start, stop):
-            runs.scores[place] = ordered.scores[place] - hinge.heights[level]
-            runs.documents[place] = ordered.documents[place]
-            out[ordered.documents[place]] = 0.0
+            run_scores[place] = sorted_scores[place] - heights[level]
+            run_documents[place] = documents[place]
+            out[documents[place]] = 0.0
     offsets[high - low] = layout.queries[query + 1]
     kind = hinge.margins[query], hinge.squared
     if len(hinge.weights) == 0:
@@ -187,7 +188,7 @@ def _long_list(query, scores, layout, hinge, work, direction, out):  # type: ign
     return hinge.scales[query] * total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def long_lists(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and derivatives of the long lists among queries ``first`` to ``end``, as `short_lists` does."""
     layout, hinge, work, slacks = Layout(*layout), Hinges(*hinge), PairBuffers(*work), SlackTable(*slacks)
@@ -200,27 +201,18 @@ def long_lists(scores, layout, hinge, work, direction, slacks, first, end):  # t
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-class ListSlice(NamedTuple):
-    """Some documents of a query: their scores, a direction, and the derivatives by their scores."""
-
-    scores: FloatArray
-    moves: FloatArray
-    slopes: FloatArray
-
-
-@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
-def _count_violated(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+@njit(fastmath=_ANY_ORDER)
+def _count_violated(scores, slopes, others, other_slopes, side, margin, weight):  # type: ignore[no-untyped-def]
     """Add the derivatives of all pairs of documents of two parts; return the weight of those that are violated.
 
-    ``side`` is 1 where the first part is the better one, else −1. The documents of the longer part are gone through
-    several at a time, for four of the other part.
+    ``side`` is 1 where the first part is the better one, else −1. The documents of the other part, which is no shorter,
+    are gone through several at a time, for four of the first.
     """
-    others, slopes, step, total = longer.scores, longer.slopes, side * weight, 0.0
-    n = len(part.scores)
+    n, step, total = len(scores), side * weight, 0.0
     for place in range(0, n - 3, 4):
         # A pair is violated if side·(score − other) < margin.
-        bound_a, bound_b = side * part.scores[place] - margin, side * part.scores[place + 1] - margin
-        bound_c, bound_d = side * part.scores[place + 2] - margin, side * part.scores[place + 3] - margin
+        bound_a, bound_b = side * scores[place] - margin, side * scores[place + 1] - margin
+        bound_c, bound_d = side * scores[place + 2] - margin, side * scores[place + 3] - margin
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         for other in range(len(others)):
             score = side * others[other]
@@ -232,109 +224,111 @@ def _count_violated(part, longer, side, margin, weight):  # type: ignore[no-unty
             b += own_b
             c += own_c
             d += own_d
-            slopes[other] += (own_a + own_b) + (own_c + own_d)
-        part.slopes[place] -= a
-        part.slopes[place + 1] -= b
-        part.slopes[place + 2] -= c
-        part.slopes[place + 3] -= d
+            other_slopes[other] += (own_a + own_b) + (own_c + own_d)
+        slopes[place] -= a
+        slopes[place + 1] -= b
+        slopes[place + 2] -= c
+        slopes[place + 3] -= d
         total += side * (a + b + c + d)
     for place in range(n - n % 4, n):
-        bound, slope = side * part.scores[place] - margin, 0.0
+        bound, slope = side * scores[place] - margin, 0.0
         for other in range(len(others)):
             own = step if side * others[other] > bound else 0.0
             slope += own
-            slopes[other] += own
-        part.slopes[place] -= slope
+            other_slopes[other] += own
+        slopes[place] -= slope
         total += side * slope
     return total
 
 
-@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
-def _square_each_pair(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
+@njit(fastmath=_ANY_ORDER)
+def _square_each_pair(scores, slopes, others, other_slopes, side, margin, weight):  # type: ignore[no-untyped-def]
     """Add the derivatives of the squared hinges of all pairs; return their loss. The arguments are as above."""
-    others, other_slopes, total = longer.scores, longer.slopes, 0.0
-    for place in range(len(part.scores)):
-        score, slope = part.scores[place], 0.0
+    total = 0.0
+    for place in range(len(scores)):
+        score, slope = scores[place], 0.0
         for other in range(len(others)):
             gap = margin - side * (score - others[other])
             gap = gap if gap > 0.0 else 0.0
             total += gap * gap
             slope += 2.0 * gap
             other_slopes[other] += side * weight * 2.0 * gap
-        part.slopes[place] -= side * weight * slope
+        slopes[place] -= side * weight * slope
     return weight * total
 
 
-@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+@njit(fastmath=_ANY_ORDER)
 def _curve_each_pair(part, longer, side, margin, weight):  # type: ignore[no-untyped-def]
     """Add the second derivatives of squared hinges times a direction v: 2·(v_i − v_j) of a pair inside its margin."""
-    others, other_moves, other_slopes = longer.scores, longer.moves, longer.slopes
-    for place in range(len(part.scores)):
-        score, move, total = part.scores[place], part.moves[place], 0.0
+    (scores, moves, slopes), (others, other_moves, other_slopes) = part, longer
+    for place in range(len(scores)):
+        score, move, total = scores[place], moves[place], 0.0
         for other in range(len(others)):
             gap = margin - side * (score - others[other])
             apart = 2.0 * weight * (move - other_moves[other]) if gap > 0.0 else 0.0
             total += apart
             other_slopes[other] -= apart
-        part.slopes[place] += total
+        slopes[place] += total
 
 
-@njit(nogil=True, cache=True, allocates=False)
-def _pairs_of(work, better, worse, margin, squared, weight, direction):  # type: ignore[no-untyped-def]
+@njit()
+def _pairs_of(lists, better, worse, margin, squared, weight, direction):  # type: ignore[no-untyped-def]
     """Add up the pairs of two parts of a list, given by where they begin and end.
 
     Returns the loss of squared hinges; of others, the weight of those that are violated.
     """
-    own, others = slice(better[0], better[1]), slice(worse[0], worse[1])
-    first = ListSlice(work.scores[own], work.moves[own], work.slopes[own])
-    second = ListSlice(work.scores[others], work.moves[others], work.slopes[others])
-    side = 1.0
-    if len(first.scores) > len(second.scores):
-        first, second, side = second, first, -1.0
-    if direction is None:
-        if squared:
-            return _square_each_pair(first, second, side, margin, weight)
-        return _count_violated(first, second, side, margin, weight)
-    _curve_each_pair(first, second, side, margin, weight)
-    return 0.0
+    scores, moves, slopes = lists
+    part, longer, side = better, worse, 1.0
+    if better[1] - better[0] > worse[1] - worse[0]:
+        part, longer, side = worse, better, -1.0
+    own, others = slice(part[0], part[1]), slice(longer[0], longer[1])
+    if direction is not None:
+        first, second = (scores[own], moves[own], slopes[own]), (scores[others], moves[others], slopes[others])
+        _curve_each_pair(first, second, side, margin, weight)
+        return 0.0
+    if squared:
+        return _square_each_pair(scores[own], slopes[own], scores[others], slopes[others], side, margin, weight)
+    return _count_violated(scores[own], slopes[own], scores[others], slopes[others], side, margin, weight)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _short_list(query, scores, layout, hinge, work, direction, out):  # type: ignore[no-untyped-def]
     """Go through the pairs of a list one by one: for some hundred documents that is quicker than to sort them."""
     begin, stop = layout.queries[query], layout.queries[query + 1]
     low, high = layout.of_query[query], layout.of_query[query + 1]
-    margin, documents = hinge.margins[query], work.documents
+    margin, documents, own, slopes, moves = hinge.margins[query], work.documents, work.scores, work.slopes, work.moves
+    offsets, heights, squared = layout.offsets, hinge.heights, hinge.squared
     # Only differences of scores matter, and numbers that all of them share would drown these.
     origin, total = scores[documents[begin]], 0.0
     for level in range(low, high):
-        for place in range(layout.offsets[level], layout.offsets[level + 1]):
-            work.scores[place - begin] = scores[documents[place]] - origin - hinge.heights[level]
-            work.slopes[place - begin] = 0.0
+        for place in range(offsets[level], offsets[level + 1]):
+            own[place - begin] = scores[documents[place]] - origin - heights[level]
+            slopes[place - begin] = 0.0
             if direction is not None:
-                work.moves[place - begin] = direction[documents[place]]
+                moves[place - begin] = direction[documents[place]]
     for level in range(low, high - 1):
-        better = layout.offsets[level] - begin, layout.offsets[level + 1] - begin
+        better = offsets[level] - begin, offsets[level + 1] - begin
         if len(hinge.weights) == 0:
-            total += _pairs_of(work, better, (better[1], stop - begin), margin, hinge.squared, 1.0, direction)
+            total += _pairs_of((own, moves, slopes), better, (better[1], stop - begin), margin, squared, 1.0, direction)
             continue
         for other in range(level + 1, high):
             weight = hinge.weights[hinge.kinds[level], hinge.kinds[other]]
-            worse = layout.offsets[other] - begin, layout.offsets[other + 1] - begin
+            worse = offsets[other] - begin, offsets[other + 1] - begin
             if weight > 0.0:
-                total += _pairs_of(work, better, worse, margin, hinge.squared, weight, direction)
+                total += _pairs_of((own, moves, slopes), better, worse, margin, squared, weight, direction)
+    scale = hinge.scales[query]
     for place in range(begin, stop):
-        out[documents[place]] = hinge.scales[query] * work.slopes[place - begin]
-    if direction is None and not hinge.squared:
+        out[documents[place]] = scale * slopes[place - begin]
+    if direction is None and not squared:
         # Σ (margin − s_i + s_j) over the violated pairs, by document.
         total *= margin
         for place in range(stop - begin):
-            total += work.slopes[place] * work.scores[place]
+            total += slopes[place] * own[place]
         total = max(total, 0.0)
-    return hinge.scales[query] * total
+    return scale * total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def short_lists(scores, layout, hinge, work, direction, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and derivatives of the short lists among queries ``first`` to ``end``.
 

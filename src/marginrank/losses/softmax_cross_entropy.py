@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 import numpy as np
 
-from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.losses.torch.softmax_cross_entropy import TorchSoftmax
 from marginrank.measures.gains import GAINS, Gain
 from marginrank.runtime.torch_device import Device
-from marginrank.typing import BoolArray, FloatArray, IntArray, Step
+from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +62,7 @@ class SoftmaxCrossEntropy(Loss):
         return _PreparedSoftmax(log_target, varied(gains, offsets), query, offsets, self.divergence)
 
 
-class _PreparedSoftmax(KernelLoss):
+class _PreparedSoftmax(PreparedLoss):
     def __init__(
         self, log_target: FloatArray, active: BoolArray, query: IntArray, offsets: IntArray, divergence: bool
     ) -> None:
@@ -71,15 +71,15 @@ class _PreparedSoftmax(KernelLoss):
         self._constant = np.where(self._target > 0, log_target, 0.0) if divergence else np.zeros(len(log_target))
         self._lists = offsets, active
 
-    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         from marginrank.losses.softmax_kernel import softmax_loss  # noqa: PLC0415
 
-        return ((softmax_loss, (self._lists, self._target, self._constant, scores, (xi, gradient))),)
+        softmax_loss(self._lists, self._target, self._constant, scores, (xi, gradient), first, end)
 
-    def curve_steps(self, scores: FloatArray, direction: FloatArray, product: FloatArray) -> tuple[Step, ...]:
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:
         from marginrank.losses.softmax_kernel import curve_softmax  # noqa: PLC0415
 
-        return ((curve_softmax, (self._lists, scores, direction, product)),)
+        curve_softmax(self._lists, scores, direction, product, first, end)
 
     def torch_loss(self, device: Device) -> TorchLoss:
         counted = self.active[self._query].astype(np.float64)

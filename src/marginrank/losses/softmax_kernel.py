@@ -7,7 +7,7 @@ from math import exp, log
 from marginrank.runtime.kernels import njit
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _write_softmax(scores, start, stop, out):  # type: ignore[no-untyped-def]
     """Write the softmax of the scores from ``start`` to ``stop``; return what its logarithm takes off, in two parts.
 
@@ -25,7 +25,7 @@ def _write_softmax(scores, start, stop, out):  # type: ignore[no-untyped-def]
     return largest, log(total)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def softmax_loss(lists, target, constant, scores, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and derivatives of queries ``first`` to ``end``: Σ P_g·(constant − log P_s), and P_s − P_g.
 
@@ -52,7 +52,7 @@ def softmax_loss(lists, target, constant, scores, slacks, first, end):  # type: 
         xi[query] = max(total, 0.0)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def curve_softmax(lists, scores, direction, product, first, end):  # type: ignore[no-untyped-def]
     """Write (diag P − P Pᵀ)·v = P∘(v − P·v): what is left of the direction v once its mean under P is taken off."""
     offsets, active = lists

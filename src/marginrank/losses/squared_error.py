@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginrank.losses.base import Judgements, KernelLoss, Loss, PreparedLoss
+from marginrank.losses.base import Judgements, Loss, PreparedLoss
 from marginrank.losses.softmax_cross_entropy import varied
 from marginrank.measures.gains import GAINS, Gain
-from marginrank.typing import BoolArray, FloatArray, IntArray, Step
+from marginrank.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +40,7 @@ class SquaredError(Loss):
         return PreparedSquares(wanted, judged.offsets, np.diff(judged.offsets) > 0, centered=False)
 
 
-class PreparedSquares(KernelLoss):
+class PreparedSquares(PreparedLoss):
     """Squared errors of the documents of given queries.
 
     Args:
@@ -57,22 +57,17 @@ class PreparedSquares(KernelLoss):
         self._share = np.repeat(np.where(active, 1.0 / np.maximum(lengths, 1), 0.0), lengths)
         self._lists = offsets, self._share
 
-    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
-        """Return the kernel that writes slacks and derivatives."""
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
+        """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
         from marginrank.losses.squared_error_kernel import squared_loss  # noqa: PLC0415
 
-        return ((squared_loss, (self._lists, self._wanted, self._centered, scores, (xi, gradient))),)
+        squared_loss(self._lists, self._wanted, self._centered, scores, (xi, gradient), first, end)
 
-    def curve_steps(
-        self,
-        scores: FloatArray,  # noqa: ARG002
-        direction: FloatArray,
-        product: FloatArray,
-    ) -> tuple[Step, ...]:
-        """Return the kernel that writes products with the Hessian."""
+    def curve(self, scores: FloatArray, direction: FloatArray, product: FloatArray, first: int, end: int) -> None:  # noqa: ARG002
+        """Write the Hessian of queries ``first`` to ``end``, times the direction."""
         from marginrank.losses.squared_error_kernel import curve_squares  # noqa: PLC0415
 
-        return ((curve_squares, (self._lists, self._centered, direction, product)),)
+        curve_squares(self._lists, self._centered, direction, product, first, end)
 
     def diagonal(self, scores: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the diagonal of the Hessian."""

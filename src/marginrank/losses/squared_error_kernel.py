@@ -5,7 +5,7 @@ from __future__ import annotations
 from marginrank.runtime.kernels import njit
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def squared_loss(lists, wanted, centered, scores, slacks, first, end):  # type: ignore[no-untyped-def]
     """Write the slacks and derivatives of queries ``first`` to ``end``: Σ ½·share·error², and share·error.
 
@@ -32,7 +32,7 @@ def squared_loss(lists, wanted, centered, scores, slacks, first, end):  # type: 
         xi[query] = total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def curve_squares(lists, centered, direction, product, first, end):  # type: ignore[no-untyped-def]
     """Write share·direction, of which the mean is taken off if ``centered``."""
     offsets, shares = lists

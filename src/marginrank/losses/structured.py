@@ -8,18 +8,18 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from marginrank.losses.assignment_loss import PreparedGroups, takes_groups
-from marginrank.losses.base import Bound, Judgements, KernelLoss, PreparedLoss
+from marginrank.losses.base import Bound, Judgements, PreparedLoss
 from marginrank.losses.feature_maps import FeatureMap, FirstRelevant, parse_map
 from marginrank.losses.ideal_ranking import TwoBoundLoss
 from marginrank.losses.oracles.average_precision import pair_costs
-from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, KernelRanker, Sorter, Violations
+from marginrank.losses.oracles.base import ArgmaxProblem, Coefficients, Sorter, Violations
 from marginrank.losses.oracles.grade_levels import by_level
 from marginrank.losses.oracles.oracle import PAIRS, Oracle, oracle_for
 from marginrank.losses.pair_hinges import NO_WEIGHTS, Hinges, PreparedPairs
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.measures import Measure, parse_measure
 from marginrank.runtime.torch_device import Device
-from marginrank.typing import AnyArray, FloatArray, IntArray, Step
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: ``auto`` lets each group of documents take one rank, where queries have groups; ``ignore`` ranks all documents.
 Groups: TypeAlias = Literal["auto", "ignore"]
@@ -109,19 +109,8 @@ class PreparedStructured(PreparedLoss):
         """Write the slacks of queries ``first`` to ``end`` and the derivatives by the scores of their documents."""
         self._sorter.sort(scores, first, end)
         self._rank(self._weights, first, end)
-        finish, arguments = self._last_step(xi, gradient)
-        finish(*arguments, first, end)
-
-    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
-        """Return the kernels that `evaluate` calls; none where the oracle is not a kernel."""
-        if not isinstance(self._rank, KernelRanker):
-            return ()
-        middle = self._rank.kernel, self._rank.arguments(self._weights)
-        return self._sorter.step(scores), middle, self._last_step(xi, gradient)
-
-    def _last_step(self, xi: FloatArray, gradient: FloatArray) -> Step:
         tight, slacks = self.bound == "tight", (xi, gradient)
-        return self._finish, (self._ordered, self._layout, self._coefficients, self._violations, tight, slacks)
+        self._finish(self._ordered, self._layout, self._coefficients, self._violations, tight, slacks, first, end)
 
     def torch_loss(self, device: Device) -> TorchLoss | None:
         """Return the same loss for scores on a PyTorch device; None if it is computed with NumPy alone."""
@@ -163,7 +152,7 @@ class _PreparedPairSums(PreparedPairs):
         super().__init__(problem.levels, Hinges(np.zeros(n), np.zeros(n, np.int64), NO_WEIGHTS, twice, margins, False))
 
 
-class _PreparedFirstRelevant(KernelLoss):
+class _PreparedFirstRelevant(PreparedLoss):
     """Reciprocal rank under φmrr: Chakrabarti et al. (KDD 2008) Fig. 3, by prefix sums."""
 
     def __init__(self, problem: ArgmaxProblem, bound: Bound) -> None:
@@ -174,9 +163,9 @@ class _PreparedFirstRelevant(KernelLoss):
         self._sorter = Sorter(problem.levels, all_together=False)
         self._layout, self._ordered = tuple(problem.levels.layout), tuple(self._sorter.sorted)
 
-    def steps(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray) -> tuple[Step, ...]:
+    def evaluate(self, scores: FloatArray, xi: FloatArray, gradient: FloatArray, first: int, end: int) -> None:
         from marginrank.losses.oracles.first_relevant_kernel import first_relevant_loss  # noqa: PLC0415
 
         tight, discounts = self.bound == "tight", self.problem.discounts
-        last = self._ordered, self._layout, discounts, tight, (xi, gradient)
-        return self._sorter.step(scores), (first_relevant_loss, last)
+        self._sorter.sort(scores, first, end)
+        first_relevant_loss(self._ordered, self._layout, discounts, tight, (xi, gradient), first, end)

@@ -12,7 +12,7 @@ INSERTION_DEPTH = 64
 RUN = 16
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
     """Tell whether document a, which comes later in the input, is ranked before document b."""
     if scores[a] != scores[b]:
@@ -20,7 +20,7 @@ def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
     return len(prefer) > 0 and prefer[a] > prefer[b]
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
     """Keep the best documents sorted in ``top``, in one pass over the list."""
     depth = len(top)
@@ -38,7 +38,7 @@ def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def
         top[place] = document
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _merge_runs(run, width, scores, prefer, out):  # type: ignore[no-untyped-def]
     """Merge neighbouring sorted runs of a width, from one array of documents into another."""
     n = len(run)
@@ -54,7 +54,7 @@ def _merge_runs(run, width, scores, prefer, out):  # type: ignore[no-untyped-def
                 a += 1
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _sort_all(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
     """Sort the whole list, equal scores by preference and then in input order, and keep the best."""
     n = end - start
@@ -70,7 +70,7 @@ def _sort_all(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
         top[place] = order[place]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def rank_lists(scores, prefer, offsets, out_offsets, order, first, end):  # type: ignore[no-untyped-def]
     """Rank the documents of queries ``first`` to ``end``, best first, as deep as the output has room.
 
@@ -86,7 +86,7 @@ def rank_lists(scores, prefer, offsets, out_offsets, order, first, end):  # type
             _sort_all(offsets[query], offsets[query + 1], scores, prefer, top)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def sum_discounted(gains, offsets, discounts, out):  # type: ignore[no-untyped-def]
     """Sum discount times gain down each list."""
     for query in range(len(out)):
@@ -97,7 +97,7 @@ def sum_discounted(gains, offsets, discounts, out):  # type: ignore[no-untyped-d
         out[query] = total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def sum_cascade(stops, tied, offsets, depth, out):  # type: ignore[no-untyped-def]
     """Sum 1/(r+1) · P(the user stops at rank r) down each list, on average over orders inside ties.
 

@@ -10,7 +10,7 @@ from marginrank.runtime.kernels import njit
 _ROUNDING = 1e-14
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def add_scores(users, items, item, offsets, scores, first, end):  # type: ignore[no-untyped-def]
     """Add the product of the factors of user and item to the score of each rating; users are numbered from first."""
     for user in range(first, end):
@@ -21,7 +21,7 @@ def add_scores(users, items, item, offsets, scores, first, end):  # type: ignore
             scores[row] += total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def add_factors(weights, order, opposite, factors, offsets, sums, first, end):  # type: ignore[no-untyped-def]
     """Add to each user, or item, the factors on the opposite side of its ratings times the weights of the ratings."""
     for entity in range(first, end):
@@ -32,7 +32,7 @@ def add_factors(weights, order, opposite, factors, offsets, sums, first, end):  
                 sums[entity - first, factor] += weight * factors[at, factor]
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def spread_factors(weights, users, item, offsets, sums, first, end):  # type: ignore[no-untyped-def]
     """Add to the items that some users rated the factors of these users times the weights of the ratings."""
     for user in range(first, end):
@@ -42,7 +42,7 @@ def spread_factors(weights, users, item, offsets, sums, first, end):  # type: ig
                 sums[at, factor] += weight * users[user, factor]
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def add_products(weights, order, opposite, factors, offsets, chosen, sums, first, end):  # type: ignore[no-untyped-def]
     """Add to some users, or items, x·x' times the weight of each rating, with the factors x on its opposite side."""
     width = factors.shape[1]
@@ -60,7 +60,7 @@ def add_products(weights, order, opposite, factors, offsets, chosen, sums, first
                 sums[number, right, left] = sums[number, left, right]
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def add_planes(planes, offsets, gram, alpha, n_planes, active, gradients, heights):  # type: ignore[no-untyped-def]
     """Add a plane to each active problem; if there is no room, it replaces the plane with the smallest weight."""
     most = planes.shape[1]
@@ -89,7 +89,7 @@ def add_planes(planes, offsets, gram, alpha, n_planes, active, gradients, height
             gram[number, plane, place] = product
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def minimize_planes(planes, offsets, gram, alpha, n_planes, active, tol, theta, bounds):  # type: ignore[no-untyped-def]
     """Minimise ½‖θ‖² + max_j (a_j·θ + b_j) for each active problem; a dual point bounds the minimum from below.
 

@@ -17,7 +17,7 @@ from marginrank.runtime.option_objects import OptionObject, parse_spelling
 from marginrank.runtime.torch_device import Device
 from marginrank.scorers.form import Form
 from marginrank.scorers.linear.form import has_nan
-from marginrank.typing import Features, FloatArray, IntArray, Step
+from marginrank.typing import Features, FloatArray, IntArray
 
 SomeForm = TypeVar("SomeForm", bound=Form)
 
@@ -106,7 +106,7 @@ class PreparedScorer(Prepared):
 
     queries: Queries
     #: Bytes to read in one go, between scores and slopes: by default few enough to stay in a core's cache.
-    run_bytes: int = 1 << 20
+    run_bytes: int = 1 << 21
     #: Whether scoring takes much longer than a loss, and a pass may as well read the rows twice.
     dear: bool = False
     #: Whether a row is scored from few cells of the table, however many there are.
@@ -135,16 +135,6 @@ class PreparedScorer(Prepared):
     @abstractmethod
     def pull_back(self, slopes: FloatArray, cells: FloatArray, start: int, stop: int) -> None:
         """Add the slopes of the rows from ``start`` to ``stop`` to the cells of the table."""
-
-    def steps(
-        self,
-        table: FloatArray,  # noqa: ARG002
-        scores: FloatArray,  # noqa: ARG002
-        slopes: FloatArray,  # noqa: ARG002
-        cells: FloatArray,  # noqa: ARG002
-    ) -> tuple[Step, Step] | None:
-        """Return the kernels that `score` and `pull_back` are, without the rows; None where there is more to them."""
-        return None
 
     @abstractmethod
     def gradient(self, cells: FloatArray) -> FloatArray:

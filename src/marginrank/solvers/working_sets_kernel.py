@@ -38,7 +38,7 @@ class Tangent(NamedTuple):
     theta: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _value(plane, planes, theta):  # type: ignore[no-untyped-def]
     total = planes.offsets[plane]
     for column in range(len(theta)):
@@ -46,7 +46,7 @@ def _value(plane, planes, theta):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def take_plane(block, tangent, margin, C, spare, planes):  # type: ignore[no-untyped-def]
     """Keep the tangent plane of a block if it is more than ``margin`` above the known planes, in row ``spare``.
 
@@ -79,7 +79,7 @@ def take_plane(block, tangent, margin, C, spare, planes):  # type: ignore[no-unt
     return gap, True
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _move(up, down, most, rise, planes, theta):  # type: ignore[no-untyped-def]
     """Move the best amount of multiplier, at most ``most``, from one plane to another; −1 stands for the plane 0."""
     gradients, alpha = planes.gradients, planes.alpha
@@ -97,7 +97,7 @@ def _move(up, down, most, rise, planes, theta):  # type: ignore[no-untyped-def]
         theta[column] -= amount * difference
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _pair_steps(block, steps, theta, C, planes):  # type: ignore[no-untyped-def]
     """Move multiplier from the smallest plane that has any to the largest, ``steps`` times; return the first gap."""
     sizes, alpha = planes.sizes, planes.alpha
@@ -125,13 +125,13 @@ def _pair_steps(block, steps, theta, C, planes):  # type: ignore[no-untyped-def]
     return first_gap
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def step_block(block, theta, C, planes):  # type: ignore[no-untyped-def]
     """Move multiplier once, from the smallest plane of a block that has any to the largest."""
     _pair_steps(block, 1, theta, C, Known(*planes))
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def ascend(blocks, target, visits, steps, gaps, theta, C, planes):  # type: ignore[no-untyped-def]
     """Step in all blocks until their gaps add up to at most ``target``, or for ``visits``; return the sum.
 

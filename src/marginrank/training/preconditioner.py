@@ -10,7 +10,6 @@ import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
 from marginrank.losses.base import Loss
-from marginrank.runtime.cholesky import Cholesky
 from marginrank.runtime.lazy_imports import sp
 from marginrank.scorers.base import PreparedScorer
 from marginrank.typing import FloatArray, IntArray
@@ -267,11 +266,15 @@ def _solver(matrix: FloatArray, added: float) -> Callable[[FloatArray], FloatArr
     Where that number would be lost in rounding, more is added. None if features are so large that products overflow:
     solvers do without, or refuse them.
     """
-    total = np.array(matrix, order="C")
-    largest = float(np.abs(total.diagonal()).max(initial=0.0))
-    total.flat[:: len(total) + 1] += max(added, 100.0 * float(np.finfo(total.dtype).eps) * largest)
+    from scipy.linalg import cho_factor, cho_solve  # noqa: PLC0415
+
+    largest = float(np.abs(matrix.diagonal()).max(initial=0.0))
+    if not np.isfinite(largest):
+        return None
+    total, rounding = np.array(matrix, order="F"), 100.0 * float(np.finfo(matrix.dtype).eps)
+    total.flat[:: len(total) + 1] += max(added, rounding * largest)
     try:
-        factors = Cholesky(total)
+        factor = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         return None
-    return (lambda vector: factors.solve(vector).astype(np.float64)) if np.isfinite(largest) else None
+    return lambda vector: cho_solve(factor, vector.astype(total.dtype), check_finite=False).astype(np.float64)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
 from marginrank.errors import DataError
 from marginrank.losses.base import Loss
-from marginrank.runtime.threads import PerThread, chunk_bounds, for_each, thread_count
+from marginrank.runtime.threads import chunk_bounds, for_each, thread_count
 from marginrank.scorers.base import Prepared, PreparedScorer
 from marginrank.solvers.problem import Capability, Problem, Segment
 from marginrank.solvers.stopping import FEW_PARAMETERS, summed
 from marginrank.training.preconditioner import SampledHessian, draw, sampled_hessian
-from marginrank.typing import FloatArray, IntArray, Step
+from marginrank.typing import FloatArray, IntArray
 
 #: Queries one after the other: the first of each run, and the one after its last.
 Runs: TypeAlias = Sequence[tuple[int, int]]
@@ -80,86 +80,6 @@ def join(runs: Runs, offsets: IntArray, scorer: PreparedScorer) -> list[tuple[in
     return tasks
 
 
-#: Fewest tasks for threads that are worth compiling a pass for, which takes about a second.
-LEAST_TASKS: Final = 16
-
-Evaluate: TypeAlias = Callable[[], tuple[Step, ...]]
-
-#: Shares of the runs that a thread takes: the more, the less one thread waits for another at the end.
-_SHARES: Final = 16
-
-
-class CompiledPass:
-    """Scores, slopes and cells of all runs, by a few calls of one kernel on each thread.
-
-    The result is the same as when Python calls one kernel after the other. But then a thread needs Python's global lock
-    between any two kernels, and waiting for it takes a third of a pass on two threads.
-
-    Args:
-        scorer: The scorer.
-        evaluate: Returns the kernels that turn scores into slopes, for the thread that asks.
-        scores: Room for the scores.
-        slopes: Room for the slopes.
-        runs: The queries, in runs.
-    """
-
-    def __init__(
-        self, scorer: PreparedScorer, evaluate: Evaluate, scores: FloatArray, slopes: FloatArray, runs: Runs
-    ) -> None:
-        from marginrank.training.pass_kernel import evaluate_runs  # noqa: PLC0415
-
-        self._kernel = evaluate_runs
-        # Those of a file on disk cannot be written to, and the kernel would be compiled anew for them.
-        self._offsets = np.require(scorer.queries.offsets, requirements="W")
-        self._scores, self._slopes = scores, slopes
-        self._table = table = np.empty_like(scorer.table(np.zeros(scorer.n_parameters)))
-        self._runs: IntArray = np.array([runs[0][0], *(end for _, end in runs)], dtype=np.int64)
-        self._steps = PerThread(lambda: _steps(scorer, evaluate, scores, slopes, table))
-
-    @classmethod
-    def of(
-        cls, scorer: PreparedScorer, evaluate: Evaluate, scores: FloatArray, slopes: FloatArray, runs: Runs
-    ) -> CompiledPass | None:
-        """Return a pass over the queries; None where scorer or loss do not consist of kernels."""
-        compiled = cls(scorer, evaluate, scores, slopes, runs)
-        return None if compiled._steps() is None else compiled
-
-    def __call__(self, table: FloatArray, weights: FloatArray, n_jobs: int) -> tuple[FloatArray, int | None]:
-        """Return the cells of each run, and the first run found with a score that is not finite; None where all are.
-
-        Args:
-            table: What rows are scored from.
-            weights: The weight of each query.
-            n_jobs: Number of threads.
-        """
-        self._table[:] = table
-        n, wrong = len(self._runs) - 1, [-1]
-        cells = np.empty((n, len(table)))
-        state = self._scores, self._slopes, weights
-
-        def work(first: int, end: int) -> None:
-            score, evaluate, add, slots = self._steps()
-            cut = self._offsets, self._runs
-            wrong.append(self._kernel(score, evaluate, add, slots, cells, state, cut, first, end))
-
-        size = -(-n // (_SHARES * n_jobs))
-        for_each(work, [(first, min(first + size, n)) for first in range(0, n, size)], n_jobs)
-        found = [run for run in wrong if run >= 0]
-        return cells, min(found) if found else None
-
-
-def _steps(
-    scorer: PreparedScorer, evaluate: Evaluate, scores: FloatArray, slopes: FloatArray, table: FloatArray
-) -> Any:
-    """Return the steps of a thread, with room of its own; None where scorer or loss do not consist of kernels."""
-    from marginrank.runtime.kernels import pointers  # noqa: PLC0415
-
-    slots, between = np.empty_like(table), evaluate()
-    rows = scorer.steps(table, scores, slopes, slots)
-    steps = pointers([*rows, *between]) if rows is not None and between else None
-    return None if steps is None else (steps[:1], steps[2:], steps[1:2], slots)
-
-
 class RankingRisk(Problem):
     """Mean loss over the queries with more than one grade, and its gradient, as a function of parameters θ.
 
@@ -190,11 +110,7 @@ class RankingRisk(Problem):
         center: FloatArray | None = None,
         base: FloatArray | None = None,
     ) -> None:
-        from marginrank.training.pass_kernel import all_finite, weigh_queries  # noqa: PLC0415
-
-        queries = scorer.queries
-        self._all_finite, self._weigh = all_finite, weigh_queries
-        self.queries = queries
+        self.queries = queries = scorer.queries
         self.scorer = scorer
         self.definition = loss
         self.loss = loss.prepare(queries)
@@ -271,9 +187,7 @@ class RankingRisk(Problem):
         moves = self.scorer.table(self._check(direction))
         if self._at is None or not np.array_equal(self._at, theta):
             self._evaluate(theta)
-        cells = self._go_through(
-            self._compiled_curve, self._moves, moves, lambda cells, runs: self._curve(moves, cells, runs)
-        )
+        cells = self._add_up(lambda cells, runs: self._curve(moves, cells, runs), len(moves))
         return self.scorer.gradient(cells.sum(axis=0))
 
     def preconditioner_passes(self, C: float) -> float:
@@ -298,6 +212,7 @@ class RankingRisk(Problem):
     def take_part(self, total: float) -> RankingRisk:
         """Return this risk as a part of one over more queries, whose total weight is given."""
         self.weights = self.loss.shares(self.queries.query_weights, total)
+        self.__dict__.pop("_document_weights", None)
         return self
 
     def scores(self, theta: FloatArray) -> FloatArray:
@@ -317,7 +232,7 @@ class RankingRisk(Problem):
             first, end = self._chunks[first][0], self._chunks[end - 1][1]
             start, stop = self._rows(first, end)
             self.loss.evaluate(scores, self._xi, self._slopes, first, end)
-            self._weigh(self._slopes, self.weights, self.queries.offsets, first, end)
+            self._slopes[start:stop] *= self._document_weights[start:stop]
             rises[first] = self._slopes[start:stop] @ moves[start:stop]
 
         for_each(work, self._tasks, self._n_jobs)
@@ -335,47 +250,20 @@ class RankingRisk(Problem):
     def _evaluate(self, theta: FloatArray) -> FloatArray:
         point, self._at = self._check(theta), None
         table = self.scorer.table(point)
-        cells = self._go_through(
-            self._compiled, self._scores, table, lambda cells, runs: self._work(table, cells, runs)
-        )
+        cells = self._add_up(lambda cells, runs: self._work(table, cells, runs), len(table))
         self._at = point.copy()
         return cells
-
-    def _go_through(
-        self,
-        compiled: CompiledPass | None,
-        scores: FloatArray,
-        table: FloatArray,
-        work: Callable[[FloatArray, Runs], None],
-    ) -> FloatArray:
-        """Return the cells of all runs of queries, in compiled code where there is some."""
-        if compiled is None:
-            return self._add_up(work, len(table))
-        cells, wrong = compiled(table, self.weights, self._n_jobs)
-        if wrong is not None:
-            self._check_scores(scores, *self._rows(*self._chunks[wrong]))
-        return cells
-
-    @cached_property
-    def _compiled(self) -> CompiledPass | None:
-        loss, scores, xi, slopes = self.loss, self._scores, self._xi, self._slopes
-        return None if self._base is not None else self._compile(lambda: loss.steps(scores, xi, slopes), scores)
-
-    @cached_property
-    def _compiled_curve(self) -> CompiledPass | None:
-        loss, scores, moves, slopes = self.loss, self._scores, self._moves, self._slopes
-        return self._compile(lambda: loss.curve_steps(scores, moves, slopes), moves)
-
-    def _compile(self, evaluate: Evaluate, scores: FloatArray) -> CompiledPass | None:
-        if len(self._tasks) < LEAST_TASKS:
-            return None
-        return CompiledPass.of(self.scorer, evaluate, scores, self._slopes, self._chunks)
 
     def _add_up(self, work: Callable[[FloatArray, Runs], None], n_cells: int) -> FloatArray:
         """Let each run of queries add to cells of its own, so that the sum does not depend on who comes first."""
         cells = np.zeros((len(self._chunks), n_cells))
         for_each(lambda first, end: work(cells[first:end], self._chunks[first:end]), self._tasks, self._n_jobs)
         return cells
+
+    @cached_property
+    def _document_weights(self) -> FloatArray:
+        """The weight of the query of each document."""
+        return np.repeat(self.weights, self.queries.lengths)
 
     def _rows(self, first: int, end: int) -> tuple[int, int]:
         return int(self.queries.offsets[first]), int(self.queries.offsets[end])
@@ -410,12 +298,14 @@ class RankingRisk(Problem):
         self._check_scores(self._scores, start, stop)
 
     def _check_scores(self, scores: FloatArray, start: int, stop: int) -> None:
-        if not self._all_finite(scores, start, stop):
-            at = start + int(np.argmin(np.isfinite(scores[start:stop])))
+        finite = np.isfinite(scores[start:stop])
+        if not finite.all():
+            at = start + int(np.argmin(finite))
             raise DataError(f"document {at} has score {scores[at]}; its features are missing, or w is too large")
 
     def _pull_back(self, cells: FloatArray, runs: Runs) -> None:
-        self._weigh(self._slopes, self.weights, self.queries.offsets, runs[0][0], runs[-1][1])
+        start, stop = self._rows(runs[0][0], runs[-1][1])
+        self._slopes[start:stop] *= self._document_weights[start:stop]
         for own, run in zip(cells, runs, strict=True):
             self.scorer.pull_back(self._slopes, own, *self._rows(*run))
 

@@ -121,16 +121,6 @@ def test_what_it_does_not_go_with_is_said():
         HALF.prepare(sparse)
 
 
-def test_a_processor_without_float16_is_named(monkeypatch):
-    from marginrank.runtime import kernels
-
-    monkeypatch.setattr(kernels, "instructions", lambda: ("x86_64-unknown-linux-gnu", "+sse2,-f16c"))
-    with pytest.raises(DataError, match="float16 is not supported on this processor"):
-        HALF.prepare(_judged())
-    monkeypatch.setattr(kernels, "instructions", lambda: ("aarch64-unknown-linux-gnu", ""))
-    HALF.prepare(_judged())
-
-
 def test_what_spreads_little_in_a_batch_is_taken_if_it_spreads_in_the_training_data():
     rng = np.random.default_rng(0)
     X, qid = rng.standard_normal((400, 3)), np.repeat(np.arange(40), 10)

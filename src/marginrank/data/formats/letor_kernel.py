@@ -50,19 +50,19 @@ class Found(NamedTuple):
     error_at: int
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _skip_word(text, at):  # type: ignore[no-untyped-def]
     while text[at] > SPACE and text[at] != HASH:
         at += 1
     return at
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _ends_number(byte):  # type: ignore[no-untyped-def]
     return ends_word(byte) or byte == HASH
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _is_word(text, start, end, word):  # type: ignore[no-untyped-def]
     """Whether the text between two places is the given lower-case word, in any case."""
     if end - start != len(word):
@@ -82,7 +82,7 @@ _QID = np.frombuffer(b"qid", dtype=np.uint8)
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _kind_of_word(text, at):  # type: ignore[no-untyped-def]
     """Name what stands where a number should."""
     end = _skip_word(text, at)
@@ -94,7 +94,7 @@ def _kind_of_word(text, at):  # type: ignore[no-untyped-def]
     return end, BAD_VALUE
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _document_id(text, at):  # type: ignore[no-untyped-def]
     """Find the id in a comment: the word after ``docid =``, else the first word."""
     at = skip_blanks(text, at + 1)
@@ -111,7 +111,7 @@ def _document_id(text, at):  # type: ignore[no-untyped-def]
     return at, end
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _same_bytes(text, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     if a_end - a != b_end - b:
         return False
@@ -121,7 +121,7 @@ def _same_bytes(text, a, a_end, b, b_end):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _parse_index(text, at):  # type: ignore[no-untyped-def]
     """Digits as a whole number, held at one above the largest index."""
     index = 0
@@ -133,7 +133,7 @@ def _parse_index(text, at):  # type: ignore[no-untyped-def]
     return index, at
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _index_error(index, previous, first_index):  # type: ignore[no-untyped-def]
     if index < first_index:
         return LOW_INDEX
@@ -142,12 +142,12 @@ def _index_error(index, previous, first_index):  # type: ignore[no-untyped-def]
     return REPEATED_INDEX if index == previous else UNSORTED_INDEX
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _starts_with_qid(text, at):  # type: ignore[no-untyped-def]
     return _is_word(text, at, at + 3, _QID) and text[at + 3] == COLON
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _parse_grade(text, at, row, grades, left, n_left):  # type: ignore[no-untyped-def]
     """Read the grade that begins a line; returns the place after it and what is wrong."""
     grade, end, status = parse_number(text, at)
@@ -162,7 +162,7 @@ def _parse_grade(text, at, row, grades, left, n_left):  # type: ignore[no-untype
     return (at, n_left, NEGATIVE_GRADE) if grade < 0 else (end, n_left, FINE)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _parse_value(text, at, missing_allowed, missing_value):  # type: ignore[no-untyped-def]
     """Read a feature's value; returns it, the place after it, whether Python must read it, and what is wrong."""
     value, end, status = parse_number(text, at)
@@ -174,7 +174,7 @@ def _parse_value(text, at, missing_allowed, missing_value):  # type: ignore[no-u
     return 0.0, at, False, problem
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _parse_features(  # type: ignore[no-untyped-def]
     text, at, token, first_index, missing_allowed, missing_value, columns, values, left, n_left
 ):
@@ -206,7 +206,7 @@ def _parse_features(  # type: ignore[no-untyped-def]
         token += 1
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _parse_comment(text, at, documents, row):  # type: ignore[no-untyped-def]
     """Note the document id of a row, if it has a comment, and go to the end of the line."""
     documents[row, 0], documents[row, 1] = _document_id(text, at) if text[at] == HASH else (at, at)
@@ -215,7 +215,7 @@ def _parse_comment(text, at, documents, row):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def parse_block(  # type: ignore[no-untyped-def]
     text,
     first_index,
@@ -295,7 +295,7 @@ def parse_block(  # type: ignore[no-untyped-def]
     return Found(row, token, run, n_left, max_column, rectangular, has_documents, has_qid, first_qid_at, error, at)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def scatter_rows(row_ends, columns, values, out):  # type: ignore[no-untyped-def]
     """Write rows of (column, value) into a zeroed dense block."""
     token = 0

@@ -46,7 +46,7 @@ _POWERS_HIGH: Final = np.array([high for high, _ in _POWERS], dtype=np.uint64)
 _POWERS_LOW: Final = np.array([low for _, low in _POWERS], dtype=np.uint64)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _wide_product(a, b):  # type: ignore[no-untyped-def]
     """Both halves of the 128-bit product of two unsigned 64-bit numbers."""
     a_low, a_high = a & _LOW_32, a >> np.uint64(32)
@@ -58,7 +58,7 @@ def _wide_product(a, b):  # type: ignore[no-untyped-def]
     return high, (cross << np.uint64(32)) | (low & _LOW_32)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _leading_zeros(w):  # type: ignore[no-untyped-def]
     zeros = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -68,7 +68,7 @@ def _leading_zeros(w):  # type: ignore[no-untyped-def]
     return zeros
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _bits_of_decimal(w, q):  # type: ignore[no-untyped-def]
     """Bits of the double nearest to w·10^q for w > 0, or 0 where this method cannot tell (Lemire 2021, §5)."""
     if q < _MIN_POWER or q > _MAX_POWER:
@@ -99,14 +99,14 @@ def _bits_of_decimal(w, q):  # type: ignore[no-untyped-def]
     return (np.uint64(exponent) << np.uint64(52)) | (mantissa & np.uint64((1 << 52) - 1))
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _double_of_bits(bits):  # type: ignore[no-untyped-def]
     """Read a normal positive double from its bits."""
     mantissa = (bits & np.uint64((1 << 52) - 1)) | np.uint64(1 << 52)
     return np.float64(mantissa) * _POWERS_OF_TWO[bits >> np.uint64(52)]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _scale(mantissa, power, truncated):  # type: ignore[no-untyped-def]
     """Mantissa times ten to the power, and whether that is known to be the nearest double."""
     if mantissa == np.uint64(0) and not truncated:
@@ -120,7 +120,7 @@ def _scale(mantissa, power, truncated):  # type: ignore[no-untyped-def]
     return _double_of_bits(bits), OK
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def parse_number(text, at):  # type: ignore[no-untyped-def]
     """Read ``[+-] digits [. digits] [e [+-] digits]`` at a place; the text must end in a byte that ends numbers.
 

@@ -16,7 +16,7 @@ SPACE: Final = 32
 HASH: Final = 35
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def skip_blanks(text, at):  # type: ignore[no-untyped-def]
     """Go past spaces, tabs and carriage returns; the text must end in a line feed."""
     while text[at] == SPACE or text[at] == TAB or text[at] == RETURN:
@@ -24,13 +24,13 @@ def skip_blanks(text, at):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def ends_word(byte):  # type: ignore[no-untyped-def]
     """Whether a byte parts words; control characters do not, so that none can cut a word short unseen."""
     return byte == SPACE or byte == LINE_FEED or byte == TAB or byte == RETURN
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def gather_words(text, spans, out):  # type: ignore[no-untyped-def]
     """Copy the bytes between each pair of places into a row of the output, padded with zeros."""
     for row in range(len(spans)):
@@ -39,7 +39,7 @@ def gather_words(text, spans, out):  # type: ignore[no-untyped-def]
             out[row, k] = text[start + k] if start + k < end else 0
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def split_lines(text, spans, lines):  # type: ignore[no-untyped-def]
     """Find the first columns of each line that is not blank; further columns are passed over.
 
@@ -69,7 +69,7 @@ def split_lines(text, spans, lines):  # type: ignore[no-untyped-def]
     return row, -1
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def parse_numbers(text, spans, values, ok):  # type: ignore[no-untyped-def]
     """Read the number between each pair of places; those to be read by Python, or wrong, are not ok."""
     for row in range(len(spans)):

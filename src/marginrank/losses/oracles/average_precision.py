@@ -9,7 +9,6 @@ import numpy as np
 from marginrank.losses.oracles.base import (
     ArgmaxProblem,
     CreditShares,
-    KernelRanker,
     Ranker,
     SortedDocuments,
     Violations,
@@ -21,8 +20,6 @@ from marginrank.runtime.threads import PerThread
 from marginrank.runtime.torch_device import Device
 from marginrank.typing import FloatArray, IntArray
 
-#: Padding: kernels read several entries at a time, and may read past the last one.
-_AFTER: Final = 16
 #: Relative difference between numbers that are the same but for rounding.
 _EVEN: Final = 1e-12
 
@@ -41,7 +38,7 @@ def prepare_pairs(problem: ArgmaxProblem, ordered: SortedDocuments, violations: 
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     pairs = tuple(PairCosts(pair_costs(problem), problem.scales))
 
-    return KernelRanker(most_violated_pairs, lambda weights: (scores, layout, pairs, weights, worst))
+    return lambda weights, *bounds: most_violated_pairs(scores, layout, pairs, weights, worst, *bounds)
 
 
 def prepare_interleaving(problem: ArgmaxProblem, ordered: SortedDocuments, violations: Violations) -> Ranker:
@@ -51,9 +48,11 @@ def prepare_interleaving(problem: ArgmaxProblem, ordered: SortedDocuments, viola
     scores, layout, worst = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     placement = tuple(_placement(problem))
     longest = problem.levels.longest
-    room = PerThread(lambda: (np.empty((2, longest + 1), dtype=np.int64), np.zeros((2, longest + 1 + _AFTER))))
+    room = PerThread(lambda: (np.empty((2, longest + 1), dtype=np.int64), np.zeros((2, longest + 1))))
 
-    return KernelRanker(most_violated_interleaving, lambda weights: (scores, layout, placement, weights, room(), worst))
+    return lambda weights, *bounds: most_violated_interleaving(
+        scores, layout, placement, weights, room(), worst, *bounds
+    )
 
 
 def pairs_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:  # noqa: ARG001
@@ -81,7 +80,7 @@ def pair_costs(problem: ArgmaxProblem) -> FloatArray:
 
 def _placement(problem: ArgmaxProblem) -> CreditShares:
     (shares, rises), discounts = _shares(problem), problem.discounts
-    sums = np.pad([discounts, np.cumsum(discounts)], ((0, 0), (0, _AFTER)))
+    sums = np.array([discounts, np.cumsum(discounts)])
     return CreditShares(shares, discounts, -np.diff(discounts), sums, rises, problem.scales)
 
 

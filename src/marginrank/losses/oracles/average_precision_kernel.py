@@ -9,18 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from marginrank.losses.oracles.average_precision import PairCosts
-from marginrank.losses.oracles.average_precision_simd import best_place
 from marginrank.losses.oracles.base import CreditShares, Violations
 from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.runtime.kernels import njit
 
 #: Sums of scores, in units of the largest loss, from which gains are added up one by one.
 LARGEST_SUM = 1e4
-# Sums may be taken in any order, which lets them be vectorised; the order is fixed when the code is compiled.
-_ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _rank_interleaved(relevant_before, n_rel, start, passed, ranks):  # type: ignore[no-untyped-def]
     """Rank two sorted lists when ``relevant_before[j]`` relevant documents precede the irrelevant one j.
 
@@ -37,7 +34,7 @@ def _rank_interleaved(relevant_before, n_rel, start, passed, ranks):  # type: ig
         ranks[start + i] = i + total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def most_violated_pairs(scores, layout, pairs, weights, violations, first, end):  # type: ignore[no-untyped-def]
     """Turn each pair where that gains more than it costs: weight·cost > 2·scale·(s_relevant − s_irrelevant).
 
@@ -66,7 +63,7 @@ def most_violated_pairs(scores, layout, pairs, weights, violations, first, end):
         violations.deltas[query] = cost * turned
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _best_by_adding(relevant, score, pair, shares, drops, gains):  # type: ignore[no-untyped-def]
     """Return how many of some relevant documents should precede an irrelevant one, by the gain of passing each."""
     n = len(relevant)
@@ -81,7 +78,23 @@ def _best_by_adding(relevant, score, pair, shares, drops, gains):  # type: ignor
     return best
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
+def _best_place(tables, sums, price, rise, first, last, passed):  # type: ignore[no-untyped-def]
+    """Return the i from ``first`` to ``last`` where share_i·D(i + j) − rise·S(i + j) + worth_i − price·i is largest.
+
+    Of several it is the last. ``tables`` has shares and worths, by i, ``sums`` has discounts D and their sums S, and j
+    is how many documents ``passed``.
+    """
+    best, largest = first, -np.inf
+    for i in range(first, last + 1):
+        value = tables[0, i] * sums[0, i + passed] + tables[1, i] - rise * sums[1, i + passed] - price * i
+        better = value >= largest
+        best = i if better else best
+        largest = value if better else largest
+    return best
+
+
+@njit()
 def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relevant_before):  # type: ignore[no-untyped-def]
     """Place each irrelevant document where it pays most, by divide and conquer.
 
@@ -103,7 +116,7 @@ def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relev
             most = relevant_before[j + step] if j + step < n_irr else n_rel
             if even:
                 price = pair * (irrelevant[j] - origin)
-                place = best_place(tables, placement.sums, price, rise, fewest, most, j)
+                place = _best_place(tables, placement.sums, price, rise, fewest, most, j)
             else:
                 shares, drops = tables[0, fewest:most], placement.drops[fewest + j : most + j]
                 place = fewest + _best_by_adding(relevant[fewest:most], irrelevant[j], pair, shares, drops, tables[1])
@@ -111,7 +124,7 @@ def _place_irrelevant(relevant, irrelevant, pair, rise, placement, tables, relev
         step //= 2
 
 
-@njit(nogil=True, cache=True, allocates=False, fastmath=_ANY_ORDER)
+@njit()
 def _lost(shares, discounts, ranks):  # type: ignore[no-untyped-def]
     """Return the credit that relevant documents lose by not being at the first ranks."""
     total = 0.0
@@ -120,7 +133,7 @@ def _lost(shares, discounts, ranks):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def most_violated_interleaving(scores, layout, placement, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
     """Place the irrelevant documents, where a credit is a share times a discount that is convex in the rank."""
     layout, placement, violations = Layout(*layout), CreditShares(*placement), Violations(*violations)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from marginrank.losses.feature_maps import FeatureMap
 from marginrank.losses.oracles.grade_levels import Levels
 from marginrank.measures import Measure, TwoLevels
 from marginrank.runtime.threads import PerThread
-from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, Step
+from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 class SortedDocuments(NamedTuple):
@@ -73,8 +73,7 @@ class CreditShares(NamedTuple):
     """Credits as share of a document (by place) times discount of its rank, and the scale of φpo per query.
 
     ``drops`` are the differences of neighbouring discounts, ``sums`` has discounts and their sums up to each rank, and
-    ``rises`` is by how much the shares of a query rise from one document to the next, NaN if not evenly. The sums end
-    with zeros, so that kernels may look at several ranks together.
+    ``rises`` is by how much the shares of a query rise from one document to the next, NaN if not evenly.
     """
 
     shares: FloatArray
@@ -104,23 +103,6 @@ class SlackTable(NamedTuple):
 #: Ranks the sorted documents of queries ``first`` to ``end`` so that weight·Δ + a(y)·s is largest:
 #: ``rank(weights, first, end)``.
 Ranker: TypeAlias = Callable[[FloatArray, int, int], None]
-
-
-@dataclass(frozen=True)
-class KernelRanker:
-    """A `Ranker` that is one kernel.
-
-    Args:
-        kernel: The kernel.
-        arguments: All that it is given before the queries, as a function of the weights.
-    """
-
-    kernel: Callable[..., None]
-    arguments: Callable[[FloatArray], tuple[Any, ...]]
-
-    def __call__(self, weights: FloatArray, first: int, end: int) -> None:
-        """Rank queries ``first`` to ``end``."""
-        self.kernel(*self.arguments(weights), first, end)
 
 
 @dataclass(frozen=True)
@@ -201,10 +183,5 @@ class Sorter:
 
     def sort(self, scores: FloatArray, first: int, end: int) -> SortedDocuments:
         """Sort queries ``first`` to ``end``; threads may sort different queries at the same time."""
-        kernel, arguments = self.step(scores)
-        kernel(*arguments, first, end)
+        self._sort(scores, self._layout, self._order, self._room(), self._out, first, end)
         return self.sorted
-
-    def step(self, scores: FloatArray) -> Step:
-        """Return the kernel that sorts, and what this thread gives it."""
-        return self._sort, (scores, self._layout, self._order, self._room(), self._out)

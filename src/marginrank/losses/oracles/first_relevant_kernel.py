@@ -7,7 +7,7 @@ from marginrank.losses.oracles.grade_levels import Layout
 from marginrank.runtime.kernels import njit
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _best_count(irrelevant, lowest_relevant, weight, discounts):  # type: ignore[no-untyped-def]
     """Find how many irrelevant documents to put before the first relevant one.
 
@@ -23,7 +23,7 @@ def _best_count(irrelevant, lowest_relevant, weight, discounts):  # type: ignore
     return best, best_value
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def first_relevant_loss(ordered, layout, discounts, tight, slacks, first, end):  # type: ignore[no-untyped-def]
     """Compute the slack under φmrr, and its gradient: +1 for each irrelevant document before the first relevant one.
 
@@ -53,7 +53,7 @@ def first_relevant_loss(ordered, layout, discounts, tight, slacks, first, end): 
         slacks.xi[query] = slack
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _rank_cluster(by_score, begin, end_rel, n_relevant, n_irrelevant, irrelevant_first, ranks):  # type: ignore[no-untyped-def]
     """Put some documents first, in score order or the irrelevant ones before the relevant, and the rest by score."""
     rank = 0
@@ -72,12 +72,12 @@ def _rank_cluster(by_score, begin, end_rel, n_relevant, n_irrelevant, irrelevant
                 rank += 1
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _ideal_rank(place, begin, documents, ideal):  # type: ignore[no-untyped-def]
     return ideal[documents[place]] if len(ideal) > 0 else place - begin
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _advantage(query, ordered, layout, coefficients, ranks):  # type: ignore[no-untyped-def]
     """Compute (a(y) − a(y*))·s of a ranking."""
     total, begin, profile = 0.0, layout.queries[query], coefficients.profile
@@ -87,7 +87,7 @@ def _advantage(query, ordered, layout, coefficients, ranks):  # type: ignore[no-
     return coefficients.scales[query] * total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def rescaled_clusters(ordered, layout, coefficients, clusters, ranks, slacks, first, end):  # type: ignore[no-untyped-def]
     """Rescale the slack of a loss with few values: take the best ranking for each of them, and the best of these.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.losses.oracles.base import ArgmaxProblem, KernelRanker, Ranker, SortedDocuments, Violations
+from marginrank.losses.oracles.base import ArgmaxProblem, Ranker, SortedDocuments, Violations
 from marginrank.losses.torch.base import TorchLoss
 from marginrank.losses.torch.rank_sums import LevelCounts, TorchRankSums
 from marginrank.measures import Measure, TwoLevels
@@ -174,7 +174,7 @@ def prepare_merge(problem: ArgmaxProblem, ordered: SortedDocuments, violations: 
 
     room = PerThread(make_room)
 
-    return KernelRanker(most_violated_merge, lambda weights: (lists, layout, lattice, weights, room(), worst))
+    return lambda weights, *bounds: most_violated_merge(lists, layout, lattice, weights, room(), worst, *bounds)
 
 
 def merge_in_torch(problem: ArgmaxProblem, ideal: IntArray, device: Device) -> TorchLoss:
@@ -231,7 +231,7 @@ def prepare_path(problem: ArgmaxProblem, ordered: SortedDocuments, violations: V
     scores, layout, room = ordered.scores, tuple(problem.levels.layout), tuple(violations)
     total = tuple(CreditSum(*tabulate_credits(problem), problem.profile, problem.scales))
 
-    return KernelRanker(most_violated_path, lambda weights: (scores, layout, total, weights, room))
+    return lambda weights, *bounds: most_violated_path(scores, layout, total, weights, room, *bounds)
 
 
 def tabulate_credits(problem: ArgmaxProblem) -> Credits:

@@ -86,15 +86,16 @@ class MergeBuffers(NamedTuple):
     order: IntArray
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _scale_falls(total, scale, n, score, gain, falls):  # type: ignore[no-untyped-def]
     """Write the falls of a list of n documents, with room for the rounding of scores and gains up to those given."""
+    unscaled, profile, discounts = total.falls, total.profile, total.discounts
     for rank in range(len(falls)):
         for at in range(6):
-            falls[rank, at] = total.falls[rank, at]
+            falls[rank, at] = unscaled[rank, at]
         if n > len(falls):
             # Behind the ranks that count D is 0: of the falls to these, the one to the last rank has the least ratio.
-            a, d = total.profile[rank] - total.profile[n - 1], total.discounts[rank]
+            a, d = profile[rank] - profile[n - 1], discounts[rank]
             if d * falls[rank, 0] < falls[rank, 1] * a:
                 falls[rank, 0], falls[rank, 1] = a, d
         for at in range(0, 6, 2):
@@ -103,63 +104,67 @@ def _scale_falls(total, scale, n, score, gain, falls):  # type: ignore[no-untype
         falls[rank, 7] = ROUNDING * (falls[rank, 4] * score + falls[rank, 5] * gain)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _tabulate(own, by_score, room):  # type: ignore[no-untyped-def]
     """Prepare for a linear profile: what it costs to place each document first, and what is above it.
 
     A document that moves to the front by itself costs slope·Σ (score of a document above it − its own).
     """
-    starts, depth, passed = own.starts, own.depth, room.passed
+    scores, starts, depth, passed = own.scores, own.starts, own.depth, room.passed
+    sums, costs, above = room.sums, room.costs, room.above
     n_levels, total, left = len(starts) - 1, 0.0, 0
     for level in range(n_levels):
-        passed[level], room.sums[level, 0] = 0, 0.0
+        passed[level], sums[level, 0] = 0, 0.0
         left += min(depth, starts[level + 1] - starts[level])
     m = 0
     while left > 0:
         place, level = by_score[m], 0
         for other in range(1, n_levels):
             level += place >= starts[other]
-        score, i = own.scores[place], passed[level]
+        score, i = scores[place], passed[level]
         if i < depth:
-            room.costs[level, i] = own.slope * (total - m * score)
-            room.sums[level, i + 1] = room.sums[level, i] + score
+            costs[level, i] = own.slope * (total - m * score)
+            sums[level, i + 1] = sums[level, i] + score
             for other in range(n_levels):
-                room.above[level, i, other] = passed[other]
+                above[level, i, other] = passed[other]
             left -= 1
         passed[level] += 1
         total += score
         m += 1
 
 
-@njit(nogil=True, cache=True, allocates=False)
-def _overtaking(level, n_levels, counts, score, slope, room):  # type: ignore[no-untyped-def]
+@njit()
+def _overtaking(level, n_levels, counts, state, score, slope, tables):  # type: ignore[no-untyped-def]
     """What it costs to place the next document of a level where those of a state are no longer overtaken."""
-    i, saved = counts[level], 0.0
+    above, sums, costs = tables
+    i, saved = counts[state, level], 0.0
     for other in range(n_levels):
-        gone = min(counts[other], room.above[level, i, other])
-        saved += room.sums[other, gone] - gone * score
-    return room.costs[level, i] - slope * saved
+        gone = min(counts[state, other], above[level, i, other])
+        saved += sums[other, gone] - gone * score
+    return costs[level, i] - slope * saved
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _go_greedily(own, states, room):  # type: ignore[no-untyped-def]
     """Place the document that costs least, rank by rank, and return the sum: the best one is no less."""
-    state, total, starts = 0, 0.0, own.starts
+    tables, counts, successors = (room.above, room.sums, room.costs), states.counts, states.successors
+    scores, starts, discounts, gains = own.scores, own.starts, own.discounts, room.gains
+    state, total, n_levels = 0, 0.0, len(starts) - 1
     for rank in range(own.depth):
         best, most = 0, -np.inf
-        for level in range(len(starts) - 1):
-            place = starts[level] + states.counts[state, level]
+        for level in range(n_levels):
+            place = starts[level] + counts[state, level]
             if place < starts[level + 1]:
-                cost = _overtaking(level, len(starts) - 1, states.counts[state], own.scores[place], own.slope, room)
-                value = -cost - own.discounts[rank] * room.gains[level]
+                cost = _overtaking(level, n_levels, counts, state, scores[place], own.slope, tables)
+                value = -cost - discounts[rank] * gains[level]
                 if value > most:
                     best, most = level, value
         total += most
-        state = states.successors[state, best]
+        state = successors[state, best]
     return total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _tail_sums(scores, by_score, profile, depth, tails):  # type: ignore[no-untyped-def]
     """Sum the values [m, c] of the first m documents by score, at ranks from ``depth`` on, when c of them are gone."""
     last = len(profile) - 1
@@ -171,8 +176,8 @@ def _tail_sums(scores, by_score, profile, depth, tails):  # type: ignore[no-unty
             tails[m + 1, c] = tails[m, c] + profile[min(depth + m - c, last)] * score
 
 
-@njit(nogil=True, cache=True, allocates=False)
-def _tail(counts, n_levels, room, tails):  # type: ignore[no-untyped-def]
+@njit()
+def _tail(counts, state, n_levels, positions, order, tails):  # type: ignore[no-untyped-def]
     """Sum the ranks after a state, which go to the other documents in score order, up to a constant.
 
     Taken out in score order, the c-th document of a state, at position m of the list, changes the sum by
@@ -180,19 +185,19 @@ def _tail(counts, n_levels, room, tails):  # type: ignore[no-untyped-def]
     """
     n, total = 0, 0.0
     for level in range(n_levels):
-        for i in range(counts[level]):
-            m, at = room.positions[level, i], n
-            while at > 0 and room.order[at - 1] > m:
-                room.order[at] = room.order[at - 1]
+        for i in range(counts[state, level]):
+            m, at = positions[level, i], n
+            while at > 0 and order[at - 1] > m:
+                order[at] = order[at - 1]
                 at -= 1
-            room.order[at] = m
+            order[at] = m
             n += 1
     for at in range(n):
-        total += tails[room.order[at], at] - tails[room.order[at] + 1, at + 1]
+        total += tails[order[at], at] - tails[order[at] + 1, at + 1]
     return total
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _best_merge(query, own, enough, states, room):  # type: ignore[no-untyped-def]
     """Reach the states that some best ranking passes through, up to the last rank that counts; return their number.
 
@@ -200,21 +205,22 @@ def _best_merge(query, own, enough, states, room):  # type: ignore[no-untyped-de
     after them in them, and those that do not come to ``enough`` are left out.
     """
     value, came, falls, heads, free = room.value, room.came, room.falls, room.heads, room.free
-    reached, following, gains, counts = room.reached, room.following, room.gains, states.counts
-    scores, starts, slope, n_levels = own.scores, own.starts, own.slope, len(own.starts) - 1
+    reached, following, gains, seen, profile = room.reached, room.following, room.gains, room.seen, room.profile
+    tables, counts, successors = (room.above, room.sums, room.costs), states.counts, states.successors
+    scores, starts, discounts, slope, n_levels = own.scores, own.starts, own.discounts, own.slope, len(own.starts) - 1
     value[0], reached[0], n_reached = 0.0, 0, 1
     for rank in range(own.depth):
-        a, d, n_following = room.profile[rank], own.discounts[rank], 0
+        a, d, n_following = profile[rank], discounts[rank], 0
         enough += d * gains[n_levels - 1]
         least_a, least_d, most_a, most_d = falls[rank, 0], falls[rank, 1], falls[rank, 2], falls[rank, 3]
         near_a, near_d, most_error, near_error = falls[rank, 4], falls[rank, 5], falls[rank, 6], falls[rank, 7]
         for at in range(n_reached):
             state = reached[at]
-            before, placed = value[state], counts[state]
+            before = value[state]
             top = -np.inf
             for back in range(n_levels):
                 level = n_levels - 1 - back
-                place = starts[level] + placed[level]
+                place = starts[level] + counts[state, level]
                 free[level] = False
                 if place < starts[level + 1]:
                     heads[level] = scores[place]
@@ -224,7 +230,7 @@ def _best_merge(query, own, enough, states, room):  # type: ignore[no-untyped-de
             top, last, limit = -np.inf, -1, np.inf
             if rank > 0:
                 last = came[state]
-                limit = near_a * scores[starts[last] + placed[last] - 1] - near_d * gains[last] + near_error
+                limit = near_a * scores[starts[last] + counts[state, last] - 1] - near_d * gains[last] + near_error
             for level in range(n_levels):
                 if not free[level]:
                     continue
@@ -237,14 +243,14 @@ def _best_merge(query, own, enough, states, room):  # type: ignore[no-untyped-de
                     continue
                 there = before - d * gains[level]
                 if slope > 0.0:
-                    there -= _overtaking(level, n_levels, placed, score, slope, room)
+                    there -= _overtaking(level, n_levels, counts, state, score, slope, tables)
                     if there < enough:
                         continue
                 else:
                     there += a * score
-                to = states.successors[state, level]
-                if room.seen[to] != query:
-                    room.seen[to], value[to], came[to] = query, there, level
+                to = successors[state, level]
+                if seen[to] != query:
+                    seen[to], value[to], came[to] = query, there, level
                     following[n_following] = to
                     n_following += 1
                 elif there > value[to]:
@@ -255,7 +261,7 @@ def _best_merge(query, own, enough, states, room):  # type: ignore[no-untyped-de
     return n_reached
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def most_violated_merge(ordered, layout, lattice, weights, room, violations, first, end):  # type: ignore[no-untyped-def]
     """Sum over the first ranks: merge the sorted levels by dynamic programming, then the rest in score order.
 
@@ -269,8 +275,10 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
     )
     total, states = RankSum(*lattice[0]), States(*lattice[1])
     scores, ranks = ordered.scores, violations.ranks
-    for state in range(len(room.seen)):
-        room.seen[state] = -1
+    gains, scaled, positions, seen = room.gains, room.profile, room.positions, room.seen
+    level_gains, profile, discounts = total.gains, total.profile, total.discounts
+    for state in range(len(seen)):
+        seen[state] = -1
     for query in range(first, end):
         if not layout.active[query]:
             continue
@@ -281,52 +289,54 @@ def most_violated_merge(ordered, layout, lattice, weights, room, violations, fir
         rows = slice(states.tables[n_levels], states.tables[n_levels + 1])
         table = MergeTable(states.counts[rows], states.successors[rows], states.predecessors[rows])
         for level in range(n_levels):
-            room.gains[level] = weights[query] * total.gains[low + level]
+            gains[level] = weights[query] * level_gains[low + level]
         for rank in range(n):
-            room.profile[rank] = scale * total.profile[rank]
+            scaled[rank] = scale * profile[rank]
             ranks[begin + rank] = -1
         largest = max(abs(scores[by_score[0]]), abs(scores[by_score[n - 1]]))
-        _scale_falls(total, scale, n, largest, room.gains[0], room.falls)
-        own = MergeList(scores, starts, total.discounts, depth, scale * total.slope)
+        _scale_falls(total, scale, n, largest, gains[0], room.falls)
+        own = MergeList(scores, starts, discounts, depth, scale * total.slope)
         enough, tails = -np.inf, room.tails[:1]
         if own.slope > 0.0:
             _tabulate(own, by_score, room)
             enough = _go_greedily(own, table, room)
             enough -= ROUNDING * (abs(enough) + own.slope * n * depth * largest)
             for rank in range(depth):
-                enough -= total.discounts[rank] * room.gains[n_levels - 1]
+                enough -= discounts[rank] * gains[n_levels - 1]
         elif total.has_tail and depth < n:
-            furthest = 0
+            furthest, predicted = 0, ordered.predicted
             for level in range(n_levels):
                 for i in range(min(depth, starts[level + 1] - starts[level])):
-                    room.positions[level, i] = ordered.predicted[starts[level] + i]
-                    furthest = max(furthest, room.positions[level, i])
+                    positions[level, i] = predicted[starts[level] + i]
+                    furthest = max(furthest, positions[level, i])
             tails = room.tails[: furthest + 2]
-            _tail_sums(scores, by_score, room.profile[:n], depth, tails)
+            _tail_sums(scores, by_score, scaled[:n], depth, tails)
         n_reached = _best_merge(query, own, enough, table, room)
-        best, most = room.reached[0], -np.inf
+        reached, values, counts, order = room.reached, room.value, table.counts, room.order
+        best, most = reached[0], -np.inf
         for at in range(n_reached):
-            value = room.value[room.reached[at]]
+            value = values[reached[at]]
             if len(tails) > 1:
-                value += _tail(table.counts[room.reached[at]], n_levels, room, tails)
+                value += _tail(counts, reached[at], n_levels, positions, order, tails)
             if value > most:
-                best, most = room.reached[at], value
+                best, most = reached[at], value
         violations.deltas[query] = _read_off(best, own, table, room, by_score, ranks)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _read_off(state, own, states, room, by_score, ranks):  # type: ignore[no-untyped-def]
     """Rank the documents of the last state as they were placed and the others by score; return weight·Δ."""
     delta, rank, starts, discounts, depth = 0.0, 0, own.starts, own.discounts, own.depth
+    gains, came, counts, predecessors = room.gains, room.came, states.counts, states.predecessors
     for level in range(len(starts) - 1):
         for _ in range(min(starts[level + 1] - starts[level], depth - rank)):
-            delta += discounts[rank] * room.gains[level]
+            delta += discounts[rank] * gains[level]
             rank += 1
     for back in range(depth):
-        level, rank = room.came[state], depth - 1 - back
-        ranks[starts[level] + states.counts[state, level] - 1] = rank
-        delta -= discounts[rank] * room.gains[level]
-        state = states.predecessors[state, level]
+        level, rank = came[state], depth - 1 - back
+        ranks[starts[level] + counts[state, level] - 1] = rank
+        delta -= discounts[rank] * gains[level]
+        state = predecessors[state, level]
     rank = depth
     for at in range(len(by_score)):
         if ranks[by_score[at]] < 0:
@@ -335,7 +345,7 @@ def _read_off(state, own, states, room, by_score, ranks):  # type: ignore[no-unt
     return delta
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def most_violated_path(scores, layout, total, weights, violations, first, end):  # type: ignore[no-untyped-def]
     """Two levels, any credits: the best path through the grid of (i relevant, j irrelevant documents placed)."""
     layout, total, violations = Layout(*layout), CreditSum(*total), Violations(*violations)

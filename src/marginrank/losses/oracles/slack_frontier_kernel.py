@@ -51,7 +51,7 @@ class Ends(NamedTuple):
     weighted: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _tail(ranked, starts, placed, begin, stop, depth, profile):  # type: ignore[no-untyped-def]
     """Margin of the documents that are not placed, in score order from rank ``depth`` on."""
     total, rank = 0.0, depth
@@ -66,7 +66,7 @@ def _tail(ranked, starts, placed, begin, stop, depth, profile):  # type: ignore[
     return total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _lay_out(layout, task, ranked, query, depth):  # type: ignore[no-untyped-def]
     """All states of a query with up to ``depth`` documents placed, and what each step from them adds."""
     low, high = layout.of_query[query], layout.of_query[query + 1]
@@ -117,7 +117,7 @@ def _lay_out(layout, task, ranked, query, depth):  # type: ignore[no-untyped-def
     return FrontierLattice(counts, order, layers, strides, sizes, losses, margins, tails)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _best_ends(lattice, on_loss, on_margin, value):  # type: ignore[no-untyped-def]
     """Largest ``on_loss``·loss + ``on_margin``·margin from each state to the end."""
     depth, n_levels = len(lattice.layers) - 2, len(lattice.sizes)
@@ -133,7 +133,7 @@ def _best_ends(lattice, on_loss, on_margin, value):  # type: ignore[no-untyped-d
         value[state] = best
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _follow(lattice, on_loss, value, path):  # type: ignore[no-untyped-def]
     """Follow the best way from the start; gives what it adds to the loss and to the margin."""
     state, loss, margin = 0, 0.0, 0.0
@@ -151,7 +151,7 @@ def _follow(lattice, on_loss, value, path):  # type: ignore[no-untyped-def]
     return loss, margin + lattice.tails[state]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _largest_product(most_loss, most_margin, weighted, weight):  # type: ignore[no-untyped-def]
     """Largest x·y for x ≤ ``most_loss``, y ≤ ``most_margin`` and weight·x + y ≤ ``weighted``."""
     if most_loss <= 0.0 or most_margin <= 0.0 or weighted <= 0.0:
@@ -164,7 +164,7 @@ def _largest_product(most_loss, most_margin, weighted, weight):  # type: ignore[
     return x * y
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _search_hull(lattice, start_loss, start_margin, ends_loss, ends_margin, ends, path):  # type: ignore[no-untyped-def]
     """Find the edge of the hull of (loss, margin) at which the product peaks.
 
@@ -213,7 +213,7 @@ def _search_hull(lattice, start_loss, start_margin, ends_loss, ends_margin, ends
     return best, weight
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _grown(array):  # type: ignore[no-untyped-def]
     larger = np.empty(2 * len(array), dtype=array.dtype)
     for place in range(len(array)):
@@ -221,7 +221,7 @@ def _grown(array):  # type: ignore[no-untyped-def]
     return larger
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _search_inside(lattice, start_loss, start_margin, ends, weight, best, path):  # type: ignore[no-untyped-def]
     """Look for larger products inside the hull; gives the largest, whose ``path`` replaces that of ``best``.
 
@@ -283,7 +283,7 @@ def _search_inside(lattice, start_loss, start_margin, ends, weight, best, path):
     return best, enough
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _rank(layout, ranked, query, path, ranks):  # type: ignore[no-untyped-def]
     """Ranks by place of the documents of a path and, after it, of the others in score order."""
     begin, stop = layout.queries[query], layout.queries[query + 1]
@@ -299,7 +299,7 @@ def _rank(layout, ranked, query, path, ranks):  # type: ignore[no-untyped-def]
             rank += 1
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def rescaled_frontier(layout, task, ranked, xi, gradient, complete, first, end):  # type: ignore[no-untyped-def]
     """Slack max_y Δ(y)·(1 + (a(y) − a(y*))·s) and gradient of queries ``first`` to ``end``.
 

@@ -10,13 +10,13 @@ from marginrank.losses.oracles.rank_sums import Credits
 from marginrank.runtime.kernels import njit
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     high, low = max(a, b), min(a, b)
     return high if low == -np.inf else high + np.log1p(np.exp(low - high))
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def smoothed_paths(ordered, layout, coefficients, tables, temperature, slacks, first, end):  # type: ignore[no-untyped-def]
     """Compute μ·log of the sum over interleavings of exp((Δ + a·s)/μ), less a(y*)·s, and its gradient.
 

@@ -12,7 +12,7 @@ MOVES_PER_DOCUMENT = 3
 RUN = 16
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-untyped-def]
     """Order by score; of equal scores the worse level comes first, then the document with the lower number."""
     if key != other_key:
@@ -22,7 +22,7 @@ def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-un
     return document < other
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _insertion_sort(keys, documents, levels, most_moves):  # type: ignore[no-untyped-def]
     """Sort in place; give up, and return False, after too many moves."""
     moves = 0
@@ -39,7 +39,7 @@ def _insertion_sort(keys, documents, levels, most_moves):  # type: ignore[no-unt
     return True
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type: ignore[no-untyped-def]
     """Merge neighbouring runs of a width, from one pair of arrays into another.
 
@@ -66,7 +66,7 @@ def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type:
             to += 1
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: ignore[no-untyped-def]
     """Sort short runs, then merge them, to and fro between two pairs of arrays."""
     n = len(keys)
@@ -83,7 +83,7 @@ def _merge_sort(keys, documents, levels, other_keys, other_documents):  # type: 
             other_keys[place], other_documents[place] = keys[place], documents[place]
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
     """Tell whether more than one in eight neighbours are in the wrong order."""
     wrong = 0
@@ -92,7 +92,7 @@ def _is_far_from_sorted(keys):  # type: ignore[no-untyped-def]
     return 8 * wrong > len(keys)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _sort(keys, documents, levels, room):  # type: ignore[no-untyped-def]
     """Sort in place, from an order that is often nearly right."""
     n = len(keys)
@@ -100,7 +100,7 @@ def _sort(keys, documents, levels, room):  # type: ignore[no-untyped-def]
         _merge_sort(keys, documents, levels, room[1][:n], room[2][:n])
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def _sort_level(scores, start, stop, levels, room, out):  # type: ignore[no-untyped-def]
     """Sort the documents at the places of one level by score."""
     keys, documents = out.scores[start:stop], out.documents[start:stop]
@@ -109,18 +109,19 @@ def _sort_level(scores, start, stop, levels, room, out):  # type: ignore[no-unty
     _sort(keys, documents, levels, room)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def sort_levels(scores, layout, order, room, out, first, end):  # type: ignore[no-untyped-def]
     """Sort the documents of queries ``first`` to ``end`` by score inside their levels.
 
     The arguments are those of `sort_queries`, but for the documents by score.
     """
     layout, order, out = Layout(*layout), ScoreOrder(*order), SortedDocuments(*out)
+    offsets, levels = layout.offsets, order.levels
     for level in range(layout.of_query[first], layout.of_query[end]):
-        _sort_level(scores, layout.offsets[level], layout.offsets[level + 1], order.levels, room, out)
+        _sort_level(scores, offsets[level], offsets[level + 1], levels, room, out)
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[no-untyped-def]
     """Sort the documents of queries ``first`` to ``end`` by score, all together and inside their levels.
 
@@ -134,7 +135,8 @@ def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[
         end: The query after the last.
     """
     layout, order, out = Layout(*layout), ScoreOrder(*order), SortedDocuments(*out)
-    queries, levels = layout.queries, order.levels
+    queries, of_query, offsets, levels = layout.queries, layout.of_query, layout.offsets, order.levels
+    sorted_scores, sorted_documents, predicted, places = out.scores, out.documents, out.predicted, out.places
     buffer, heads = room[0], room[3]
     for query in range(first, end):
         start, n = queries[query], queries[query + 1] - queries[query]
@@ -142,20 +144,20 @@ def sort_queries(scores, layout, order, room, out, first, end):  # type: ignore[
         for rank in range(n):
             keys[rank] = scores[documents[rank]]
         _sort(keys, documents, levels, room)
-        low = layout.of_query[query]
-        for level in range(layout.of_query[query + 1] - low):
-            heads[level] = layout.offsets[low + level]
+        low = of_query[query]
+        for level in range(of_query[query + 1] - low):
+            heads[level] = offsets[low + level]
         for rank in range(n):
             document = documents[rank]
             place = heads[levels[document]]
             heads[levels[document]] += 1
-            out.documents[place] = document
-            out.scores[place] = keys[rank]
-            out.predicted[place] = rank
-            out.places[start + rank] = place
+            sorted_documents[place] = document
+            sorted_scores[place] = keys[rank]
+            predicted[place] = rank
+            places[start + rank] = place
 
 
-@njit(nogil=True, cache=True, allocates=False)
+@njit()
 def losses_and_gradients(ordered, layout, coefficients, violations, tight, slacks, first, end):  # type: ignore[no-untyped-def]
     """Turn rankings into slacks and gradients: ∂ξ/∂s_i = scale·(A(rank) − A(reference rank)), ξ = Δ + ∂ξ/∂s·s.
 

@@ -33,7 +33,7 @@ class Learned(NamedTuple):
     late: FloatArray
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def perceptron_epoch(documents, learned, order, clock):  # type: ignore[no-untyped-def]
     """Go through the documents in the given order; sum up by how many grades they were missed."""
     data, indices, indptr, classes, query = documents

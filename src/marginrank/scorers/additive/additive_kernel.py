@@ -15,7 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from marginrank.runtime.kernels import njit
-from marginrank.scorers.additive.additive_simd import add_to_lines, score_lines
 
 _LOW = np.uint32(255)
 _SECOND, _THIRD, _FOURTH = np.uint32(8), np.uint32(16), np.uint32(24)
@@ -23,7 +22,7 @@ _PART = np.uint32((1 << 24) - 1)
 _UNIT = 2.0**-24
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _count_exceeded(X, row, grid, exceeded):  # type: ignore[no-untyped-def]
     """Count the thresholds that each value of a row exceeds, by bisection of rows filled up with inf to a power of two.
 
@@ -39,7 +38,7 @@ def _count_exceeded(X, row, grid, exceeded):  # type: ignore[no-untyped-def]
         step //= 2
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def encode_rows(X, grid, missing_codes, codes):  # type: ignore[no-untyped-def]
     """Write how many thresholds each value exceeds."""
     exceeded = np.empty(X.shape[1], dtype=np.int64)
@@ -49,7 +48,7 @@ def encode_rows(X, grid, missing_codes, codes):  # type: ignore[no-untyped-def]
             codes[row, feature] = missing_codes[feature] if np.isnan(X[row, feature]) else exceeded[feature]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def locate_rows(X, grid, starts, missing_codes, positions):  # type: ignore[no-untyped-def]
     """Find each value between two neighbours of the start, the thresholds and inf, and how far it is on the way."""
     exceeded = np.empty(X.shape[1], dtype=np.int64)
@@ -70,7 +69,7 @@ def locate_rows(X, grid, starts, missing_codes, positions):  # type: ignore[no-u
             positions[row, feature] = np.uint32((cell << 24) + np.int64(np.rint(part * 16777216.0)))
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def score_positions(positions, firsts, table, scores):  # type: ignore[no-untyped-def]
     """Write the sum of the values at the positions of each row; the table has one cell more than there are."""
     for row in range(positions.shape[0]):
@@ -82,7 +81,7 @@ def score_positions(positions, firsts, table, scores):  # type: ignore[no-untype
         scores[row] = total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def score_codes(codes, firsts, table, scores):  # type: ignore[no-untyped-def]
     """Write the sum of the cells that the codes of each row stand for."""
     for row in range(codes.shape[0]):
@@ -92,7 +91,7 @@ def score_codes(codes, firsts, table, scores):  # type: ignore[no-untyped-def]
         scores[row] = total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def running_sums(thetas, sizes, missing, tables):  # type: ignore[no-untyped-def]
     """Sum up the increments of each feature, from 0, for each row of θ; the weight of NaN stands for itself."""
     for row in range(thetas.shape[0]):
@@ -110,7 +109,7 @@ def running_sums(thetas, sizes, missing, tables):  # type: ignore[no-untyped-def
                 at += 1
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def reversed_sums(cells, sizes, missing, gradients):  # type: ignore[no-untyped-def]
     """Transpose of `running_sums`, for each row of cells."""
     for row in range(cells.shape[0]):
@@ -128,7 +127,7 @@ def reversed_sums(cells, sizes, missing, gradients):  # type: ignore[no-untyped-
             cell = first
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def pack_rows(codes, features, bounds, sizes, words, start):  # type: ignore[no-untyped-def]
     """Write the codes of rows from ``start`` on as words."""
     for row in range(codes.shape[0]):
@@ -143,7 +142,7 @@ def pack_rows(codes, features, bounds, sizes, words, start):  # type: ignore[no-
             words[number, start + row] = word
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def score_words(words, features, bounds, firsts, sizes, table, scores, start, stop):  # type: ignore[no-untyped-def]
     """Write the scores of the rows from ``start`` to ``stop``."""
     joint = np.empty((4, 256))
@@ -164,7 +163,7 @@ def score_words(words, features, bounds, firsts, sizes, table, scores, start, st
             out[row] = total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def add_words(words, features, bounds, firsts, sizes, slopes, cells, start, stop):  # type: ignore[no-untyped-def]
     """Add the slopes of the rows from ``start`` to ``stop`` to the cells of their codes.
 
@@ -201,10 +200,10 @@ def add_words(words, features, bounds, firsts, sizes, slopes, cells, start, stop
             _add_margins(histograms[byte], members, firsts, sizes, cells)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def score_places(positions, firsts, sizes, table, scores, start, stop):  # type: ignore[no-untyped-def]
     """Write the scores of the rows from ``start`` to ``stop``, given the positions of one feature after the other."""
-    values = np.zeros((256, 2))
+    values = np.empty((256, 2))
     out = scores[start:stop]
     for row in range(len(out)):
         out[row] = 0.0
@@ -213,13 +212,19 @@ def score_places(positions, firsts, sizes, table, scores, start, stop):  # type:
         for code in range(size):
             values[code, 0] = table[first + code]
             values[code, 1] = _UNIT * (table[first + code + 1] - table[first + code]) if code + 1 < size else 0.0
-        # While one feature is scored, the positions of the next come from memory.
-        score_lines(positions[feature, start:stop], positions.strides[0], values, out)
+        part = positions[feature, start:stop]
+        for row in range(len(part)):
+            code = part[row] >> _FOURTH
+            out[row] += values[code, 0] + np.float64(part[row] & _PART) * values[code, 1]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def add_places(positions, firsts, sizes, slopes, cells, start, stop):  # type: ignore[no-untyped-def]
-    """Transpose of `score_places`: add the slopes of the rows to the two cells beside each position."""
+    """Transpose of `score_places`: add the slopes of the rows to the two cells beside each position.
+
+    Four rows at a time, each with sums of its own: most documents can share a cell, and one addition to it waits for
+    the one before.
+    """
     sums = np.empty((4, 256, 2))
     given = slopes[start:stop]
     for feature in range(positions.shape[0]):
@@ -227,7 +232,11 @@ def add_places(positions, firsts, sizes, slopes, cells, start, stop):  # type: i
         for copy in range(4):
             for code in range(size):
                 sums[copy, code, 0] = sums[copy, code, 1] = 0.0
-        add_to_lines(positions[feature, start:stop], given, sums)
+        part = positions[feature, start:stop]
+        for row in range(len(part)):
+            code, copy = part[row] >> _FOURTH, row & 3
+            sums[copy, code, 0] += given[row]
+            sums[copy, code, 1] += given[row] * np.float64(part[row] & _PART)
         before = 0.0
         for code in range(size):
             slope = (sums[0, code, 0] + sums[1, code, 0]) + (sums[2, code, 0] + sums[3, code, 0])
@@ -236,7 +245,7 @@ def add_places(positions, firsts, sizes, slopes, cells, start, stop):  # type: i
             before = moved
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _add_tables(joint, members, firsts, sizes, table):  # type: ignore[no-untyped-def]
     """Sums of the cells of all members, for every combination of codes."""
     joint[0] = 0.0
@@ -250,7 +259,7 @@ def _add_tables(joint, members, firsts, sizes, table):  # type: ignore[no-untype
         stride *= sizes[member]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _add_margins(histogram, members, firsts, sizes, cells):  # type: ignore[no-untyped-def]
     """Transpose of `_add_tables`, which uses up the histogram."""
     stride = 1

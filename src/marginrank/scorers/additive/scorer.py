@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,12 +21,10 @@ from marginrank.scorers.additive.form import AdditiveForm, CurveShape
 from marginrank.scorers.additive.gpu import GpuBins
 from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.form import Form, Monotone
-from marginrank.typing import AnyArray, FloatArray, IntArray, Step
+from marginrank.typing import AnyArray, FloatArray, IntArray
 
 #: Bytes of rows that are read twice in a pass without much ado, whether memory has room for them or not.
 _FEW_BYTES: Final = 1 << 28
-#: Kernels of scores and of slopes, and the rows as they take them.
-_Kernels: TypeAlias = tuple[Callable[..., None], Callable[..., None], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -119,16 +116,6 @@ class PreparedAdditive(PreparedScorer):
         """Add each slope to the cells that its row is scored from."""
         self._rows.pull_back(slopes, cells, start, stop)
 
-    def steps(
-        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
-    ) -> tuple[Step, Step] | None:
-        """Return the kernels that `score` and `pull_back` are, without the rows; None where rows are read from disk."""
-        kernels = self._rows.kernels()
-        if kernels is None:
-            return None
-        score, add, rows = kernels
-        return (score, (*rows, table, scores)), (add, (*rows, slopes, cells))
-
     def gradient(self, cells: FloatArray) -> FloatArray:
         """Return sums of the cells above each threshold."""
         return self.bins.gradient(cells)
@@ -202,11 +189,6 @@ class _Words:
         words, rows = self._words.columns(start, stop)
         add_words(words, *self._packing, slopes[start - rows.start :], cells, rows.start, rows.stop)
 
-    def kernels(self) -> _Kernels | None:
-        from marginrank.scorers.additive.additive_kernel import add_words, score_words  # noqa: PLC0415
-
-        return (score_words, add_words, (self._words.numbers, *self._packing)) if self._words.in_memory else None
-
 
 class _Places:
     """Positions of lines, one feature after the other; features without parameters are left out."""
@@ -229,12 +211,6 @@ class _Places:
 
         positions, rows = self._positions.columns(start, stop)
         add_places(positions, *self._cells, slopes[start - rows.start :], cells, rows.start, rows.stop)
-
-    def kernels(self) -> _Kernels | None:
-        from marginrank.scorers.additive.additive_kernel import add_places, score_places  # noqa: PLC0415
-
-        rows = self._positions
-        return (score_places, add_places, (rows.numbers, *self._cells)) if rows.in_memory else None
 
 
 class _Packing(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from marginrank.runtime.kernels import njit
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _leaf(X, row, node, feature, threshold, left, right, missing_left, single):  # type: ignore[no-untyped-def]
     """Return the number in θ of the leaf that a row of X comes to from a root."""
     while feature[node] >= 0:
@@ -19,7 +19,7 @@ def _leaf(X, row, node, feature, threshold, left, right, missing_left, single): 
     return left[node]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def add_trees(X, feature, threshold, left, right, roots, outputs, missing_left, theta, single, raw):  # type: ignore[no-untyped-def]
     """Add the leaf of each tree that a row of X comes to to the output of the tree."""
     for row in range(len(X)):
@@ -28,7 +28,7 @@ def add_trees(X, feature, threshold, left, right, roots, outputs, missing_left, 
             raw[row, outputs[tree]] += theta[leaf]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def find_leaves(X, feature, threshold, left, right, roots, missing_left, single, leaves):  # type: ignore[no-untyped-def]
     """Write the number in θ of the leaf of each tree that a row of X comes to."""
     for row in range(len(X)):
@@ -36,7 +36,7 @@ def find_leaves(X, feature, threshold, left, right, roots, missing_left, single,
             leaves[row, tree] = _leaf(X, row, roots[tree], feature, threshold, left, right, missing_left, single)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def score_leaves(leaves, theta, scores, start, stop):  # type: ignore[no-untyped-def]
     """Write the sums of the values of the leaves of some rows."""
     for row in range(start, stop):
@@ -46,7 +46,7 @@ def score_leaves(leaves, theta, scores, start, stop):  # type: ignore[no-untyped
         scores[row] = score
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def add_slopes(leaves, slopes, start, stop, cells):  # type: ignore[no-untyped-def]
     """Add the slope of each of some rows to its leaves."""
     for row in range(start, stop):
@@ -56,7 +56,7 @@ def add_slopes(leaves, slopes, start, stop, cells):  # type: ignore[no-untyped-d
                 cells[leaves[row, tree]] += slope
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def add_shapley_values(x, references, feature, threshold, left, missing_left, parents, output_of, theta, shares):  # type: ignore[no-untyped-def]
     """Add the Shapley values of the features of x against each reference.
 

@@ -23,7 +23,7 @@ from marginrank.scorers.base import PreparedScorer, Scorer, same_kind
 from marginrank.scorers.form import Form
 from marginrank.scorers.linear.form import LinearForm, replace_nan
 from marginrank.scorers.linear.gpu import GpuFeatures
-from marginrank.typing import AnyArray, Features, FloatArray, IntArray, Step
+from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 #: Most that rounding may move the values of a feature, as a share of their standard deviation.
 _MOST: Final = 0.01
@@ -84,15 +84,6 @@ def _check_share(moved: FloatArray, deviations: FloatArray) -> None:
             f"rounding {{feature}} to float16 changes it by {shares[column]:.1%} of its standard deviation; {_ADVICE}"
         )
         raise FeatureError(text, column)
-
-
-def check_half() -> None:
-    """Refuse a processor for which kernels are compiled without instructions for float16."""
-    from marginrank.runtime.kernels import instructions  # noqa: PLC0415
-
-    machine, known = instructions()
-    if machine.startswith(("x86", "i686")) and "+f16c" not in known:
-        raise DataError("float16 is not supported on this processor, or for this NUMBA_CPU_NAME; leave out dtype")
 
 
 def float16_bits(X: AnyArray) -> AnyArray:
@@ -194,7 +185,6 @@ class Linear(Scorer):
     ) -> PreparedLinear:
         X, signs = form.columns(queries.X), self._signs(queries, form)
         if self.dtype is not None:
-            check_half()
             with features_named(queries):
                 X = rounded(X, n_jobs, checked=checked)
         device = features_device(self.device, "Linear(device=...)")
@@ -235,11 +225,9 @@ class PreparedLinear(PreparedScorer):
         self.rows = rows = None if device is None else GpuFeatures(X, device)
         self._empty = None if rows is None else rows.empty
         if rows is None:
-            self._score, self._pull_back, self._in_memory = _row_kernels(X)
-            # In compiled code a run costs nothing to begin, so that it may as well fit a smaller cache.
-            self.run_bytes = PreparedScorer.run_bytes // (1 if self._in_memory is None else 2)
+            self._score, self._pull_back = _row_kernels(X)
         else:
-            self._score, self._pull_back, self._in_memory = rows.score, rows.pull_back, None
+            self._score, self._pull_back = rows.score, rows.pull_back
             self.n_bytes = self.run_bytes = rows.n_bytes
 
     @cached_property
@@ -254,15 +242,6 @@ class PreparedLinear(PreparedScorer):
     def score(self, table: FloatArray, scores: FloatArray, start: int, stop: int) -> None:
         """Write X·w for the rows from ``start`` to ``stop``."""
         self._score(table, scores, start, stop)
-
-    def steps(
-        self, table: FloatArray, scores: FloatArray, slopes: FloatArray, cells: FloatArray
-    ) -> tuple[Step, Step] | None:
-        """Return the kernels that `score` and `pull_back` are, without the rows; None where rows are read from disk."""
-        if self._in_memory is None:
-            return None
-        score, add, features = self._in_memory
-        return (score, (*features, table, scores)), (add, (*features, slopes, cells))
 
     def empty(self, n: int) -> FloatArray:
         """Make room for scores or slopes."""
@@ -314,7 +293,7 @@ def linear_scores(X: Features, w: FloatArray, n_jobs: int | None = None) -> Floa
     n_bytes = X.data.nbytes if sp.issparse(X) else X.nbytes
     n_chunks = max(CHUNKS, (0 if sp.issparse(X) else X.nbytes) // BLOCK_BYTES)
     bounds = np.linspace(0, n, min(n_chunks, n, 1 + n_bytes // _LEAST_BYTES) + 1, dtype=np.int64).tolist()
-    score, weights = _row_kernels(X).score, np.ascontiguousarray(w, dtype=np.float64)
+    (score, _), weights = _row_kernels(X), np.ascontiguousarray(w, dtype=np.float64)
     for_each(lambda start, stop: score(weights, scores, start, stop), list(pairwise(bounds)), n_jobs)
     return scores
 
@@ -329,35 +308,24 @@ def _copied_rows(X: AnyArray) -> Callable[[int, int], AnyArray] | None:
     return lambda start, stop: float16_bits(np.ascontiguousarray(X[start:stop], dtype=kind))
 
 
-class _RowKernels(NamedTuple):
-    """Scores of rows, slopes of rows back to weights, and the kernels of both with the features, if in memory."""
-
-    score: Rows
-    add: Rows
-    in_memory: tuple[Callable[..., None], Callable[..., None], tuple[Any, ...]] | None
-
-
-def _row_kernels(X: Features) -> _RowKernels:
-    """Choose kernels for the kind of features at hand."""
+def _row_kernels(X: Features) -> tuple[Rows, Rows]:
+    """Return what scores rows, and what adds gradients times rows, for the kind of features at hand."""
     from marginrank.scorers.linear import linear_kernel as kernel  # noqa: PLC0415
 
-    rows = None if sp.issparse(X) else _copied_rows(X)
-    if rows is not None:
-        return _RowKernels(
-            lambda w, scores, start, stop: kernel.score_rows(rows(start, stop), w, scores[start:stop], 0, stop - start),
-            lambda slopes, out, start, stop: kernel.add_rows(
-                rows(start, stop), slopes[start:stop], out, 0, stop - start
-            ),
-            None,
-        )
-    if not sp.issparse(X):
-        score, add = kernel.score_rows, kernel.add_rows
-        parts: tuple[Any, ...] = (float16_bits(X),)
-    else:
-        score, add = kernel.score_sparse_rows, kernel.add_sparse_rows
+    if sp.issparse(X):
         parts = X.data, X.indices, X.indptr
-    return _RowKernels(
-        lambda w, scores, start, stop: score(*parts, w, scores, start, stop),
-        lambda slopes, out, start, stop: add(*parts, slopes, out, start, stop),
-        (score, add, parts),
+        return (
+            lambda w, scores, start, stop: kernel.score_sparse_rows(*parts, w, scores, start, stop),
+            lambda slopes, out, start, stop: kernel.add_sparse_rows(*parts, slopes, out, start, stop),
+        )
+    rows = _copied_rows(X)
+    if rows is None:
+        bits = float16_bits(X)
+        return (
+            lambda w, scores, start, stop: kernel.score_rows(bits, w, scores, start, stop),
+            lambda slopes, out, start, stop: kernel.add_rows(bits, slopes, out, start, stop),
+        )
+    return (
+        lambda w, scores, start, stop: kernel.score_rows(rows(start, stop), w, scores[start:stop], 0, stop - start),
+        lambda slopes, out, start, stop: kernel.add_rows(rows(start, stop), slopes[start:stop], out, 0, stop - start),
     )

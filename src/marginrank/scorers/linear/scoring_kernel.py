@@ -7,7 +7,7 @@ import numpy as np
 from marginrank.runtime.kernels import njit
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def add_products(X, origin, weights, scores):  # type: ignore[no-untyped-def]
     """Write Σ (x − origin)·weight of each row; `marginrank.scorers.terms.weighted_sums` in compiled code.
 

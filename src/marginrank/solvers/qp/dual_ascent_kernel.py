@@ -10,7 +10,7 @@ from marginrank.runtime.kernels import njit
 _ROUNDING = 1e-15
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def ascend_dual(gram, members, starts, C, target, max_steps, alpha, values):  # type: ignore[no-untyped-def]
     """Increase values·Δ − ½ΔᵀKΔ, with Δ the change of α, until the gap is at most ``target``; return the gap.
 
@@ -46,7 +46,7 @@ def ascend_dual(gram, members, starts, C, target, max_steps, alpha, values):  # 
             return total
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _gap(part, members, starts, C, alpha, values):  # type: ignore[no-untyped-def]
     maximum, weighted = -np.inf, 0.0
     for place in range(starts[part], starts[part + 1]):
@@ -56,7 +56,7 @@ def _gap(part, members, starts, C, alpha, values):  # type: ignore[no-untyped-de
     return max(0.0, C * maximum - weighted)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _pair_step(part, gram, members, starts, C, alpha, values):  # type: ignore[no-untyped-def]
     """Move multiplier to the largest plane of a part; return the gap before, or −1 if nothing moves."""
     up, maximum, weighted = members[starts[part]], -np.inf, 0.0

@@ -10,7 +10,7 @@ from marginrank.runtime.kernels import njit
 _SHORTEST = 1e-8
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def interior_steps(G, starts, signs, v, s, z, target, max_steps):  # type: ignore[no-untyped-def]
     """Move v, slacks s and multipliers z towards the minimum of ½‖v‖² + Σ_b max_{k of b} (value_k + g_k·v).
 
@@ -68,7 +68,7 @@ def interior_steps(G, starts, signs, v, s, z, target, max_steps):  # type: ignor
     return True
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _centre(G, starts, s, z, w, totals, centred):  # type: ignore[no-untyped-def]
     """Weights w = z/s, their sum in each part, and √w times the gradients minus the weighted mean of their part."""
     d = G.shape[1]
@@ -88,7 +88,7 @@ def _centre(G, starts, s, z, w, totals, centred):  # type: ignore[no-untyped-def
                 centred[k, i] = root * (G[k, i] - mean[i] / total)
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _solve(upper, x):  # type: ignore[no-untyped-def]
     """Solve UᵀU·x = right, in place."""
     d = len(x)
@@ -103,7 +103,7 @@ def _solve(upper, x):  # type: ignore[no-untyped-def]
         x[i] = total / upper[i, i]
 
 
-@njit(nogil=True, cache=True)
+@njit()
 def _right_side(G, starts, w, totals, products, s, right):  # type: ignore[no-untyped-def]
     """The right side of Newton's equations for given changes of the products of slacks and multipliers."""
     right[:] = 0.0
@@ -117,7 +117,7 @@ def _right_side(G, starts, w, totals, products, s, right):  # type: ignore[no-un
                 right[i] += factor * G[k, i]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@njit(fastmath={"reassoc"})
 def _slack_changes(G, starts, w, totals, products, s, dv, ds):  # type: ignore[no-untyped-def]
     """Changes of the slacks of the planes with v."""
     for part in range(len(starts) - 1):

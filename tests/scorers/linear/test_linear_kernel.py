@@ -1,4 +1,4 @@
-"""Vector code of the linear scorer against sums that are rounded once."""
+"""Products of the linear scorer against sums that are rounded once."""
 
 from math import fsum
 
@@ -7,7 +7,6 @@ import pytest
 
 from marginrank import Queries, Ranker
 from marginrank.scorers import Linear
-from marginrank.scorers.linear import linear_simd as linear_vectors
 from marginrank.scorers.linear.linear_kernel import add_rows, score_rows
 from marginrank.scorers.linear.scorer import linear_scores
 
@@ -50,6 +49,16 @@ def test_sums_of_any_number_of_rows(dtype):
             assert out[column] == pytest.approx(total, rel=0, abs=1e-15 * n_rows * (1.0 + np.abs(products).sum()))
 
 
+def test_every_finite_float16_is_read_as_it_is():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    bits = bits[np.isfinite(bits.view(np.float16))]
+    scores = np.empty(len(bits))
+    score_rows(bits[:, None], np.ones(1), scores, 0, len(bits))
+    assert np.array_equal(scores, bits.view(np.float16).astype(np.float64))
+    score_rows.py_func(bits[:9, None], np.ones(1), scores, 0, 9)
+    assert np.array_equal(scores[:9], bits[:9].view(np.float16).astype(np.float64))
+
+
 def test_equal_rows_have_equal_products_wherever_they_stand():
     X, w, _ = _drawn(1, 46, np.float32)
     many = np.ascontiguousarray(np.broadcast_to(X, (1001, 46)))
@@ -64,17 +73,6 @@ def test_features_in_another_order_in_memory_are_scored_too():
     frozen = X.copy()
     frozen.flags.writeable = False
     assert np.array_equal(linear_scores(frozen, w), expected)
-
-
-def test_there_is_a_twin_for_debugging_in_python():
-    for dtype in (np.float16, np.float64):
-        X, w, slopes = _drawn(8, 5, dtype)
-        given = _as_kernels_take_it(X)
-        assert linear_vectors._product_in_python(given, 2, w) == pytest.approx(float(X[2] @ w))
-        for n_rows in (1, 4):
-            out = np.zeros(5)
-            linear_vectors._adding_in_python(n_rows)(given, 0, slopes, out)
-            assert out == pytest.approx(slopes[:n_rows] @ X[:n_rows])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16, np.int32, np.int64, np.bool_, ">f8", ">f4"])
@@ -96,10 +94,3 @@ def test_weights_of_other_types_and_strides_are_numbers():
     for same in (w.astype(int), w.astype(np.float32), np.repeat(w, 3)[::3], w[::-1].copy()[::-1]):
         assert np.array_equal(linear_scores(X, same), expected)
         assert np.array_equal(Linear().prepare(queries).scores(same), expected)
-
-
-def test_kernels_refuse_numbers_that_they_would_take_for_others():
-    scores = np.zeros(2)
-    for X, w in [(np.ones((2, 3), np.int16), np.ones(3)), (np.ones((2, 3)), np.ones(3, np.float32))]:
-        with pytest.raises(Exception, match="products take features in float16, float32 or float64"):
-            score_rows(X, w, scores, 0, 2)

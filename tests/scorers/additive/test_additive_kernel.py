@@ -1,9 +1,8 @@
-"""Vector code of curves made of lines, against the formula document by document."""
+"""Kernels of curves made of lines, against the formula document by document."""
 
 import numpy as np
 import pytest
 
-from marginrank.scorers.additive import additive_simd as additive_vectors
 from marginrank.scorers.additive.additive_kernel import add_places, score_places
 
 SIZES = np.array([3, 256, 2])
@@ -55,17 +54,3 @@ def test_equal_documents_have_equal_scores_wherever_they_stand():
     table, scores = np.random.default_rng(3).standard_normal(262), np.zeros(53)
     score_places(np.repeat(position, 53, axis=1), FIRSTS, SIZES, table, scores, 0, 53)
     assert len(set(scores.tolist())) == 1
-
-
-def test_there_is_a_twin_for_debugging_in_python():
-    positions, cells, parts = _drawn(9)
-    table, slopes = np.random.default_rng(1).standard_normal(262), np.arange(9.0)
-    values = np.zeros((256, 2))
-    values[:2] = [[table[0], (table[1] - table[0]) / 2**24], [table[1], (table[2] - table[1]) / 2**24]]
-    scores, sums = np.zeros(9), np.zeros((4, 256, 2))
-    additive_vectors._score_in_python(positions[0], 0, values, scores)
-    between = table[cells[0]] + parts[0] * (table[cells[0] + 1] - table[cells[0]])
-    assert scores == pytest.approx(between)
-    additive_vectors._add_in_python(positions[0], slopes, sums)
-    assert sums.sum(axis=(0, 1)) == pytest.approx([36.0, slopes @ (parts[0] * 2**24)])
-    assert sums[0, 1, 0] == slopes[cells[0] == 1].sum()
