@@ -1,10 +1,9 @@
 """What a new user waits for: the import of `Ranker`, and the first fit and the first LETOR file, which compile kernels.
 
-    python benchmarks/first_call.py [--repeats 5] [--kernels]
+    python benchmarks/first_call.py [--repeats 5]
 
 Every figure is the median of fresh processes; each first call has an empty folder for compiled kernels, and the second
 loads what the first has left there. CPU time is that of all threads, without waiting for other processes.
-``--kernels`` shows what compilation is spent on.
 """
 
 from __future__ import annotations
@@ -34,25 +33,6 @@ path.write_text("1 qid:1 1:0.5 2:3\\n0 qid:1 1:0.25 2:1e-3\\n")
 # begin
 read_letor(path)
 """
-_LISTEN = """
-from collections import Counter
-from numba.core import event
-class Listener(event.Listener):
-    def __init__(self):
-        self.running, self.spent = [], Counter()
-    def on_start(self, event):
-        self.running.append([time.process_time(), 0.0])
-    def on_end(self, event):
-        began, inside = self.running.pop()
-        whole = time.process_time() - began
-        if self.running:
-            self.running[-1][1] += whole
-        function = event.data["dispatcher"].py_func
-        name = function.__name__ if function.__module__.startswith("marginrank") else "parts of Numba"
-        self.spent[name] += whole - inside
-listener = Listener()
-event.register("numba:compile", listener)
-"""
 
 
 def run(code: str, cache: str | None = None) -> list[str]:
@@ -81,7 +61,6 @@ def main() -> None:
     """Print a table of seconds, and the CPU time as a multiple of that of importing NumPy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="number of fresh processes for each figure")
-    parser.add_argument("--kernels", action="store_true", help="show what compilation is spent on")
     options = parser.parse_args()
     imports = {"import numpy": "import numpy", "import Ranker": "from marginrank import Ranker"}
     times: dict[str, list[tuple[float, float]]] = {}
@@ -97,11 +76,6 @@ def main() -> None:
     print("| | seconds | CPU seconds | CPU, times `import numpy` |\n| --- | --- | --- | --- |")
     for name, found in times.items():
         print(row(name, found, unit))
-    for preset in PRESETS if options.kernels else ():
-        show = "\nfor name, cpu in listener.spent.most_common(): print(f'| {name} | {cpu:.2f} |')"
-        with tempfile.TemporaryDirectory() as cache:
-            print(f"\n| {preset}: compiling | CPU seconds |\n| --- | --- |")
-            print(*run(f"import time\n{_LISTEN}{fit(preset)}{show}", cache), sep="\n")
 
 
 if __name__ == "__main__":

@@ -13,40 +13,39 @@ RUN = 16
 
 
 @njit()
-def _goes_before(a, b, scores, prefer):  # type: ignore[no-untyped-def]
-    """Tell whether document a, which comes later in the input, is ranked before document b."""
-    if scores[a] != scores[b]:
-        return scores[a] > scores[b]
-    return len(prefer) > 0 and prefer[a] > prefer[b]
-
-
-@njit()
 def _insert_top(start, end, scores, prefer, top):  # type: ignore[no-untyped-def]
     """Keep the best documents sorted in ``top``, in one pass over the list."""
-    depth = len(top)
+    depth, prefers = len(top), len(prefer) > 0
     filled = 0
     for document in range(start, end):
-        if filled == depth:
-            if not _goes_before(document, top[filled - 1], scores, prefer):
-                continue
-        else:
-            filled += 1
-        place = filled - 1
-        while place > 0 and _goes_before(document, top[place - 1], scores, prefer):
-            top[place] = top[place - 1]
+        score, place = scores[document], filled
+        while place > 0:
+            other = top[place - 1]
+            tied = score == scores[other]
+            if not (score > scores[other] or (tied and prefers and prefer[document] > prefer[other])):
+                break
+            if place < depth:
+                top[place] = other
             place -= 1
-        top[place] = document
+        if place < depth:
+            top[place] = document
+        filled = min(filled + 1, depth)
 
 
 @njit()
 def _merge_runs(run, width, scores, prefer, out):  # type: ignore[no-untyped-def]
     """Merge neighbouring sorted runs of a width, from one array of documents into another."""
-    n = len(run)
+    n, prefers = len(run), len(prefer) > 0
     for left in range(0, n, 2 * width):
         middle, right = min(left + width, n), min(left + 2 * width, n)
         a, b = left, middle
         for to in range(left, right):
-            if b < right and (a >= middle or _goes_before(run[b], run[a], scores, prefer)):
+            later = a >= middle
+            if b < right and not later:
+                later = scores[run[b]] > scores[run[a]]
+                if prefers and scores[run[b]] == scores[run[a]]:
+                    later = prefer[run[b]] > prefer[run[a]]
+            if later:
                 out[to] = run[b]
                 b += 1
             else:

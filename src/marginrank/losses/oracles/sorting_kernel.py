@@ -13,10 +13,8 @@ RUN = 16
 
 
 @njit()
-def _comes_first(key, document, other_key, other, levels):  # type: ignore[no-untyped-def]
-    """Order by score; of equal scores the worse level comes first, then the document with the lower number."""
-    if key != other_key:
-        return key > other_key
+def _comes_first(document, other, levels):  # type: ignore[no-untyped-def]
+    """Order documents of the same score: the worse level comes first, then the document with the lower number."""
     if levels[document] != levels[other]:
         return levels[document] > levels[other]
     return document < other
@@ -29,7 +27,9 @@ def _insertion_sort(keys, documents, levels, most_moves):  # type: ignore[no-unt
     for place in range(1, len(keys)):
         key, document = keys[place], documents[place]
         to = place
-        while to > 0 and _comes_first(key, document, keys[to - 1], documents[to - 1], levels):
+        while to > 0 and key >= keys[to - 1]:
+            if key == keys[to - 1] and not _comes_first(document, documents[to - 1], levels):
+                break
             keys[to], documents[to] = keys[to - 1], documents[to - 1]
             to -= 1
         keys[to], documents[to] = key, document
@@ -52,7 +52,7 @@ def _merge_runs(keys, documents, levels, width, to_keys, to_documents):  # type:
         while a < middle and b < right:
             second = keys[b] > keys[a]
             if keys[b] == keys[a]:
-                second = _comes_first(keys[b], documents[b], keys[a], documents[a], levels)
+                second = _comes_first(documents[b], documents[a], levels)
             to_keys[to] = keys[b] if second else keys[a]
             to_documents[to] = documents[b] if second else documents[a]
             b += second
