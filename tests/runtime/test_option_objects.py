@@ -20,6 +20,8 @@ from marginrank.losses import PairwiseHinge, SlackLoss, StructuredLoss
 from marginrank.losses.feature_maps import FeatureMap, Positional, parse_map
 from marginrank.measures import Measure, parse_measure
 from marginrank.measures.base import parse_mix, spell_mix
+from marginrank.methods.baselines.perceptron import PRank
+from marginrank.methods.baselines.rankboost import RankBoost
 from marginrank.runtime.option_objects import OptionObject, from_spec, parse_spelling, registered, to_spec
 from marginrank.scorers import Additive, Boosted, Kernel, Linear, Neural, parse_scorer
 from marginrank.scorers.base import Scorer
@@ -140,6 +142,8 @@ def test_other_families_are_read_as_they_are_spelled(parse, member):
         (lambda: Positional(3), "dorm: shape is 3; give a string or a tuple"),
         (lambda: Tight(anneal=1.5), "tight: anneal is 1.5; give a whole number"),
         (lambda: Tight("svm"), "tight: start is 'svm'; choose 'ranksvm', 'regression', a sequence or an array"),
+        (lambda: RankBoost(rounds=2.5), "rankboost: rounds is 2.5; give a whole number"),
+        (lambda: PRank(epochs=True), "prank: epochs is True; give a whole number"),
         (lambda: parse_scorer("additive(bins=2.5)"), "additive: bins is 2.5; give a whole number"),
         (lambda: parse_scorer("linear(missing=3)"), "linear: missing is 3; choose"),
         (lambda: parse_solver("bundle(max_iter=true)"), "bundle: max_iter is True; give a whole number"),

@@ -41,6 +41,7 @@ class Baseline(OptionObject, ABC):
     """
 
     family = "baseline"
+    example = "rankboost or rankboost(rounds=50)"
     #: Whether it has a C.
     takes_C: ClassVar[bool] = False  # noqa: N815
     #: The measure that it is judged by.

@@ -42,6 +42,7 @@ class McRank(Baseline):
     shrinkage: float = 0.1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_rounds(self.rounds)
 
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002

@@ -36,6 +36,7 @@ class PRank(LinearBaseline):
     epochs: int = 30
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_rounds(self.epochs, "epochs")
 
     def weights(

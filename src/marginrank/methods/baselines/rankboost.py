@@ -51,6 +51,7 @@ class RankBoost(Baseline):
     bins: int = MOST_BINS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_rounds(self.rounds)
 
     def stages(self, plan: Plan, queries: Queries, limits: StageLimits) -> Iterator[Stage]:  # noqa: ARG002
