@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -291,15 +292,14 @@ def test_kernels_of_a_read_only_package_are_cached_at_home(read_only_package, tm
 @posix
 @pytest.mark.slow
 def test_a_command_runs_where_nothing_can_be_written(read_only_package, tmp_path):
-    # Scores of binary data need the kernel that is the quickest to compile, and no other.
-    queries = Queries.from_arrays(np.eye(2), [1, 0], qid=[1, 1])
-    ranker = Ranker("svmmap").fit(queries)
-    ranker.save(tmp_path / "model.safetensors")
-    write_binary(tmp_path / "two.queries", queries)
-    words = ["marginrank", "rank", *(str(tmp_path / name) for name in ("model.safetensors", "two.queries"))]
+    # Evaluation of binary data needs a kernel that is quick to compile, and no other.
+    write_binary(tmp_path / "two.queries", Queries.from_arrays(np.eye(2), [1, 0], qid=[1, 1]))
+    (tmp_path / "scores.txt").write_text("2\n1\n")
+    files = (str(tmp_path / name) for name in ("two.queries", "scores.txt"))
+    words = ["marginrank", "evaluate", *files, "-m", "rr", "--json"]
     program = f"import sys; sys.argv = {words}; from marginrank.cli.app import main; main()"
     done = run(read_only_package, "-c", program, **UNOPTIMISED)
     assert done.returncode == 0, done.stderr
-    assert [float(line) for line in done.stdout.splitlines()] == ranker.predict(queries).tolist()
+    assert json.loads(done.stdout)["systems"]["scores"]["mean"] == {"rr": 1.0}
     assert done.stderr.startswith("warning: no folder for compiled kernels")
     assert len(done.stderr.splitlines()) == 1

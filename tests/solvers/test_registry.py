@@ -66,6 +66,7 @@ import numpy as np
 from marginrank.data.queries import Queries
 from marginrank.scorers.base import PreparedScorer, Scorer
 from marginrank.scorers.form import Form
+from marginrank.scorers.terms import Term
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,18 @@ class Squares(Scorer):
     def prepare(self, queries: Queries, n_jobs: int | None = None) -> PreparedSquares:
         """Prepare for scoring."""
         return PreparedSquares(queries, self.power)
+
+
+@dataclass(frozen=True, eq=False)
+class SquareTerm(Term):
+    """Weights of both, and the power."""
+
+    kind = "squares"
+    form: SquareWeights
+    theta: np.ndarray
+
+    def score(self, X):
+        return self.form.features(np.asarray(X, dtype=np.float64)) @ self.theta
 
 
 @dataclass(frozen=True)
@@ -96,8 +109,8 @@ class SquareWeights(Form):
     def features(self, X):
         return np.hstack([X, self.power * np.square(X)])
 
-    def score(self, theta, X, n_jobs=None):
-        return self.features(np.asarray(X, dtype=np.float64)) @ theta
+    def terms(self, theta):
+        return (SquareTerm(self, theta),)
 
     def sizes(self, theta):
         return np.abs(theta.reshape(2, -1)).sum(axis=0)

@@ -202,7 +202,7 @@ def test_growth_that_was_cut_short_is_not_refitted():
 
 
 def test_what_cannot_be_refitted_is_refused():
-    with pytest.raises(ValueError, match="refit is 'leaves'; choose 'grown' or 'zero'"):
+    with pytest.raises(ValueError, match="refit is 'leaves'; choose 'grown', 'zero' or None"):
         Boosted(refit="leaves")
     with pytest.raises(ValueError, match="refitted leaves need not be monotone; leave out refit or monotone"):
         Boosted(refit="grown", monotone="increasing")

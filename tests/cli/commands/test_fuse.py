@@ -118,7 +118,7 @@ def test_a_table_of_scores_needs_no_judgements_of_its_own(run):
     assert done["queries"] == 30
     # The second feature of five counts against a document, unless that is ruled out.
     assert min(done["weights"].values()) < 0
-    assert min(run("fuse", "train.txt", "--kinds", "score", "--json").json["weights"].values()) == 0
+    assert 0 <= min(run("fuse", "train.txt", "--kinds", "score", "--json").json["weights"].values()) < 1e-4
 
 
 def test_bad_input_is_one_line(fails, folder):
