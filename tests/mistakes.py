@@ -384,13 +384,13 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
     OnTheCommandLine(
         "train gaps.txt -C 1 -o new.safetensors",
         INPUT,
-        ("gaps.txt:1:11: missing value 'NULL'", "--missing zero or min, or give --scorer"),
+        ("gaps.txt:1:11: missing value 'NULL'", "--missing zero or min, or use --scorer"),
     ),
     OnTheCommandLine("train judged.xlsx -o new.safetensors", INPUT, ("this is a spreadsheet", "save it as CSV")),
     OnTheCommandLine(
         "fuse test.txt -o new.csv", USAGE, ("new.csv: the fused run is written as a TREC run", "call it new.run")
     ),
-    OnTheCommandLine("train torn.txt -C 1 -o new.safetensors", INPUT, ("query 1 appears again", "give --regroup")),
+    OnTheCommandLine("train torn.txt -C 1 -o new.safetensors", INPUT, ("query 1 appears again", "pass --regroup")),
     OnTheCommandLine("train negative.txt -C 1 -o new.safetensors", INPUT, ("negative.txt:1:1:", "grade")),
     OnTheCommandLine(
         "train flat.txt -C 1 -o new.safetensors", INPUT, ("nothing to learn", "documents of different grades")
@@ -436,7 +436,7 @@ ON_THE_COMMAND_LINE: Sequence[OnTheCommandLine] = (
         "train train.txt --solver bundel -o new.safetensors", USAGE, ("'bundel'", "did you mean 'bundle'?")
     ),
     OnTheCommandLine("train train.txt -C one -o new.safetensors", USAGE, ("-C: give a number",)),
-    OnTheCommandLine("train train.txt -C -1 -o new.safetensors", USAGE, ("-C -1", "positive number")),
+    OnTheCommandLine("train train.txt -C -1 -o new.safetensors", USAGE, ("-C is -1", "positive number")),
     OnTheCommandLine("train train.txt --tol -1 -o new.safetensors", USAGE, ("--tol is -1.0", "must not be negative")),
     OnTheCommandLine(
         "train train.txt --folds 40 -o new.safetensors", INPUT, ("--folds is 40 for 6 queries", "at most one per query")

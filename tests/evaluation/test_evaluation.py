@@ -116,7 +116,7 @@ def test_document_ids_break_ties_descending():
     queries = Queries.from_arrays(np.zeros((3, 1)), [1, 0, 0], group=[3], document_ids=["a", "c", "b"])
     assert evaluate(queries, [1, 1, 1], "rr", policy="trec").mean["rr"] == pytest.approx(1 / 3)
     without = Queries.from_arrays(np.zeros((3, 1)), [1, 0, 0], group=[3])
-    with pytest.raises(DataError, match="breaks ties by document id, but the documents have none; give document_ids"):
+    with pytest.raises(DataError, match="breaks ties by document id, but the documents have none; give document ids"):
         evaluate(without, [1, 1, 1], "rr", policy="trec")
 
 
@@ -195,7 +195,7 @@ def test_a_topic_without_documents_must_be_decided():
         evaluate(qrels, run, "rr", policy="trec")
     assert str(error.value) == (
         "topic 2 has judgements but no documents in run 'mine'; pass missing_topics='skip' to leave them out "
-        "(trec_eval's habit) or 'zero' to count them as 0 (trec_eval -c)"
+        "(trec_eval's habit) or missing_topics='zero' to count them as 0 (trec_eval -c)"
     )
     assert evaluate(qrels, run, "rr", policy="trec", missing_topics="skip").mean["rr"] == 0.5
     assert evaluate(qrels, run, "rr", policy="trec", missing_topics="zero").mean["rr"] == 0.25

@@ -350,7 +350,7 @@ def test_early_stopping_keeps_the_weights_that_were_best_on_validation():
     named = Queries.from_arrays(X, y, qid=qid, feature_names=names)
     for other in (None, names):
         Ranker("svmmap").fit(named, validation=held_out.with_features(held_out.X, other))
-    with pytest.raises(DataError, match="feature_names of validation and training queries differ"):
+    with pytest.raises(DataError, match="feature names of validation and training queries differ"):
         Ranker("svmmap").fit(named, validation=held_out.with_features(held_out.X, names[::-1]))
     with pytest.raises(DataError, match="the validation queries have 3 features and the training queries 4"):
         Ranker("svmmap").fit(named, validation=held_out.with_features(held_out.X[:, :3]))

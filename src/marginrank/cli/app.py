@@ -19,7 +19,7 @@ import os
 import pkgutil
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Annotated, Any, Final
@@ -28,11 +28,20 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from marginrank.cli import commands
-from marginrank.cli.exit_codes import FAILED, INTERRUPTED, MISUSED, TRACEBACK_VARIABLE, exit_code_of
+from marginrank.cli.exit_codes import (
+    FAILED,
+    INTERRUPTED,
+    MISUSED,
+    TRACEBACK_VARIABLE,
+    CommandError,
+    UsageError,
+    exit_code_of,
+    write_option,
+)
 from marginrank.cli.options.shared_options import flat
 from marginrank.cli.progress import terminated_as_interrupted
 from marginrank.cli.streams import LoggedLines, note, prepare_streams
-from marginrank.cli.vocabulary import in_options
+from marginrank.errors import ComposedMessage, DataError, ParameterError
 from marginrank.runtime.files import streams_kept
 from marginrank.version import __version__
 
@@ -88,7 +97,33 @@ def _show_plainly(argument: Any) -> None:
 
 
 class _Command(_PlainHelp, TyperCommand):
-    """One command."""
+    """One command; errors and warnings of the library name its options."""
+
+    def invoke(self, context: Any) -> Any:
+        """Run the command."""
+        options = _options_by_parameter(context)
+        try:
+            with _warnings_as_lines(options):
+                return super().invoke(context)
+        except DataError as error:
+            raise CommandError(_in_options(error, options)) from error
+        except ParameterError as error:
+            raise UsageError(_in_options(error, options)) from error
+
+
+def _options_by_parameter(context: Any) -> dict[str, str]:
+    """Return the options of a command by parameter, and those of others, above all `train`, that it lacks."""
+    commands = context.parent.command.commands
+    preferred = *commands.values(), commands["train"], context.command
+    options = [option for command in preferred for option in command.params if isinstance(option, TyperOption)]
+    return {option.name: max(option.opts, key=len) for option in options}
+
+
+def _in_options(message: BaseException | str, options: Mapping[str, str]) -> str:
+    """Return what an error or a warning says, with options for parameters."""
+    if not isinstance(message, ComposedMessage):
+        return str(message)
+    return message.written(lambda parameter: write_option(parameter, options))
 
 
 class _Commands(_PlainHelp, TyperGroup):
@@ -101,7 +136,7 @@ class _Commands(_PlainHelp, TyperGroup):
             return super().main(words, standalone_mode=False, **extra)
         show_traceback = "--traceback" in words or os.environ.get(TRACEBACK_VARIABLE, "0") not in ("", "0")
         quiet = "--quiet" in words or "-q" in words or not sys.stderr.isatty()
-        with _warnings_as_lines(), _compilation_as_line(quiet), terminated_as_interrupted(), streams_kept():
+        with _compilation_as_line(quiet), terminated_as_interrupted(), streams_kept():
             code = exit_code_of(
                 lambda: super(_Commands, self).main(words, standalone_mode=False, **extra),
                 show_traceback=show_traceback,
@@ -110,12 +145,12 @@ class _Commands(_PlainHelp, TyperGroup):
 
 
 @contextmanager
-def _warnings_as_lines() -> Iterator[None]:
+def _warnings_as_lines(options: Mapping[str, str]) -> Iterator[None]:
     """Print each warning of the library as one line, once; warnings of other packages are for developers."""
     printed = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = " ".join(in_options(str(message)).split())
+        line = " ".join(_in_options(message, options).split())
         if line not in printed:
             printed.add(line)
             note(f"warning: {line}")

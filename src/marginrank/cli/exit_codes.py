@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import typer
 
 from marginrank.cli.streams import NotRead, note
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError, alternatives
 
 OK: Final = 0
 #: Something in the input is wrong: a file, its content, a model, or the place of the output.
@@ -35,8 +37,65 @@ _VALUES: Final = (
 )
 
 
-class Misuse(Exception):  # noqa: N818
+#: Parameters of the library that an option stands for under another name.
+_RENAMED: Final = {"n_bins": "bins", "validation": "valid", "measures": "measure", "overwrite": "force"}
+
+
+class CommandError(Exception):
+    """An error in the words of the command line."""
+
+    exit_code = FAILED
+
+
+class UsageError(CommandError):
     """Options that cannot be used together, or not so."""
+
+    exit_code = MISUSED
+
+
+@contextmanager
+def naming_option(parameter: str) -> Iterator[None]:
+    """Begin the messages of errors about a parameter with its option.
+
+    >>> with naming_option("solver"):
+    ...     raise ValueError("unknown solver 'bundel'")
+    Traceback (most recent call last):
+    ...
+    marginrank.errors.ParameterError: solver: unknown solver 'bundel'
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except ValueError as error:
+        message = error.message if isinstance(error, ParameterError) else str(error)
+        raise ParameterError(Parameter(parameter), ": ", message) from error
+
+
+def write_option(parameter: Parameter, options: Mapping[str, str]) -> str:
+    """Write a parameter of the library as the option that stands for it.
+
+    >>> options = {"missing": "--missing", "features": "--feature", "regroup": "--regroup"}
+    >>> write_option(Parameter("missing", "nan", "zero", "min"), options)
+    '--missing nan, zero or min'
+    >>> write_option(Parameter("features", ["bm25", "days old"]), options)
+    "--feature bm25 --feature 'days old'"
+    >>> write_option(Parameter("regroup", True), options), write_option(Parameter("X"), options)
+    ('--regroup', 'the data')
+    """
+    if parameter.name == "X":
+        return "the data"
+    if parameter == Parameter("allow_nan", True):
+        parameter = Parameter("missing", "nan")
+    name, values = parameter.name, parameter.values
+    option = options.get(name) or options.get(_RENAMED.get(name, name))
+    if option is None:
+        return str(parameter)
+    if not values or values[0] in (True, ...):
+        return option
+    if isinstance(values[0], list):
+        return " ".join(f"{option} {shlex.quote(word)}" for word in values[0])
+    return f"{option} {alternatives([shlex.quote(str(value)) for value in values])}"
 
 
 def exit_code_of(work: Callable[[], Any], *, show_traceback: bool = False) -> int:
@@ -63,35 +122,33 @@ def exit_code_of(work: Callable[[], Any], *, show_traceback: bool = False) -> in
 
 
 def describe(error: Exception) -> tuple[str, int]:
-    """Say in a line what went wrong, and give the exit code.
+    """Return a line that says what went wrong, and the exit code.
 
     >>> describe(FileNotFoundError(2, "No such file or directory", "train.txt"))
     ('train.txt: No such file or directory', 1)
-    >>> describe(ValueError("k is 0; rank at least one document"))
-    ('--k is 0; rank at least one document', 2)
+    >>> describe(ValueError("give one measure"))
+    ('give one measure', 2)
     """
-    if hasattr(error, "format_message"):  # what the parser of the command line raises
-        return _line(f"{_parsed(error.format_message())}{_help_hint(error)}"), getattr(error, "exit_code", MISUSED)
-    if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename is not None else ""
-        return _line(f"{place}{error.strerror}"), FAILED
-    if isinstance(error, MemoryError):
-        return "not enough memory; use less data, or convert it to .queries, which is memory-mapped", FAILED
-    if isinstance(error, DataError | OSError | ImportError | FloatingPointError):
-        return _line(_in_options(error)), FAILED
+    return " ".join(_message(error).split()), _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
     # Apart from data, the library raises ValueError for parameters that make no sense.
-    if isinstance(error, Misuse | ValueError):
-        return _line(_in_options(error)), MISUSED
-    return _line(f"{type(error).__name__}: {error}; --traceback shows where it comes from"), FAILED
+    misused = isinstance(error, ValueError) and not isinstance(error, DataError)
+    code: int = getattr(error, "exit_code", MISUSED if misused else FAILED)
+    return code
 
 
-def _in_options(error: Exception) -> str:
-    """Put an error of the library into the words of the command line; paths stay as they are."""
-    from marginrank.cli.vocabulary import in_options  # noqa: PLC0415
-
-    if isinstance(error, DataError):
-        return str(error).removesuffix(error.problem) + in_options(error.problem)
-    return in_options(str(error)) if isinstance(error, ValueError) else str(error)
+def _message(error: Exception) -> str:
+    if hasattr(error, "format_message"):  # what the parser of the command line raises
+        return f"{_parsed(error.format_message())}{_help_hint(error)}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}" if error.filename is None else f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "not enough memory; use less data, or convert it to .queries, which is memory-mapped"
+    if isinstance(error, CommandError | ValueError | OSError | ImportError | FloatingPointError):
+        return str(error)
+    return f"{type(error).__name__}: {error}; --traceback shows where it comes from"
 
 
 def _parsed(message: str) -> str:
@@ -109,10 +166,6 @@ def _parsed(message: str) -> str:
     for pattern, words in _VALUES:
         why = pattern.sub(words, why)
     return f"{invalid[1]}: {why}"
-
-
-def _line(message: str) -> str:
-    return " ".join(message.split())
 
 
 def _help_hint(error: Exception) -> str:

@@ -113,4 +113,4 @@ def atomic_output(path: Path, *, force: bool) -> Iterator[Path]:
     except DataError as error:
         # The waiting name would mean nothing to the reader.
         place = path if error.path == str(waiting) else error.path
-        raise DataError(error.problem, path=place, line=error.line, column=error.column) from error
+        raise DataError(error.message, path=place, line=error.line, column=error.column) from error

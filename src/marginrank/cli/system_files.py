@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions, dense, load_ranker
 from marginrank.errors import DataError
 from marginrank.runtime.text import printable
@@ -44,7 +44,7 @@ def check_data_first(command: str, judged: Path, systems: Sequence[Path]) -> Non
         data = next((path for path in systems if not is_model(path)), None)
         others = [path for path in (judged, *systems) if path != data]
         words = ["marginrank", command, "JUDGED" if data is None else str(data), *map(str, others)]
-        raise Misuse(f"{judged} is a model, and the judged data comes first: {shlex.join(words)}")
+        raise UsageError(f"{judged} is a model, and the judged data comes first: {shlex.join(words)}")
 
 
 def check_model_first(command: str, model: Path, data: Sequence[Path]) -> None:
@@ -55,9 +55,9 @@ def check_model_first(command: str, model: Path, data: Sequence[Path]) -> None:
     if models and not is_model(model):
         others = [path for path in (model, *data) if path not in models]
         words = ["marginrank", command, *map(str, (models[0], *others))]
-        raise Misuse(f"{model} is not a model, and the model comes first: {shlex.join(words)}")
+        raise UsageError(f"{model} is not a model, and the model comes first: {shlex.join(words)}")
     if models:
-        raise Misuse(f"{models[0]} is a model; {command} takes one model, then data")
+        raise UsageError(f"{models[0]} is a model; {command} takes one model, then data")
 
 
 def read_all(
@@ -93,7 +93,7 @@ def _check_names(truth: Queries | Qrels, path: Path) -> None:
         if isinstance(truth, Queries):
             distinct_names(truth)
     except DataError as error:
-        raise DataError(error.problem, path=path) from None
+        raise error.at(path) from None
 
 
 def _common_features(models: Mapping[str, Ranker]) -> tuple[str, ...] | None:
@@ -112,7 +112,7 @@ def judge(judged: Queries | Qrels, system: System, path: Path, measures: Sequenc
     try:
         return evaluate(judged, score_documents(judged, system), measures, **options)
     except DataError as error:
-        raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
+        raise error.at(path) from error
 
 
 def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
@@ -136,7 +136,7 @@ def _read_system(path: Path, judged: Queries | Qrels) -> FloatArray | Run:
             raise DataError(f"this is not a system; give {_SYSTEMS}")
         return read_run(path)
     except DataError as error:
-        raise DataError(error.problem, path=error.path or path, line=error.line, column=error.column) from error
+        raise error.at(path) from error
 
 
 def _in_order(scores: FloatArray, judged: Queries | Qrels) -> FloatArray:
@@ -155,7 +155,7 @@ def _read_ranking(path: Path) -> Run:
     except DataError as error:
         if error.line is not None:
             raise
-        raise DataError(f"this is not a system: {error.problem}; give {_SYSTEMS}", path=path) from None
+        raise DataError("this is not a system: ", error.message, f"; give {_SYSTEMS}", path=path) from None
     if ranking.document_ids is None:
         raise DataError(f"this is not a system: no column of document ids; give {_SYSTEMS}", path=path)
     return Run.from_scores(ranking, ranking.dense()[:, 0])

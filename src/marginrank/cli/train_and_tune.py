@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError, naming_option
 from marginrank.cli.options.method_options import MethodOptions
 from marginrank.cli.options.reading_options import ReadingOptions, dense
 from marginrank.cli.options.shared_options import measure_names, policy_option
@@ -18,7 +18,7 @@ from marginrank.cli.options.training_options import CheckpointOptions
 from marginrank.cli.output import check_inputs
 from marginrank.cli.progress import TrainingProgress
 from marginrank.cli.summary import data_line, model_facts
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message
 from marginrank.runtime.text import count, facts
 
 if TYPE_CHECKING:
@@ -78,21 +78,25 @@ class TuneOptions:
         from marginrank.measures.base import parse_mix  # noqa: PLC0415
 
         if self.valid and self.folds is not None:
-            raise Misuse("give --valid or --folds, not both")
-        parse_policy(self.policy)
+            raise UsageError("give --valid or --folds, not both")
+        with naming_option("policy"):
+            parse_policy(self.policy)
         if self.criterion is not None:
-            parse_mix(self.criterion)
+            with naming_option("criterion"):
+                parse_mix(self.criterion)
         self.values_of_C()
 
     def values_of_C(self) -> list[float]:
         """Return the values of C to try; none for the default."""
         if self.Cs is None:
             return []
+        from marginrank.runtime.option_objects import check_C  # noqa: PLC0415
+
         try:
             values = [float(word) for word in self.Cs.split(",")]
         except ValueError:
-            raise Misuse(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
-        return [_checked(C, f"--Cs {self.Cs}") for C in values]
+            raise UsageError(f"--Cs {self.Cs}: write numbers with commas between them, for example 0.1,1,10") from None
+        return [check_C(C, "Cs") for C in values]
 
 
 @dataclass(frozen=True)
@@ -209,8 +213,15 @@ def _read(paths: Sequence[Path], method: MethodOptions, reading: ReadingOptions,
     except DataError as error:
         from marginrank.data.arrays import MISSING_ADVICE  # noqa: PLC0415
 
-        problem = error.problem.replace(MISSING_ADVICE, method.missing_advice)
-        raise DataError(problem, path=error.path, line=error.line, column=error.column) from None
+        message = _replaced(error.message, MISSING_ADVICE, method.missing_advice)
+        raise DataError(message, path=error.path, line=error.line, column=error.column) from None
+
+
+def _replaced(message: Message, old: Message, new: Message) -> Message:
+    """Replace a piece of a message."""
+    if message == old:
+        return new
+    return tuple(_replaced(piece, old, new) for piece in message) if isinstance(message, tuple) else message
 
 
 def _size(queries: AnyQueries) -> int | None:
@@ -261,28 +272,21 @@ def _n_problems(choosing: TuneOptions, grid: Mapping[str, Sequence[Any]] | None)
     return n_settings * n_Cs if choosing.valid else n_settings * n_Cs * (choosing.folds or 5) + 1
 
 
-def _checked(C: float, given: str) -> float:
-    from marginrank.runtime.option_objects import check_C  # noqa: PLC0415
-
-    try:
-        return check_C(C)
-    except ValueError as error:
-        raise Misuse(f"{given}: {error}") from None
-
-
 def _is_chosen(
     C: float | None, choosing: TuneOptions, method: MethodOptions, grid: Mapping[str, Sequence[Any]] | None
 ) -> bool:
     """Whether there is anything to choose on other queries."""
+    from marginrank.runtime.option_objects import check_C  # noqa: PLC0415
+
     if C is not None:
-        _checked(C, f"-C {C:g}")
+        check_C(C)
         if method.scorer_is_chosen:
-            raise Misuse(f"--scorer auto is chosen along with C; give --Cs {C:g} instead of -C {C:g}")
+            raise UsageError(f"--scorer auto is chosen along with C; give --Cs {C:g} instead of -C {C:g}")
     if method.has_C:
         return C is None
     given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None
     if given is not None:
-        raise Misuse(f"{given}: {method.name} has no C; leave it out")
+        raise UsageError(f"{given}: {method.name} has no C; leave it out")
     return bool(grid) or choosing.folds is not None
 
 
@@ -293,12 +297,12 @@ def _check_usage(C: float | None, choosing: TuneOptions, method: MethodOptions, 
     for option, value in given.items():
         if value is not None and not chosen:
             why = "-C fixes it; leave out one of them" if C is not None else f"{method.name} has none; leave it out"
-            raise Misuse(f"{option} is for choosing C, and {why}")
+            raise UsageError(f"{option} is for choosing C, and {why}")
     if method.patience is not None and (chosen or not choosing.valid):
         needed = "-C and --valid" if method.has_C else "--valid"
-        raise Misuse(f"--patience is for one fit with validation queries: give {needed}, or leave it out")
+        raise UsageError(f"--patience is for one fit with validation queries: give {needed}, or leave it out")
     if method.random_state is not None and not method.draws and not (chosen and not choosing.valid):
-        raise Misuse("--random-state: nothing is random here; leave it out")
+        raise UsageError("--random-state: nothing is random here; leave it out")
 
 
 def _check_alike(queries: AnyQueries, valid: AnyQueries | None, paths: Sequence[Path]) -> None:

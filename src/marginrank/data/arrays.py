@@ -11,7 +11,7 @@ import numpy.typing as npt
 from marginrank.data.grouping import text_of_objects
 from marginrank.data.text_arrays import label_array
 from marginrank.data.validation import FEATURE_TYPES, check_csr
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import BLOCK_BYTES, flush_rows
 from marginrank.runtime.text import count
@@ -23,7 +23,7 @@ def feature_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Return the type of features; refuse types other than float32 and float64."""
     chosen = np.dtype(dtype)
     if chosen not in FEATURE_TYPES:
-        raise ValueError(f"dtype is {chosen}; features are float32 or float64")
+        raise ParameterError(Parameter("dtype"), f" is {chosen}; features are float32 or float64")
     return chosen
 
 
@@ -139,13 +139,15 @@ def as_labels(name: str, values: npt.ArrayLike | None, n: int) -> AnyArray | Non
 Missing: TypeAlias = Literal["error", "nan", "zero", "min"]
 
 #: Advice for errors about missing values.
-MISSING_ADVICE: Final = "choose what it becomes: missing='nan', 'zero' or 'min'"
+MISSING_ADVICE: Final = ("choose what it becomes: ", Parameter("missing", "nan", "zero", "min"))
 
 
 def check_missing(missing: str) -> None:
     """Refuse a choice that does not exist."""
     if missing not in get_args(Missing):
-        raise ValueError(f"missing is {missing!r}; choose one of {', '.join(map(repr, get_args(Missing)))}")
+        raise ParameterError(
+            Parameter("missing"), f" is {missing!r}; choose one of {', '.join(map(repr, get_args(Missing)))}"
+        )
 
 
 def fill_missing(X: Features, offsets: IntArray, missing: Missing) -> Features:
@@ -158,7 +160,7 @@ def fill_missing(X: Features, offsets: IntArray, missing: Missing) -> Features:
         return X
     if sp.issparse(X):
         if missing == "min":
-            raise DataError("missing='min' needs dense features; leave out sparse=True")
+            raise DataError(Parameter("missing", "min"), " needs dense features; leave out sparse=True")
         X.data[np.isnan(X.data)] = 0.0
         return X
     for first, end in pairwise(chunk_bounds(offsets, max(1, X.nbytes // BLOCK_BYTES)).tolist()):

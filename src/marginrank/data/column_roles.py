@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.text import did_you_mean
 
 #: Column names that are recognised if none is given, first match first.
@@ -28,14 +28,14 @@ class RowError(DataError):
         said: The error, as a predicate.
     """
 
-    def __init__(self, row: int, column: str | None, said: str) -> None:
-        super().__init__(f"row {row}{'' if column is None else f' of column {column!r}'} {said}")
+    def __init__(self, row: int, column: str | None, said: Message) -> None:
+        super().__init__(f"row {row}{'' if column is None else f' of column {column!r}'} ", said)
         self.row, self.feature, self.said = row, column, said
 
     def on_line(self, line: int) -> DataError:
         """Return the same error for a line of a file."""
         subject = "this row" if self.feature is None else f"column {self.feature!r}"
-        return DataError(f"{subject} {self.said}", line=line)
+        return DataError(f"{subject} ", self.said, line=line)
 
     def after(self, n_rows: int) -> RowError:
         """Return the same error for a table with more rows before."""
@@ -90,18 +90,18 @@ def choose_columns(
         near = did_you_mean(absent[0], columns)
         raise DataError(f"no column {absent[0]!r}; {near}the columns are {', '.join(map(repr, columns[:8]))}")
     if not names and features is None:
-        raise DataError("no feature columns are left; name them with features=")
+        raise DataError("no feature columns are left; name them with ", Parameter("features", ...))
     return ColumnRoles(query, grade, document, document_group, names)
 
 
-def feature_advice(numbers: Sequence[str]) -> str:
+def feature_advice(numbers: Sequence[str]) -> Message:
     """Return advice on naming the feature columns, given those that hold numbers.
 
-    >>> feature_advice(["bm25", "age"])
+    >>> str(DataError(feature_advice(["bm25", "age"])))
     "name the feature columns with features=['bm25', 'age']"
     """
     few = 0 < len(numbers) <= _MOST_NAMED
-    return f"name the feature columns with features={list(numbers) if few else ''}"
+    return "name the feature columns with ", Parameter("features", list(numbers) if few else ...)
 
 
 def choose_read_columns(columns: Sequence[str], named: Mapping[str, Any]) -> ColumnRoles:
@@ -117,8 +117,9 @@ def _query_column(columns: Sequence[str], given: str | None) -> str:
     name = given or next((name for name in QUERY_COLUMNS if name in columns), None)
     if name is None:
         raise DataError(
-            f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with qid= "
-            f"(recognised: {', '.join(QUERY_COLUMNS)})"
+            f"no column of query ids among {', '.join(map(repr, columns[:8]))}; name it with ",
+            Parameter("qid", ...),
+            f" (recognised: {', '.join(QUERY_COLUMNS)})",
         )
     return name
 

@@ -22,7 +22,7 @@ from marginrank.data.column_roles import (
 from marginrank.data.queries import Queries
 from marginrank.data.table_builder import RowBlock, TableOptions
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def check_numbers(rows: nw.DataFrame[Any], chosen: ColumnRoles) -> None:
         numbers = [name for name in chosen.features if name not in words]
         kind = rows.schema[words[0]]
         raise DataError(
-            f"column {words[0]!r} holds {'text' if kind in _TEXT else kind}, not numbers; {feature_advice(numbers)}"
+            f"column {words[0]!r} holds {'text' if kind in _TEXT else kind}, not numbers; ",
+            feature_advice(numbers),
         )
     if chosen.grade is not None and rows.schema[chosen.grade] in _TEXT:
         raise DataError(f"column {chosen.grade!r} holds text, not grades; grades are numbers such as 0, 1 and 2")
@@ -138,10 +139,11 @@ def check_column(name: str, values: npt.NDArray[Any], kept: npt.NDArray[Any], mi
     at = int(np.argmax(bad))
     value = float(values[at])
     if np.isnan(value):
-        raise RowError(at, name, f"has no value; {MISSING_ADVICE}")
+        raise RowError(at, name, ("has no value; ", MISSING_ADVICE))
     if np.isinf(value):
         raise RowError(at, name, f"is {value:g}; replace it")
-    raise RowError(at, name, f"is {value:g}, too large for {kept.dtype}; pass dtype='float64' or rescale")
+    wider = Parameter("dtype", "float64")
+    raise RowError(at, name, (f"is {value:g}, too large for {kept.dtype}; pass ", wider, " or rescale"))
 
 
 def _grades(column: nw.Series[Any]) -> FloatArray:

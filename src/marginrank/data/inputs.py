@@ -14,7 +14,7 @@ from marginrank.data.arrays import as_features, as_weights
 from marginrank.data.column_roles import column_names
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import NOT_JUDGED, Queries, check_finite
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.text import feature_named
 
 #: Validation queries: `Queries`, in partitions or not, or (X, y, qid).
@@ -110,10 +110,10 @@ def refuse_other_columns(given: Sequence[str] | None, expected: Sequence[str] | 
     missing = [name for name in expected if name not in given]
     extra = [name for name in given if name not in expected]
     if missing:
-        raise DataError(f"X has no column {missing[0]!r}, which {trained}; give the same columns")
+        raise DataError(Parameter("X"), f" has no column {missing[0]!r}, which {trained}; give the same columns")
     if extra:
-        raise DataError(f"X has a column {extra[0]!r} that is not among those {trained}; leave it out")
-    raise DataError(f"X has the columns that {trained} in another order; give {', '.join(expected)}")
+        raise DataError(Parameter("X"), f" has a column {extra[0]!r} that is not among those {trained}; leave it out")
+    raise DataError(Parameter("X"), f" has the columns that {trained} in another order; give {', '.join(expected)}")
 
 
 class FeatureError(DataError):
@@ -124,13 +124,13 @@ class FeatureError(DataError):
     ('feature 1 is too large; scale it down', "feature 'clicks' is too large; scale it down")
     """
 
-    def __init__(self, text: str, column: int) -> None:
-        self.text, self.number = text, column
-        super().__init__(text.format(feature=feature_named(str(column))))
+    def __init__(self, text: str, column: int, advice: Message = "") -> None:
+        self.text, self.number, self.advice = text, column, advice
+        super().__init__(text.format(feature=feature_named(str(column))), advice)
 
     def named(self, labels: Sequence[str]) -> DataError:
         """Return the error with the name of the feature."""
-        return DataError(self.text.format(feature=feature_named(labels[self.number])))
+        return DataError(self.text.format(feature=feature_named(labels[self.number])), self.advice)
 
 
 @contextmanager
@@ -151,4 +151,4 @@ def check_same_features(queries: AnyQueries, held_out: AnyQueries) -> None:
             f"{queries.n_features}; give the same columns to both"
         )
     if None not in (queries.feature_names, held_out.feature_names) and queries.feature_names != held_out.feature_names:
-        raise DataError("feature_names of validation and training queries differ; rename or reorder them")
+        raise DataError("the feature names of validation and training queries differ; rename or reorder them")

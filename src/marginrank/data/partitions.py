@@ -18,7 +18,7 @@ from marginrank.data.fingerprint import fingerprint
 from marginrank.data.queries import NOT_JUDGED, Queries
 from marginrank.data.statistics import FeatureStatistics, columns_of
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.runtime.files import atomic_path
 from marginrank.runtime.text import count, feature_labels, feature_named, query_named
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -348,7 +348,7 @@ def in_memory(queries: AnyQueries, what: str) -> Queries:
     """Return queries in the memory of this process, and refuse others for what cannot be trained on partitions."""
     if isinstance(queries, Queries):
         return queries
-    raise DataError(f"{what} is not trained on partitions; give Queries in the memory of this process")
+    raise DataError(f"{what} is not trained on partitions; give queries in the memory of this process")
 
 
 def _fingerprint(queries: Queries) -> str:
@@ -370,7 +370,8 @@ def _check_alike(facts: Sequence[PartitionSummary], names: Sequence[str]) -> Non
         if len(part.least) != len(first.least):
             raise DataError(
                 f"{name} has {count(len(part.least), 'feature')} and {names[0]} {len(first.least)}; give all the same "
-                "columns, for LETOR text with n_features="
+                "columns, for LETOR text with ",
+                Parameter("n_features", ...),
             )
         if part.feature_names != first.feature_names:
             raise DataError(f"{name} has other feature names than {names[0]}; rename or reorder its columns")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from marginrank.data.grouping import (
 )
 from marginrank.data.text_arrays import as_text
 from marginrank.data.validation import check_queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import blocks, take_rows
 from marginrank.runtime.memory import check_memory, max_memory
@@ -36,12 +36,12 @@ from marginrank.typing import AnyArray, Features, FloatArray, IntArray, KeyArray
 QuerySelector: TypeAlias = int | slice | Sequence[int] | AnyArray
 
 #: Why queries without grades are refused.
-NOT_JUDGED = (
-    "these queries have no grades, and training and evaluation need them; give y, or name the column of a table with "
-    "grade="
+NOT_JUDGED: Final[Message] = (
+    "these queries have no grades, and training and evaluation need them; give y, or name the column of a table with ",
+    Parameter("grade", ...),
 )
 
-_KEEP_NAN = "fill it, or pass allow_nan=True to keep it as missing"
+_KEEP_NAN: Final[Message] = ("fill it, or pass ", Parameter("allow_nan", True), " to keep it as missing")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -431,7 +431,7 @@ def _chosen(column: Any, documents: slice | IntArray) -> Any:
 
 
 def check_finite(
-    X: Queries | Features, allow_nan: bool, advice: str = _KEEP_NAN, names: Sequence[str] | None = None
+    X: Queries | Features, allow_nan: bool, advice: Message = _KEEP_NAN, names: Sequence[str] | None = None
 ) -> None:
     """Refuse infinite features and, unless they are allowed, missing ones; name the first and give advice."""
     features = X.X if isinstance(X, Queries) else X
@@ -447,7 +447,7 @@ def check_finite(
         row, column = (start + at[0], at[1]) if values.ndim == 2 else _stored_position(features, start + at[0])
         value = block[tuple(at)]
         shown, way_out = (f"{value:g}", "replace it") if np.isinf(value) else ("NaN", advice)
-        raise DataError(f"{_value_name(X, int(row), int(column), names)} is {shown}; {way_out}")
+        raise DataError(f"{_value_name(X, int(row), int(column), names)} is {shown}; ", way_out)
 
 
 def _value_name(X: Queries | Features, row: int, column: int, names: Sequence[str] | None = None) -> str:

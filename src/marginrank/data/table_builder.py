@@ -17,7 +17,7 @@ from marginrank.data.grouping import check_ids, concatenate_into, group_by_id
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import even_lengths, id_array, join_text, text_array, text_bytes
 from marginrank.data.validation import check_queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.runtime.mapped_arrays import Appended, bytes_between, take_rows
 from marginrank.runtime.memory import check_memory
 from marginrank.runtime.memory import max_memory as memory_budget
@@ -354,10 +354,10 @@ def _check_features(first: tuple[Path, TableBuilder], path: Path, features: Sequ
     expected = first[1].features
     if len(features) != len(expected):
         problem = f"{len(features)} features, but {first[0].name} has {len(expected)}; "
-        raise DataError(f"{problem}name the columns to use with features=", path=path)
+        raise DataError(f"{problem}name the columns to use with ", Parameter("features", ...), path=path)
     if features != expected:
         problem = f"other features than in {first[0].name}, or in another order; "
-        raise DataError(f"{problem}name them with features={list(expected)}", path=path)
+        raise DataError(f"{problem}name them with ", Parameter("features", list(expected)), path=path)
 
 
 def _check_columns(parts: Sequence[tuple[Path, Queries]]) -> None:
@@ -377,4 +377,4 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(error.problem, path=path, line=error.line, column=error.column) from None
+        raise error.at(path) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from marginrank.data.grouping import check_offsets
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.text import count, query_named
 from marginrank.typing import AnyArray, IntArray
@@ -36,7 +36,7 @@ def check_queries(queries: Queries, path: str | Path | None = None) -> Queries:
     try:
         _check(queries)
     except DataError as error:
-        raise DataError(error.problem, path=error.path or path) from None
+        raise error if path is None else error.at(path) from None
     return queries
 
 
@@ -136,12 +136,12 @@ def check_csr(X: Any) -> None:
         raise DataError(f"value {at} is in column {stored[at]}, but there are {X.shape[1]} features, from 0")
 
 
-def check_width(n_features: int, n_stored: int, path: str | Path | None, remedy: str = "") -> None:
+def check_width(n_features: int, n_stored: int, path: str | Path | None, remedy: Message = "") -> None:
     """Refuse features of which hardly any has a value: a damaged index would make every vector of weights huge."""
     if n_features > _MANY_FEATURES and n_features > _PER_VALUE * n_stored:
         raise DataError(
-            f"{n_features:,} features, by the highest index, and only {count(n_stored, 'value')}; "
-            f"check the index{remedy}",
+            f"{n_features:,} features, by the highest index, and only {count(n_stored, 'value')}; check the index",
+            remedy,
             path=path,
         )
 

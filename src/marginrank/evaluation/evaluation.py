@@ -17,7 +17,7 @@ from marginrank.data.grouping import join, offsets_from_sizes
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, ScoredPart
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.policies import Policy, Ties, parse_policy
 from marginrank.evaluation.systems import (
     ByQuery,
@@ -103,8 +103,11 @@ def _topics_to_judge(qrels: Qrels, run: Run, missing_topics: str, place: dict[st
     if missing_topics == "error" and not present.all():
         raise DataError(
             f"topic {qrels.topics[~present][0]} and {np.count_nonzero(~present) - 1} others have judgements but no "
-            f"documents in run {run.tag!r}; pass missing_topics='skip' to leave them out (trec_eval's habit) "
-            "or 'zero' to count them as 0 (trec_eval -c)".replace(" and 0 others have", " has", 1)
+            f"documents in run {run.tag!r}; pass ".replace(" and 0 others have", " has", 1),
+            Parameter("missing_topics", "skip"),
+            " to leave them out (trec_eval's habit) or ",
+            Parameter("missing_topics", "zero"),
+            " to count them as 0 (trec_eval -c)",
         )
     return np.arange(len(qrels)) if missing_topics == "zero" else np.flatnonzero(present)
 
@@ -124,7 +127,7 @@ def _preference(ties: Ties, grades: FloatArray, document_ids: AnyArray | None) -
         case "document_id":
             if document_ids is None:
                 raise DataError(
-                    "this policy breaks ties by document id, but the documents have none; give document_ids"
+                    "this policy breaks ties by document id, but the documents have none; give document ids"
                 )
             rank = np.empty(len(document_ids))
             rank[np.argsort(as_text(document_ids), kind="stable")] = np.arange(len(document_ids))
@@ -287,9 +290,9 @@ def evaluate(
     """
     rules = parse_policy(policy)
     if missing_topics not in get_args(MissingTopics):
-        raise ValueError(f"missing_topics is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
+        raise ParameterError(Parameter("missing_topics"), f" is {missing_topics!r}; choose 'error', 'skip' or 'zero'")
     if depth is not None and (not isinstance(depth, int) or depth < 1):
-        raise ValueError(f"depth is {depth}; count a whole number of documents, at least one")
+        raise ParameterError(Parameter("depth"), f" is {depth}; count a whole number of documents, at least one")
     rows = None
     if isinstance(judged, PartitionedQueries):
         warn_if_trained_on(judged, {f"this {type(ranked).__name__}": ranked})

@@ -15,7 +15,7 @@ from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partition
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text
 from marginrank.data.validation import distinct_names
-from marginrank.errors import DataError, TrainingDataWarning, warn
+from marginrank.errors import DataError, Parameter, ParameterError, TrainingDataWarning, warn
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
@@ -31,7 +31,7 @@ def best_first(scores: FloatArray, k: int | None = None, groups: AnyArray | None
     [1, 2]
     """
     if k is not None and (not isinstance(k, int | np.integer) or k < 1):
-        raise ValueError(f"k is {k}; rank a whole number of documents, at least one")
+        raise ParameterError(Parameter("k"), f" is {k}; rank a whole number of documents, at least one")
     if groups is not None:
         order = np.argsort(-scores, kind="stable")
         _, first = np.unique(groups[order], return_index=True)
@@ -122,7 +122,7 @@ def score_partitions(judged: PartitionedQueries, system: System) -> PartitionedS
     if isinstance(system, Run | Mapping) or not isinstance(system, Predictor):
         raise DataError(
             "queries in partitions are evaluated with a ranker or with what its predict returned; for a run or an "
-            "array of scores give Queries in the memory of this process"
+            "array of scores give queries in the memory of this process"
         )
     return PartitionedScores(judged, _predicted, system)
 

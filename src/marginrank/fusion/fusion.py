@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from marginrank.data.fingerprint import fingerprint
 from marginrank.data.formats.trec import Run
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.export.export_files import Check
 from marginrank.fusion.run_pool import RunScores, features_of
@@ -133,7 +133,7 @@ class Fusion(BaseEstimator):
         """
         kinds = [self.features] if isinstance(self.features, str) else list(self.features)
         if not kinds:
-            raise ValueError("features is empty; name at least one kind, for example 'rrf'")
+            raise ParameterError(Parameter("features"), " is empty; name at least one kind, for example 'rrf'")
         for kind in kinds:
             parse_features(kind)
         scorers = list(_TRIED) if self.scorer == CHOSEN else [self.scorer]

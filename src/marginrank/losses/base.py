@@ -13,7 +13,7 @@ import numpy.typing as npt
 from marginrank.data.arrays import as_grades
 from marginrank.data.grouping import check_offsets, offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.runtime.option_objects import OptionObject
 from marginrank.runtime.threads import for_chunks
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray, KeyArray
@@ -148,7 +148,7 @@ class Loss(OptionObject, ABC):
         """Return the same loss with another bound, ``hinge`` (convex) or ``tight``."""
         if bound == "hinge":
             return self
-        raise ValueError(f"{self} has no tight bound; use bound='hinge', or a StructuredLoss")
+        raise ParameterError(f"{self} has no tight bound; use ", Parameter("bound", "hinge"), ", or a structured loss")
 
     def __call__(
         self,

@@ -8,11 +8,15 @@ from typing import Final
 
 import numpy as np
 
+from marginrank.errors import Parameter, ParameterError
 from marginrank.losses.base import Bound, Judgements, Loss, PreparedLoss
 from marginrank.measures.base import spell_mix
 from marginrank.typing import FloatArray
 
-_NO_SHARED_TIGHT: Final = "a shared slack has no tight bound to train; use separate slacks (SumLoss), or bound='hinge'"
+_NO_SHARED_TIGHT: Final = (
+    "a shared slack has no tight bound to train; use separate slacks (SumLoss), or ",
+    Parameter("bound", "hinge"),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,13 +119,13 @@ class MaxLoss(Loss):
         """None: no majorant is known for a maximum of tight bounds."""
         if self.convex:
             return None
-        raise ValueError(_NO_SHARED_TIGHT)
+        raise ParameterError(_NO_SHARED_TIGHT)
 
     def bounded(self, bound: Bound) -> Loss:
         """Return the maximum of the hinges; a maximum of tight bounds cannot be trained."""
         if bound == "hinge":
             return replace(self, losses=tuple(loss.bounded(bound) for loss in self.losses))
-        raise ValueError(_NO_SHARED_TIGHT)
+        raise ParameterError(_NO_SHARED_TIGHT)
 
     def _prepare(self, judged: Judgements) -> PreparedLoss:
         """Prepare every part."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.model.feature_quantiles import N_QUANTILES, FeatureQuantiles
 from marginrank.runtime.option_objects import check_seed
 from marginrank.runtime.text import ResultTable, count, data_frame, feature_named, plain
@@ -166,7 +166,7 @@ def compare_features(
         DataError: There are no quantiles, or the queries lack one of the features.
     """
     if not 0 <= least <= 1:
-        raise ValueError(f"least is {least}; a distance is between 0 and 1")
+        raise ParameterError(Parameter("least"), f" is {least}; a distance is between 0 and 1")
     check_seed(random_state)
     if quantiles is None:
         raise DataError(
@@ -213,7 +213,8 @@ def _in_order(queries: Queries, names: Sequence[str] | None, n_features: int) ->
     if given is None or names is None:
         if queries.n_features != n_features:
             raise DataError(
-                f"X has {queries.n_features} features but the model was trained on {n_features}; give the same columns"
+                Parameter("X"),
+                f" has {queries.n_features} features but the model was trained on {n_features}; give the same columns",
             )
         return queries
     absent = [name for name in names if name not in given]

@@ -84,7 +84,7 @@ class reading_model:  # noqa: N801
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """Name the file."""
         if isinstance(error, DataError):
-            raise DataError(error.problem, path=self.path) from None
+            raise error.at(self.path) from None
         if isinstance(error, ArithmeticError | AttributeError | LookupError | RecursionError | TypeError | ValueError):
             why = ascii(str(error))[1:-1]
             raise DataError(f"this model is incomplete or contradicts itself ({why}); save it again", path=self.path)

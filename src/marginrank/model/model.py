@@ -17,7 +17,7 @@ from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries, check_finite
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.model.feature_quantiles import FeatureQuantiles, feature_quantiles
 from marginrank.model.file_format import (
     check_certificate,
@@ -237,7 +237,9 @@ class Model:
     def shapes(self) -> list[Shape]:
         """Return the learned curve of each feature of an additive model."""
         if not isinstance(self.form, AdditiveForm):
-            raise ValueError(f"a {self.form.kind} model has no curves; train with scorer='additive'")
+            raise ParameterError(
+                f"a {self.form.kind} model has no curves; train with ", Parameter("scorer", "additive")
+            )
         return self.form.shapes(self.theta, self.names)
 
     def _queries_of(
@@ -270,8 +272,9 @@ class Model:
         refuse_other_columns(names, self.feature_names, "the model was trained on")
         if n_features != self.n_features:
             raise DataError(
-                f"X has {n_features} features but the model was trained on {self.n_features}; give the same "
-                "columns to both"
+                Parameter("X"),
+                f" has {n_features} features but the model was trained on {self.n_features}; give the same "
+                "columns to both",
             )
 
     def to_frame(self) -> Any:

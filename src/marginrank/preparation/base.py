@@ -17,7 +17,7 @@ from marginrank.data.grouping import group_rows
 from marginrank.data.inputs import features_named, refuse_other_columns
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, Partitions
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.runtime.lazy_imports import sp
 from marginrank.typing import AnyArray, Features, IntArray
 
@@ -180,8 +180,9 @@ def check_columns(estimator: Any, queries: AnyQueries) -> None:
     )
     if queries.n_features != estimator.n_features_in_:
         raise DataError(
-            f"X has {queries.n_features} features but {kind} was fitted on {estimator.n_features_in_}; give the same "
-            "columns to both"
+            Parameter("X"),
+            f" has {queries.n_features} features but {kind} was fitted on {estimator.n_features_in_}; give the same "
+            "columns to both",
         )
 
 

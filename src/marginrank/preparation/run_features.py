@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.preparation.scaling_formulas import to_percentiles, to_unit_range
 from marginrank.runtime.text import suggest
 from marginrank.runtime.threads import for_chunks
@@ -35,7 +35,9 @@ class RunTable:
         if np.isinf(X).any():
             raise DataError("a run has an infinite score; replace it, or leave the document out with NaN")
         if are_ranks and (X < 1).any():
-            raise DataError(f"{np.nanmin(X):g} is not a rank; ranks begin at 1; for scores leave out ranks=True")
+            raise DataError(
+                f"{np.nanmin(X):g} is not a rank; ranks begin at 1; for scores leave out ", Parameter("ranks", True)
+            )
         self.X, self.offsets, self.are_ranks = X, offsets, are_ranks
 
     def features(self, kinds: Sequence[str], *, keep_missing: bool) -> FloatArray:
@@ -44,7 +46,9 @@ class RunTable:
         if not keep_missing:
             if "score" in kinds and np.isnan(columns).any():
                 raise DataError(
-                    "no number stands for a missing score; use scorer='additive', or another kind of features"
+                    "no number stands for a missing score; use ",
+                    Parameter("scorer", "additive"),
+                    ", or another kind of features",
                 )
             np.nan_to_num(columns, copy=False, nan=0.0)
         return columns

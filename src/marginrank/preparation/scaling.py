@@ -10,7 +10,7 @@ import numpy as np
 
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, SomeQueries
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.preparation.base import FeatureTransformer
 from marginrank.preparation.query_scaling import QueryMinMax, QueryPercentile, QueryStandardize
 from marginrank.preparation.standardization import Standardize
@@ -149,5 +149,7 @@ def _check_size(queries: Queries | PartitionedQueries) -> None:
         column = int(X.indices[rows.start + at]) if sparse else at % queries.n_features
         raise DataError(
             f"{feature_named(queries.feature_labels[column])} has the value {np.ravel(block)[at]:g}, and "
-            f"without scaling the largest is {_LARGEST:g}; use scaling='standard', or divide the feature"
+            f"without scaling the largest is {_LARGEST:g}; use ",
+            Parameter("scaling", "standard"),
+            ", or divide the feature",
         )

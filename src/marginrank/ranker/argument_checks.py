@@ -15,7 +15,7 @@ from marginrank.data.arrays import as_grades
 from marginrank.data.column_roles import column_names
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError, NothingRankedWarning, SplitQueriesWarning, warn
+from marginrank.errors import DataError, NothingRankedWarning, Parameter, SplitQueriesWarning, warn
 from marginrank.model.model import Model
 from marginrank.runtime.text import count, suggest
 
@@ -104,8 +104,9 @@ def refuse_rows(name: str, X: Any, y: Any = None, *, least: int = 1, expected: i
         )
     if expected is not None and shape[1] != expected:
         raise DataError(
-            f"X has {shape[1]} features, but {name} is expecting {expected} features as input; give the columns that "
-            "it was trained on"
+            Parameter("X"),
+            f" has {shape[1]} features, but {name} is expecting {expected} features as input; give the columns that "
+            "it was trained on",
         )
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from marginrank.data.inputs import Validation, as_queries, check_same_features, validation_parts
 from marginrank.data.queries import Queries, in_canonical_order
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.losses.feature_maps import Positional, parse_map
 from marginrank.losses.structured import PreparedStructured, StructuredLoss
 from marginrank.measures import parse_measure
@@ -210,7 +210,7 @@ def _check_queries(loss: StructuredLoss, queries: Queries, judges: Queries) -> N
     """Refuse document groups, and validation queries that cannot be compared or have no order."""
     check_same_features(queries, judges)
     if any(loss.uses_groups(part.document_groups) for part in (queries, judges)):
-        raise ValueError("profiles are learned without document groups; use groups='ignore'")
+        raise ParameterError("profiles are learned without document groups; use ", Parameter("groups", "ignore"))
     if judges is not queries and not loss.prepare(judges).active.any():
         raise DataError("every validation query has a single grade; give queries with documents of different grades")
 

@@ -17,7 +17,7 @@ from marginrank.data.inputs import Validation, as_queries, check_same_features, 
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores
 from marginrank.data.queries import Queries
 from marginrank.data.validation import distinct_names
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.sklearn_scoring import ROUTING
 from marginrank.evaluation.systems import orderings
@@ -271,7 +271,7 @@ class Ranker(FittedAttributes, BaseEstimator):
         """
         values = [check_C(C) for C in Cs]
         if not values:
-            raise ValueError("Cs is empty; give at least one C")
+            raise ParameterError(Parameter("Cs"), " is empty; give at least one C")
         plan = resolve(self)
         if checkpoint is not None:
             check_resumes(plan)

@@ -21,7 +21,7 @@ from sklearn.base import clone
 from marginrank.data.grouping import join
 from marginrank.data.inputs import Validation, as_queries, validation_parts
 from marginrank.data.partitions import AnyQueries, PartitionedQueries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.policies import Policy
 from marginrank.model.model import Model
@@ -107,7 +107,7 @@ def tune(
     (True, True)
     """
     if rule not in ("best", "one-se"):
-        raise ValueError(f"rule is {rule!r}; choose 'best' or 'one-se'")
+        raise ParameterError(Parameter("rule"), f" is {rule!r}; choose 'best' or 'one-se'")
     if valid is not None and folds is not None:
         raise ValueError("give validation queries or a number of folds, not both")
     if not isinstance(ranker, Ranker):
@@ -186,7 +186,7 @@ def check_Cs(Cs: Iterable[float]) -> list[float]:
         raise TypeError(f"Cs is {Cs!r}; give a list of values of C, for example [0.1, 1, 10]")
     values = sorted({check_C(C) for C in Cs})
     if not values:
-        raise ValueError("Cs is empty; give at least one C")
+        raise ParameterError(Parameter("Cs"), " is empty; give at least one C")
     return values
 
 
@@ -216,7 +216,7 @@ def _full_grid(ranker: Ranker, grid: Mapping[str, Iterable[Any]], queries: AnyQu
     tried: dict[str, list[Any]] = {}
     for name, options in grid.items():
         if name == "C":
-            raise ValueError("C is in the grid; give its values as Cs")
+            raise ParameterError(Parameter("C"), " is in the grid; give its values as ", Parameter("Cs"))
         if name.partition("__")[0] not in known:
             raise ValueError(
                 f"the grid has {name!r}, which is not a parameter of the ranker; {suggest(name, known)}; parameters of "
@@ -231,7 +231,7 @@ def _full_grid(ranker: Ranker, grid: Mapping[str, Iterable[Any]], queries: AnyQu
         return tried
     for name in grid:
         if name.startswith("scorer__"):
-            raise ValueError(f"{name} is for one scorer; name it instead of scorer='auto'")
+            raise ParameterError(f"{name} is for one scorer; name it instead of ", Parameter("scorer", "auto"))
     return {"scorer": [*scorers_to_try(queries)], **tried}
 
 
@@ -379,7 +379,9 @@ def _folds(queries: AnyQueries, k: int, random_state: int | None) -> list[tuple[
     if len(queries) < 2:
         raise DataError("one query cannot be cut into folds; give validation queries, or fit with a fixed C")
     if not 2 <= k <= len(queries):
-        raise DataError(f"folds is {k} for {len(queries)} queries; give 2 or more, and at most one per query")
+        raise DataError(
+            Parameter("folds"), f" is {k} for {len(queries)} queries; give 2 or more, and at most one per query"
+        )
     # By the order of ids, so that the folds are the same however the rows are sorted.
     ids = _query_ids(queries)
     part = np.empty(len(queries), dtype=np.int64)

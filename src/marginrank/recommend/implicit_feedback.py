@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from marginrank.data.grouping import offsets_from_sizes
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.recommend.ratings import Ratings, locate
 from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.typing import IntArray
@@ -38,7 +38,9 @@ def with_negatives(ratings: Ratings, negatives: int | Literal["all"], seed: int 
     sizes = np.diff(ratings.offsets)
     whole = isinstance(negatives, int | np.integer) and not isinstance(negatives, bool)
     if negatives != "all" and not (whole and negatives >= 1):
-        raise ValueError(f"negatives is {negatives!r}; give a number of items for each that was chosen, or 'all'")
+        raise ParameterError(
+            Parameter("negatives"), f" is {negatives!r}; give a number of items for each that was chosen, or 'all'"
+        )
     n_negatives = n_items - sizes if negatives == "all" else np.minimum(negatives * sizes, n_items - sizes)
     if not n_negatives.any():
         raise DataError("every user chose every item, so there are no negatives; give ratings instead")

@@ -57,7 +57,7 @@ def read_ratings(
         users, items = _ids(columns["user"]), _ids(columns["item"])
         return Ratings.of((users, items, *numbers), shift=shift, rated=rated)
     except DataError as error:
-        raise DataError(error.problem, path=path, line=error.line, column=error.column) from None
+        raise error.at(path) from None
 
 
 def _columns(

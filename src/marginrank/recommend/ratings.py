@@ -15,7 +15,7 @@ import numpy.typing as npt
 from marginrank.data.grouping import offsets_from_sizes, rows_of
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import label_array, text_array
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.text import count, did_you_mean
 from marginrank.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -347,7 +347,9 @@ def find_column(what: str, given: str | None, known: Sequence[str], *, rated: bo
         return None
     near = did_you_mean(given, known) if given else ""
     missing = f"no column {given!r}" if given else f"no column of {what}s is known"
-    raise DataError(f"{missing}; {near}name it with {what}=; the columns are {', '.join(known[:8])}")
+    raise DataError(
+        f"{missing}; {near}name it with ", Parameter(what, ...), f"; the columns are {', '.join(known[:8])}"
+    )
 
 
 def _frame_columns(frame: Any, columns: dict[str, str | None], rated: bool) -> tuple[Any, Any, Any, Any]:
@@ -381,8 +383,9 @@ def _as_values(values: npt.ArrayLike, shift: float) -> FloatArray:
     if shifted.min(initial=0.0) < 0:
         at = int(np.argmin(shifted))
         raise DataError(
-            f"rating {at} is {numbers[at]:g}, and ratings must not be negative; pass shift={-numbers.min():g} to add "
-            "to all of them"
+            f"rating {at} is {numbers[at]:g}, and ratings must not be negative; pass ",
+            Parameter("shift", -float(numbers.min())),
+            " to add to all of them",
         )
     return shifted
 

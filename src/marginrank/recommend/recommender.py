@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from marginrank.errors import DataError, TrainingDataWarning
+from marginrank.errors import DataError, Parameter, ParameterError, TrainingDataWarning
 from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.evaluation import Evaluation, evaluate
 from marginrank.evaluation.systems import best_first
@@ -260,7 +260,8 @@ class Recommender(FactorAttributes, BaseEstimator):
         if not loss.prepare(judged.values, judged.offsets).active.any():
             raise DataError(
                 "every user gives the same rating to all items, so there is nothing to learn; for data without "
-                "ratings pass negatives='all'"
+                "ratings use ",
+                Parameter("negatives", "all"),
             )
         factors, trace = task.run(start, warm=warm)
         self.loss_, self.C_ = loss, C
@@ -283,11 +284,11 @@ class Recommender(FactorAttributes, BaseEstimator):
         if not isinstance(self.popularity, bool | np.bool_):
             raise ValueError(f"popularity is {self.popularity!r}; give True or False")
         if not self.tol >= 0:
-            raise ValueError(f"tol is {self.tol!r}; give a number from 0 up")
+            raise ParameterError(Parameter("tol"), f" is {self.tol!r}; give a number from 0 up")
         if not 0 < self.column_length < np.inf:
             raise ValueError(f"column_length is {self.column_length!r}; give a positive number")
         if not np.isfinite(self.shift):
-            raise ValueError(f"shift is {self.shift}; give a finite number")
+            raise ParameterError(Parameter("shift"), f" is {self.shift}; give a finite number")
         check_seed(self.random_state)
         parse_mix(self.measure)
 
@@ -418,7 +419,7 @@ class Recommender(FactorAttributes, BaseEstimator):
             )
         ranked = among or ("rated" if self.negatives is None else "unseen")
         if ranked not in ("rated", "unseen"):
-            raise ValueError(f"among is {among!r}; choose 'rated' or 'unseen'")
+            raise ParameterError(Parameter("among"), f" is {among!r}; choose 'rated' or 'unseen'")
         if ranked == "unseen":
             held_out = among_unseen(held_out, self.model_.seen)
         names = [str(part) for _, part in parse_mix(self.measure)] if measures is None else measures
@@ -446,7 +447,7 @@ class Recommender(FactorAttributes, BaseEstimator):
         kind, header, arrays = read_model(path)
         with reading_model(path):
             if kind != _KIND:
-                raise DataError("this model is not a recommender; give the file that Recommender.save wrote")
+                raise DataError("this model is not a recommender; give one that was trained on ratings")
             check_values(header)
             recommender = cls(**{name: from_spec(spec) for name, spec in header["parameters"].items()})
             recommender._check_parameters()

@@ -14,7 +14,7 @@ from marginrank.data.formats.trec import Qrels, Run
 from marginrank.data.queries import Queries
 from marginrank.data.statistics import histogram, list_lengths, profile
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.comparison import Summary, summarize
 from marginrank.evaluation.evaluation import Evaluation, MissingTopics, evaluate
 from marginrank.evaluation.policies import Policy, parse_policy
@@ -135,7 +135,7 @@ def _settings(
     if not chosen:
         raise ValueError("no measure given; name at least one, for example 'ndcg@10'")
     if k < 1:
-        raise ValueError(f"k is {k}; show at least one document")
+        raise ParameterError(Parameter("k"), f" is {k}; show at least one document")
     if baseline is not None and baseline not in systems:
         raise ValueError(f"there is no system {baseline!r}; known: {', '.join(systems)}")
     return Settings(
@@ -169,15 +169,15 @@ def _errors_of(name: str, sources: Sources | None) -> Iterator[None]:
         yield
     except DataError as error:
         if sources is None:
-            raise DataError(f"system {name!r}: {error.problem}") from error
-        raise DataError(error.problem, path=error.path or sources.systems[name]) from error
+            raise DataError(f"system {name!r}: ", error.message) from error
+        raise error.at(sources.systems[name]) from error
 
 
 def _check_queries(results: Mapping[str, Evaluation], settings: Settings) -> None:
     (first, reference), *rest = results.items()
     for name, result in rest:
         if not np.array_equal(reference.query_ids, result.query_ids):
-            raise DataError(f"{name!r} ranks other queries than {first!r}; pass missing_topics='zero'")
+            raise DataError(f"{name!r} ranks other queries than {first!r}; pass ", Parameter("missing_topics", "zero"))
     for measure in settings.measures:
         if not reference.counted(measure):
             raise DataError(f"policy {settings.policy} leaves every query out of {measure}; there is nothing to report")

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Literal, Self, Union, cast, get_args, g
 
 import numpy as np
 
+from marginrank.errors import Parameter, ParameterError
 from marginrank.runtime.text import nearest, suggest
 
 _SPELLING: Final = re.compile(
@@ -342,11 +343,13 @@ def check_C(C: Any, name: str = "C") -> float:
 
     >>> check_C(10**400)
     Traceback (most recent call last):
-    ValueError: C is an integer of 401 digits; it must be a positive number, at most 1e+100
+    ...
+    marginrank.errors.ParameterError: C is an integer of 401 digits; it must be a positive number, at most 1e+100
     """
     if isinstance(C, int) and abs(C) > _LARGEST_C:
-        raise ValueError(
-            f"{name} is an integer of {len(str(abs(C)))} digits; it must be a positive number, at most {_LARGEST_C:g}"
+        raise ParameterError(
+            Parameter(name),
+            f" is an integer of {len(str(abs(C)))} digits; it must be a positive number, at most {_LARGEST_C:g}",
         )
     if (
         isinstance(C, bool | np.bool_)
@@ -356,9 +359,9 @@ def check_C(C: Any, name: str = "C") -> float:
         raise TypeError(f"{name} is {C!r}; it must be a positive number")
     number = float(C)
     if not (number > 0 and np.isfinite(number)):
-        raise ValueError(f"{name} is {C}; it must be a positive number")
+        raise ParameterError(Parameter(name), f" is {C}; it must be a positive number")
     if not 1 / _LARGEST_C <= number <= _LARGEST_C:
-        raise ValueError(f"{name} is {C:g}; it must lie between {1 / _LARGEST_C:g} and {_LARGEST_C:g}")
+        raise ParameterError(Parameter(name), f" is {C:g}; it must lie between {1 / _LARGEST_C:g} and {_LARGEST_C:g}")
     return number
 
 
@@ -374,7 +377,9 @@ def check_seed(random_state: Any) -> int | None:
     if isinstance(random_state, bool | np.bool_) or not isinstance(random_state, int | np.integer):
         raise TypeError(f"random_state is {random_state!r}; give a whole number, or None")
     if not 0 <= random_state <= _LARGEST_SEED:
-        raise ValueError(f"random_state is {random_state}; it must lie between 0 and {_LARGEST_SEED}")
+        raise ParameterError(
+            Parameter("random_state"), f" is {random_state}; it must lie between 0 and {_LARGEST_SEED}"
+        )
     return int(random_state)
 
 
@@ -385,7 +390,7 @@ def seconds(time_limit: Any) -> float:
     if isinstance(time_limit, bool) or not isinstance(time_limit, int | float | np.number):
         raise TypeError(f"time_limit is {time_limit!r}; give a number of seconds, or None")
     if not time_limit > 0:
-        raise ValueError(f"time_limit is {time_limit}; it must be positive")
+        raise ParameterError(Parameter("time_limit"), f" is {time_limit}; it must be positive")
     return float(min(time_limit, 1e18))
 
 

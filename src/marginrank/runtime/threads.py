@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from marginrank.errors import Parameter, ParameterError
 from marginrank.typing import IntArray
 
 _T = TypeVar("_T")
@@ -42,7 +43,9 @@ def thread_count(n_jobs: int | None) -> int:
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not isinstance(n_jobs, int) or n_jobs < 1:
-        raise ValueError(f"n_jobs is {n_jobs}; give a positive number of threads, or -1 for all cores")
+        raise ParameterError(
+            Parameter("n_jobs"), f" is {n_jobs}; give a positive number of threads, or -1 for all cores"
+        )
     return n_jobs
 
 

@@ -66,7 +66,7 @@ class Scorer(OptionObject, ABC):
         """Learn from queries in partitions what depends on all of them."""
         raise DataError(
             f"the {self.name} scorer is not trained on partitions; use the linear or the additive one, or train on "
-            "Queries in the memory of one machine"
+            "queries in the memory of one machine"
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from marginrank.data.column_roles import column_names
-from marginrank.errors import DataError, NumericalError
+from marginrank.errors import DataError, NumericalError, Parameter, ParameterError
 from marginrank.preparation.run_features import RunTable, parse_features, run_names
 from marginrank.preparation.scaling_formulas import BY_QUERY, standardized, unscaled_weights
 from marginrank.runtime.text import feature_labels, feature_named
@@ -195,7 +195,7 @@ class ScoringFunction:
             k: How many; all by default.
         """
         if k is not None and (not isinstance(k, int | np.integer) or k < 1):
-            raise ValueError(f"k is {k}; rank a whole number of documents, at least one")
+            raise ParameterError(Parameter("k"), f" is {k}; rank a whole number of documents, at least one")
         scores = self.score(query_features)
         rows = np.argsort(-scores, kind="stable")[:k]
         return Ranking(rows, scores[rows])

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
 
+from marginrank.errors import Parameter, ParameterError
 from marginrank.runtime.option_objects import OptionObject, parse_spelling
 from marginrank.solvers.problem import Capability, Problem
 from marginrank.solvers.solution import Solution, Step
@@ -53,11 +54,11 @@ class Solver(OptionObject, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.tol >= 0:
-            raise ValueError(f"tol is {self.tol}; it must not be negative")
+            raise ParameterError(Parameter("tol"), f" is {self.tol}; it must not be negative")
         if not self.max_iter >= 1:
-            raise ValueError(f"max_iter is {self.max_iter}; at least one iteration is needed")
+            raise ParameterError(Parameter("max_iter"), f" is {self.max_iter}; at least one iteration is needed")
         if not self.time_limit > 0:
-            raise ValueError(f"time_limit is {self.time_limit}; it must be positive")
+            raise ParameterError(Parameter("time_limit"), f" is {self.time_limit}; it must be positive")
 
     @abstractmethod
     def minimize(self, problem: Problem, C: float, start: FloatArray | None = None) -> Solution:

@@ -30,7 +30,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from marginrank.errors import CheckpointWarning, DataError, warn
+from marginrank.errors import CheckpointWarning, DataError, Parameter, ParameterError, warn
 from marginrank.runtime.files import atomic_path
 from marginrank.solvers.problem import Problem, Segment
 from marginrank.typing import FloatArray
@@ -390,7 +390,9 @@ def repeatable(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(spec, dict) and spec.get("kind") == "unknown":
             raise TypeError(f"a checkpoint has to hold all parameters, and {spec['reason']}; leave out the checkpoint")
         if name == "random_state" and spec is None:
-            raise ValueError("random_state is None, so no run is like another; give a number, or no checkpoint")
+            raise ParameterError(
+                Parameter("random_state"), " is None, so no run is like another; give a number, or no checkpoint"
+            )
         if isinstance(spec, dict):
             repeatable(spec)
     return {name: spec for name, spec in parameters.items() if name not in _FREE}

@@ -8,6 +8,7 @@ import numpy as np
 
 from marginrank.data.partitions import AnyQueries, PartitionedQueries, PartitionedScores, SomeQueries
 from marginrank.data.queries import Queries
+from marginrank.errors import Parameter, ParameterError
 from marginrank.model.model import Model
 from marginrank.preparation.scaling import FittedScaling, scale, scale_as
 from marginrank.scorers.base import Prepared, prepare
@@ -85,7 +86,9 @@ def _check_continues(plan: Plan, model: Model, queries: AnyQueries) -> None:
     if isinstance(queries, Queries):
         model.check(queries)
     if plan.scaling not in ("auto", model.scaling):
-        raise ValueError(f"the scaling of the model is {model.scaling!r} and scaling={plan.scaling!r}; leave it out")
+        raise ParameterError(
+            f"the scaling of the model is {model.scaling!r} and ", Parameter("scaling", plan.scaling), "; leave it out"
+        )
 
 
 def _early_stopping(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from marginrank.data.partitions import AnyQueries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.evaluation.criterion import Criterion
 from marginrank.evaluation.systems import System
 from marginrank.solvers.base import Callback
@@ -25,7 +25,7 @@ def check_patience(patience: Any) -> int:
     if isinstance(patience, bool | np.bool_) or not isinstance(patience, int | np.integer):
         raise TypeError(f"patience is {patience!r}; give a number of iterations")
     if patience < 1:
-        raise ValueError(f"patience is {patience}; wait for at least one iteration")
+        raise ParameterError(Parameter("patience"), f" is {patience}; wait for at least one iteration")
     return int(patience)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from marginrank.errors import DataError, warn
+from marginrank.errors import ComposedMessage, DataError, Message, Parameter, ParameterError, warn
 from marginrank.losses.base import Bound, Loss
 from marginrank.model.model import Health, Model
 from marginrank.runtime.threads import one_blas_thread
@@ -47,7 +47,7 @@ NO_ORDER: Final = (
 )
 
 
-class CollapseWarning(UserWarning):
+class CollapseWarning(ComposedMessage, UserWarning):
     """Warns that the hinge of a loss is minimal at w = 0, so that nothing is learned."""
 
 
@@ -105,8 +105,10 @@ class LossMinimizer:
         bound: Bound = "tight" if model.method.bound == "tight" else "hinge"
         asked = "tight" if isinstance(self.bound, Tight) else self.bound
         if asked not in ("auto", bound):
-            raise ValueError(
-                f"the model was trained with the {bound} bound and bound={asked!r}; leave it out, or use fit"
+            raise ParameterError(
+                f"the model was trained with the {bound} bound and ",
+                Parameter("bound", asked),
+                "; leave it out, or use fit",
             )
         return replace(self, loss=self.loss.bounded(bound))
 
@@ -138,12 +140,14 @@ class LossMinimizer:
         collapsed = trial is not None
         tried = max(*Cs, trial or 0.0)
         if collapsed and self.bound == "auto" and has_tight:
-            self._warn(tried, "training the tight bound instead; bound='tight' does so without this warning")
+            silently = Parameter("bound", "tight"), " does so without this warning"
+            self._warn(tried, ("training the tight bound instead; ", silently))
             tight = replace(self, loss=self.loss.bounded("tight"), solver=_limits_of(self.solver))
             return tight._descend(scorer, Cs, None, Tight(), deadline, collapsed=True)
         if collapsed:
-            advice = "use bound='tight' or 'auto'" if has_tight else "train for another measure or feature map"
-            self._warn(tried, f"the weights are near 0 and rank little; {advice}")
+            other: Message = "train for another measure or feature map"
+            advice = ("use ", Parameter("bound", "tight", "auto")) if has_tight else other
+            self._warn(tried, ("the weights are near 0 and rank little; ", advice))
         origin = np.zeros(scorer.n_parameters)
         return [
             Fit(
@@ -210,12 +214,9 @@ class LossMinimizer:
         """Minimise the objective of a problem."""
         return self.chosen(problem).minimize(problem, C, start)
 
-    def _warn(self, tried: float, consequence: str) -> None:
-        warn(
-            f"the hinge of {self.loss} is minimal at w = 0 on these queries, or nearly so, for C up to {tried:g}: "
-            f"{consequence}",
-            CollapseWarning,
-        )
+    def _warn(self, tried: float, consequence: Message) -> None:
+        fact = f"the hinge of {self.loss} is minimal at w = 0 on these queries, or nearly so, for C up to {tried:g}: "
+        warn(CollapseWarning(fact, consequence))
 
 
 def bound_of(loss: Loss) -> Bound:
@@ -237,7 +238,9 @@ def _annealed(solver: Solver, anneal: int) -> Solver:
     if isinstance(solver, Auto):
         solver = ConcaveConvex(solver.tol, time_limit=solver.time_limit, callback=solver.callback)
     if not isinstance(solver, ConcaveConvex):
-        raise ValueError(f"anneal is for the solver 'cccp', and this one is {solver.name!r}; leave it out")
+        raise ParameterError(
+            Parameter("anneal"), f" is for the solver 'cccp', and this one is {solver.name!r}; leave it out"
+        )
     return replace(solver, anneal=anneal)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from marginrank.data.partitions import PartitionedQueries, SomeQueries
 from marginrank.data.queries import Queries
+from marginrank.errors import Parameter, ParameterError
 from marginrank.typing import BoolArray, FloatArray, IntArray
 
 Weighting: TypeAlias = Literal["grades", "relevant", "pairs", "sqrt-pairs"]
@@ -65,7 +66,9 @@ def weighted(queries: SomeQueries, weighting: Weighting | None) -> SomeQueries:
     if weighting is None:
         return queries
     if weighting not in WEIGHTINGS:
-        raise ValueError(f"weighting is {weighting!r}; choose one of {', '.join(WEIGHTINGS)}, or None")
+        raise ParameterError(
+            Parameter("weighting"), f" is {weighting!r}; choose one of {', '.join(WEIGHTINGS)}, or None"
+        )
     if isinstance(queries, PartitionedQueries):
         return cast("SomeQueries", queries.derive(weighted, weighting))
     weights = WEIGHTINGS[weighting](queries.grades, queries.offsets)

@@ -11,7 +11,7 @@ import numpy as np
 
 from marginrank.data.partitions import AnyQueries, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
-from marginrank.errors import DataError, NumericalError
+from marginrank.errors import DataError, NumericalError, Parameter, ParameterError
 from marginrank.losses.base import Bound, Loss
 from marginrank.losses.score_risk import ScoreRisk
 from marginrank.model.model import Health, Model
@@ -283,7 +283,11 @@ class _Growth:
         """Train for each C; once, if the scorer has no use for it."""
         loss, bound = self._bounded()
         if self.scorer.refits is not None and not loss.convex:
-            raise ValueError(f"{loss} is not convex, so no solver refits the leaves; use bound='hinge', or no refit")
+            raise ParameterError(
+                f"{loss} is not convex, so no solver refits the leaves; use ",
+                Parameter("bound", "hinge"),
+                ", or no refit",
+            )
         risk = ScoreRisk(loss, queries, self.setting.n_jobs)
         if not risk.weights.any():
             raise DataError(NO_ORDER)
@@ -335,7 +339,11 @@ class _Growth:
     def _bounded(self) -> tuple[Loss, Bound]:
         if isinstance(self.bound, Tight):
             if self.bound != Tight():
-                raise ValueError(f"the {self.scorer.name} scorer starts on its own; use bound='tight' without options")
+                raise ParameterError(
+                    f"the {self.scorer.name} scorer has its own start; use ",
+                    Parameter("bound", "tight"),
+                    " without options",
+                )
             return self.loss.bounded("tight") if self.loss.convex else self.loss, "tight"
         loss = self.loss.bounded("hinge") if self.bound == "hinge" else self.loss
         return loss, "hinge" if loss.bounded("hinge") == loss else "tight"

@@ -87,9 +87,9 @@ def test_errors_name_options_and_not_parameters(fails, folder):
     error = fails("convert", "t.parquet", "new.txt", "--feature", "f", code=1)
     assert "--missing nan, zero or min" in error
     (folder / "back.txt").write_text("1 qid:1 1:1\n0 qid:2 1:2\n0 qid:1 1:3\n")
-    assert "give --regroup to put" in fails("convert", "back.txt", "new.queries", code=1)
+    assert "pass --regroup to put" in fails("convert", "back.txt", "new.queries", code=1)
     (folder / "from0.txt").write_text("1 qid:1 0:1\n")
-    assert "give --first-index 0 if" in fails("convert", "from0.txt", "new.queries", code=1)
+    assert "pass --first-index 0 if" in fails("convert", "from0.txt", "new.queries", code=1)
 
 
 FORMAT = """

@@ -107,7 +107,7 @@ def test_every_format_is_read(folder, name):
         ("user,item,rating\n1,a,3\n1,b,good\n", ":3: column 'rating' is 'good', which is not a number"),
         ("user,item,rating\n1,a,3\n1,,4\n", ":3: column 'item' is empty"),
         ("user,item,rating\n1,a,3\n1,b\n", ":3: 2 columns, and 3 in the first line"),
-        ("user,item,rating\n1,a,-3\n1,b,2\n", "give --shift 3"),
+        ("user,item,rating\n1,a,-3\n1,b,2\n", "pass --shift 3"),
         ("who,item,rating\n1,a,3\n", "no column of users is known; name it with --user-column"),
         ("user,item,rating\n", "there are no ratings"),
         ("user,item,rating\n1,a,3\n2,a,4\n", "there is only one item, a"),
@@ -165,7 +165,7 @@ def test_wrong_usage_gets_one_line(fails, words, message):
 
 def test_a_model_of_something_else_is_refused(fails):
     message = fails("recommend", "recommend", "model.safetensors", code=1)
-    assert "not a recommender; give the file that `marginrank recommend train` wrote" in message
+    assert "not a recommender; give one that was trained on ratings" in message
 
 
 def test_inspect_and_verify_know_recommenders(run, trained):

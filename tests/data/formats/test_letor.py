@@ -605,7 +605,7 @@ BAD: dict[str, tuple[bytes, dict[str, Any], str]] = {
         b"# sizes are lost\n\n1 1:1\n0 1:1\n",
         {},
         ":3: no qid: in this line, and no file {name}.query or {name}.group with the sizes of the queries beside it; "
-        "add qid:Q after each grade, or pass group=",
+        "add qid:Q after each grade",
     ),
     "query comes back": (
         RETURNING.encode(),

@@ -143,7 +143,7 @@ def test_forms_of_their_own_and_inputs_that_are_refused(name, judged):
         with pytest.raises(DataError, match=r"takes no sparse X; pass X.toarray\(\)"):
             Ranker(name).fit(sp.csr_array(queries.X), queries.grades, group=[8] * 30)
     if not baseline.takes_weights:
-        with pytest.raises(DataError, match="cannot weight queries; leave out weighting and query_weights"):
+        with pytest.raises(DataError, match="cannot weight queries; leave out weighting and query weights"):
             Ranker(name, weighting="pairs").fit(queries)
     elif name != "best-feature":  # whose choice takes more than that to change
         plain, weighted = (Ranker(name, weighting=w, n_jobs=1).fit(queries) for w in (None, "pairs"))

@@ -117,7 +117,7 @@ def test_what_it_does_not_go_with_is_said():
         Linear(dtype="float8")
     queries = _judged()
     sparse = queries.with_features(sp.csr_array(queries.X))
-    with pytest.raises(DataError, match="dtype is for dense features, and these are sparse; leave it out"):
+    with pytest.raises(DataError, match="float16 is for dense features, and these are sparse; leave it out"):
         HALF.prepare(sparse)
 
 

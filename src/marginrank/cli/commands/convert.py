@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.summary import data_line
@@ -44,7 +44,7 @@ def command(
     """
     *sources, target = paths
     if not sources:
-        raise Misuse("give the files to read, then the file to write: marginrank convert SRC DST")
+        raise UsageError("give the files to read, then the file to write: marginrank convert SRC DST")
     check_inputs(sources)
     if target.is_dir():
         _convert_each(sources, target, reading, output, force)
@@ -64,7 +64,7 @@ def _convert_each(sources: list[Path], folder: Path, reading: ReadingOptions, ou
     targets = [folder / f"{path.name.partition('.')[0]}.queries" for path in sources]
     twice = next((path for path, n in Counter(targets).items() if n > 1), None)
     if twice is not None:
-        raise Misuse(f"two files would become {printable(str(twice))}; rename one, or write into two folders")
+        raise UsageError(f"two files would become {printable(str(twice))}; rename one, or write into two folders")
     check_outputs(targets, inputs=sources, force=force)
     counts = [0, 0]
     for source, target in zip(sources, targets, strict=True):

@@ -52,7 +52,7 @@ def command(
     try:
         found = trained.drift(queries, least=least, random_state=seed)
     except DataError as error:
-        raise DataError(error.problem, path=model if trained.quantiles is None else data[0]) from None
+        raise error.at(model if trained.quantiles is None else data[0]) from None
     entries: list[tuple[str, str | list[str]]] = [
         ("model", f"{model}, trained on {trained.provenance.queries:,} queries"),
         ("data", f"{', '.join(map(str, data))}: {sizes_line(queries)}"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import Judged, Systems, out_option
@@ -87,11 +87,11 @@ def _check_usage(
     names: Sequence[str], per_query: bool, comparison: bool, baseline: str | None, out: Path | None
 ) -> None:
     if out is not None and not per_query:
-        raise Misuse("-o goes with --per-query")
+        raise UsageError("-o goes with --per-query")
     if baseline is not None and not comparison:
-        raise Misuse("--baseline goes with --compare")
+        raise UsageError("--baseline goes with --compare")
     if comparison and len(names) < 2:
-        raise Misuse("--compare needs at least two systems")
+        raise UsageError("--compare needs at least two systems")
 
 
 class _Evaluated(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.system_files import check_model_first
@@ -71,11 +71,11 @@ def command(
     """
     one = document is not None or documents is not None
     if document is not None and documents is not None:
-        raise Misuse("give --document for one document or --documents for two, not both")
+        raise UsageError("give --document for one document or --documents for two, not both")
     if plot is not None and not one:
-        raise Misuse("--plot goes with --document or --documents")
+        raise UsageError("--plot goes with --document or --documents")
     if k is not None and one:
-        raise Misuse("--k is for the table of documents; leave it out, or --document and --documents")
+        raise UsageError("--k is for the table of documents; leave it out, or --document and --documents")
     check_inputs([model, *data])
     check_model_first("explain", model, data)
     check_outputs([plot], inputs=[model, *data], force=force)
@@ -89,7 +89,7 @@ def command(
         rows = [_find_document(of_query, str(name), data[0]) for name in names]
         output.result(*_explain(learned, of_query, rows, top or _LINES, plot, force))
     except DataError as error:
-        raise DataError(error.problem, path=error.path or data[0]) from error
+        raise error.at(data[0]) from error
     except TypeError as error:
         raise DataError(str(error), path=model) from error
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.output import Force, Output, check_inputs, check_outputs
 from marginrank.errors import DataError
 from marginrank.runtime.text import facts
@@ -54,11 +54,11 @@ def command(
     """
     if listed:
         if model is not None or to is not None:
-            raise Misuse("--list takes no model and no target; leave them out")
+            raise UsageError("--list takes no model and no target; leave them out")
         output.result(*_targets())
         return
     if model is None or to is None:
-        raise Misuse("give a model and a target: marginrank export MODEL --to TARGET; --list shows the targets")
+        raise UsageError("give a model and a target: marginrank export MODEL --to TARGET; --list shows the targets")
     target = _target(to)
     place = out or Path(f"{model.name.partition('.')[0]}{target.suffix}")
     check_inputs([model])
@@ -80,7 +80,7 @@ def _target(spec: str) -> Target:
     try:
         return parse_target(spec)
     except (TypeError, ValueError) as error:
-        raise Misuse(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _export(model: Path, target: Target, place: Path, force: bool) -> Export:
@@ -94,7 +94,7 @@ def _export(model: Path, target: Target, place: Path, force: bool) -> Export:
     except FileExistsError as error:
         raise DataError("already exists; choose another name, or give --force", path=error.filename) from None
     except DataError as error:
-        raise DataError(error.problem, path=error.path or model) from None
+        raise error.at(model) from None
 
 
 def _verified(target: Target, place: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import jobs_option, measure_names, out_option, policy_option, preset_names
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
@@ -162,7 +162,7 @@ def command(
     """
     _check_usage(learning, reading, qrels=qrels, trials=trials, sizes=sizes, apply=apply, out=out, model=model)
     if out is not None and format_of(out, ranked=False) in ("csv", "jsonl", "parquet"):
-        raise Misuse(f"{out}: the fused run is written as a TREC run; call it {out.with_suffix('.run')}")
+        raise UsageError(f"{out}: the fused run is written as a TREC run; call it {out.with_suffix('.run')}")
     check_inputs([*sources, *(path for path in (qrels, apply) if path is not None)])
     check_outputs([out, model], inputs=sources, force=force)
     if apply is not None:
@@ -195,17 +195,19 @@ def _check_usage(
     learns = {"--model": model, "--trials": trials, "--sizes": sizes, "--qrels": qrels}
     given = [option for option, value in learns.items() if value is not None] + learning.given
     if apply is not None and given:
-        raise Misuse(f"--apply only applies a model; leave out {given[0]}")
+        raise UsageError(f"--apply only applies a model; leave out {given[0]}")
     if apply is not None and out is None:
-        raise Misuse("--apply only applies a model; give -o FILE for the fused run")
+        raise UsageError("--apply only applies a model; give -o FILE for the fused run")
     if sizes is not None and trials is None:
-        raise Misuse("--sizes goes with --trials")
+        raise UsageError("--sizes goes with --trials")
     if trials is not None and (out is not None or model is not None):
-        raise Misuse("--trials only compares; leave out --out and --model, or --trials")
+        raise UsageError("--trials only compares; leave out --out and --model, or --trials")
     if qrels is not None and reading != ReadingOptions():
-        raise Misuse("options for reading data do not apply to TREC runs; leave them out, or --qrels")
+        raise UsageError("options for reading data do not apply to TREC runs; leave them out, or --qrels")
     if qrels is not None and learning.ranks:
-        raise Misuse("--ranks is for data with a column of ranks per retriever; TREC runs have scores, leave it out")
+        raise UsageError(
+            "--ranks is for data with a column of ranks per retriever; TREC runs have scores, leave it out"
+        )
     _sizes(sizes)
     learning.check()
 
@@ -219,7 +221,7 @@ def _apply(
     try:
         return {"queries": len(queries), "run": out}, _write(fusion, queries, out, None, force).strip()
     except DataError as error:
-        raise DataError(error.problem, path=error.path or apply) from error
+        raise error.at(apply) from error
 
 
 def _learned(fusion: Fusion, n_queries: int) -> tuple[dict[str, Any], str]:
@@ -255,10 +257,10 @@ def _read(sources: list[Path], qrels: Path | None, reading: ReadingOptions) -> t
         runs, judged = read_runs(sources), read_qrels(qrels)
         return pool_runs(runs, judged), {name: count_unjudged(judged, run) for name, run in runs.items()}
     if any(recognize(path) == "run" for path in sources):
-        raise Misuse("learning from runs needs judgements: give --qrels FILE")
+        raise UsageError("learning from runs needs judgements: give --qrels FILE")
     data = reading.read(sources, missing=reading.missing or "nan")
     if not isinstance(data, Queries):
-        raise Misuse("give TREC runs with --qrels, or judged data with a column per retriever")
+        raise UsageError("give TREC runs with --qrels, or judged data with a column per retriever")
     return data, {}
 
 
@@ -312,7 +314,7 @@ def _compared(
 def _sizes(text: str | None) -> tuple[int, int, int]:
     words = (text or "10,5,35").split(",")
     if len(words) != 3 or not all(word.strip().isdigit() for word in words):
-        raise Misuse(f"--sizes is {text!r}; give three numbers, such as 10,5,35")
+        raise UsageError(f"--sizes is {text!r}; give three numbers, such as 10,5,35")
     train, valid, test = map(int, words)
     return train, valid, test
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from marginrank.cli.commands.recommend import describe_model
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.output import Output, check_inputs
 from marginrank.cli.summary import model_facts, weights_text
@@ -44,15 +44,15 @@ def command(
     check_inputs([path])
     if is_model(path):
         if fingerprint:
-            raise Misuse("--fingerprint is for data; a model always shows that of its training data")
+            raise UsageError("--fingerprint is for data; a model always shows that of its training data")
         if reading != ReadingOptions():
-            raise Misuse(f"options for reading data do not apply: {path.name} is a model; leave them out")
+            raise UsageError(f"options for reading data do not apply: {path.name} is a model; leave them out")
         output.result(
             *(describe_model(path) if holds(path) == "recommender" else _model(path, 10 if top is None else top))
         )
     else:
         if top is not None:
-            raise Misuse(f"--top is for models, and {path.name} is data; leave it out")
+            raise UsageError(f"--top is for models, and {path.name} is data; leave it out")
         output.result(*_data(path, reading, fingerprint))
 
 

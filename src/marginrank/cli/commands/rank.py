@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.options.shared_options import out_option
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
@@ -77,11 +77,11 @@ def command(
 
 def _check_format(kind: Format, out: Path | None, *, ranked: bool, tag: str | None) -> None:
     if kind == "scores" and ranked:
-        raise Misuse("scores are one per document; use --k and --group with another --format")
+        raise UsageError("scores are one per document; use --k and --group with another --format")
     if kind == "parquet" and out is None:
-        raise Misuse("a Parquet table cannot be printed; give a file with -o")
+        raise UsageError("a Parquet table cannot be printed; give a file with -o")
     if tag is not None and kind != "trec":
-        raise Misuse("--tag goes with --format trec")
+        raise UsageError("--tag goes with --format trec")
 
 
 def _score(model: Path, data: list[Path], reading: ReadingOptions, *, named: bool) -> tuple[Queries, FloatArray]:
@@ -95,4 +95,4 @@ def _score(model: Path, data: list[Path], reading: ReadingOptions, *, named: boo
             distinct_names(queries)
         return queries, ranker.predict(queries)
     except DataError as error:
-        raise DataError(error.problem, path=error.path or data[0]) from error
+        raise error.at(data[0]) from error

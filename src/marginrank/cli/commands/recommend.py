@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.shared_options import measure_names, policy_option, preset_names
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
 from marginrank.cli.progress import TrainingProgress
@@ -147,11 +147,11 @@ class RecommenderOptions:
         from marginrank.recommend import Recommender  # noqa: PLC0415
 
         if self.measure is not None and len(self.measure) > 1:
-            raise Misuse("train for one measure, or a mix such as 'ndcg@10 + 0.5*ap'; give -m once")
+            raise UsageError("train for one measure, or a mix such as 'ndcg@10 + 0.5*ap'; give -m once")
         negatives: Any = self.negatives
         if negatives is not None and negatives != "all":
             if not negatives.isdecimal():
-                raise Misuse(f"--negatives is {negatives!r}; give a whole number, or all")
+                raise UsageError(f"--negatives is {negatives!r}; give a whole number, or all")
             negatives = int(negatives)
         return Recommender(
             "ndcg@10" if self.measure is None else self.measure[0],
@@ -228,13 +228,13 @@ def _check_usage(action: str, sources: Sequence[Path], training: RecommenderOpti
     wanted = {"train": "RATINGS", "recommend": "MODEL", "evaluate": "MODEL RATINGS"}[action]
     if len(sources) != len(wanted.split()):
         hint = "; name users with --user" if action == "recommend" else ""
-        raise Misuse(f"{action} takes {wanted}; give {count(len(wanted.split()), 'file')}{hint}")
+        raise UsageError(f"{action} takes {wanted}; give {count(len(wanted.split()), 'file')}{hint}")
     if action == "train" and out is None:
-        raise Misuse("train writes a model; give -o FILE")
+        raise UsageError("train writes a model; give -o FILE")
     if action != "train" and training.given:
-        raise Misuse(f"{training.given[0]} goes with train; leave it out")
+        raise UsageError(f"{training.given[0]} goes with train; leave it out")
     if action == "evaluate" and out is not None:
-        raise Misuse("evaluate writes no file; leave out -o")
+        raise UsageError("evaluate writes no file; leave out -o")
 
 
 def _check_options(action: str, training: RecommenderOptions, columns: RatingOptions, **given: Any) -> None:
@@ -252,7 +252,7 @@ def _check_options(action: str, training: RecommenderOptions, columns: RatingOpt
     ]
     for option, value, actions in used:
         if value and action not in actions:
-            raise Misuse(f"{option} goes with {' and '.join(actions)}; leave it out")
+            raise UsageError(f"{option} goes with {' and '.join(actions)}; leave it out")
 
 
 def _load(path: Path) -> Recommender:
@@ -346,7 +346,7 @@ def _ids(recommender: Recommender, users: list[str]) -> list[Any]:
         return list(users)
     for user in users:
         if not user.removeprefix("-").isdecimal():
-            raise Misuse(f"--user is {user!r}, and the users of this model have numbers; give a number")
+            raise UsageError(f"--user is {user!r}, and the users of this model have numbers; give a number")
     return [int(user) for user in users]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.evaluation_options import BASELINE, EvaluationOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import Judged, Systems, out_option
@@ -58,7 +58,7 @@ def command(
     names = system_names([Path(path) for path in shown[1:]])
     judging.check(names, baseline)
     if baseline is not None and len(names) == 1:
-        raise Misuse("--baseline is for comparing systems, and there is one; leave it out")
+        raise UsageError("--baseline is for comparing systems, and there is one; leave it out")
     _check_files(judged, systems, query_text, out, force)
     from marginrank.data.formats.query_texts import read_query_texts  # noqa: PLC0415
     from marginrank.reporting.conclusion import conclusion  # noqa: PLC0415

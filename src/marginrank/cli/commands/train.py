@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.method_options import MethodOptions
 from marginrank.cli.options.reading_options import ReadingOptions, load_ranker
 from marginrank.cli.options.shared_options import out_option
@@ -67,9 +67,9 @@ class ContinueOptions:
     def check(self, method: MethodOptions, choosing: TuneOptions, keeping: CheckpointOptions) -> None:
         """Refuse options that mean nothing beside the others."""
         if self.start_from is not None and self.update is not None:
-            raise Misuse("give --start-from or --update, not both")
+            raise UsageError("give --start-from or --update, not both")
         if self.keep_near and self.start_from is None:
-            raise Misuse("--keep-near goes with --start-from")
+            raise UsageError("--keep-near goes with --start-from")
         if self.model is None:
             return
         option = "--update" if self.start_from is None else "--start-from"
@@ -79,13 +79,13 @@ class ContinueOptions:
             own = method if one in fixed else choosing
             if _given(own, one):
                 name = "Cs" if one.name == "Cs" else one.name.replace("_", "-")
-                raise Misuse(f"--{name}: {option} takes it from the model; leave it out")
+                raise UsageError(f"--{name}: {option} takes it from the model; leave it out")
         if keeping.checkpoint is not None and self.update is not None:
-            raise Misuse("--checkpoint is for --start-from; --update takes one step")
+            raise UsageError("--checkpoint is for --start-from; --update takes one step")
         if choosing.valid and self.update is not None:
-            raise Misuse("--valid is for --start-from; --update sees its data once")
+            raise UsageError("--valid is for --start-from; --update sees its data once")
         if method.patience is not None and not choosing.valid:
-            raise Misuse("--patience is for validation queries: give --valid, or leave it out")
+            raise UsageError("--patience is for validation queries: give --valid, or leave it out")
 
     def train(
         self,
@@ -111,7 +111,7 @@ class ContinueOptions:
         watch.expect(1, method.gap)
         if self.update is not None:
             if not hasattr(ranker, "partial_fit"):
-                raise Misuse(f"--update: a {type(ranker).__name__} cannot go on; train it anew")
+                raise UsageError(f"--update: a {type(ranker).__name__} cannot go on; train it anew")
             before = ranker.model_
             if ranker.partial_fit(queries, callback=watch).model_ is before:
                 warnings.warn("no query has documents of different grades, so the model stays as it was", stacklevel=2)
@@ -130,7 +130,7 @@ class ContinueOptions:
         for name in parameters:
             if name not in known:
                 option = "-C" if name == "C" else f"--{name.replace('_', '-')}"
-                raise Misuse(f"{option}: a {type(ranker).__name__} has no {name}; leave it out")
+                raise UsageError(f"{option}: a {type(ranker).__name__} has no {name}; leave it out")
         return parameters
 
 
@@ -183,7 +183,7 @@ def command(
     keeping.check([out, *data, *choosing.valid, *([] if going.model is None else [going.model])])
     going.check(method, choosing, keeping)
     if going.model is not None and cluster.chosen:
-        raise Misuse("--start-from and --update train in this process; leave out --workers and --scheduler")
+        raise UsageError("--start-from and --update train in this process; leave out --workers and --scheduler")
     with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as watch:
         if going.model is not None:
             outcome = going.train(data, C, choosing, method, reading, watch, keeping)

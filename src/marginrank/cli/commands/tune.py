@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.options.method_options import MethodOptions
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import out_option
@@ -60,7 +60,9 @@ def command(
     keeping.check([out, plot, *data, *choosing.valid])
     values = parse_grid(grid or [])
     if not method.has_C and not values and choosing.folds is None:
-        raise Misuse(f"{method.name} has no C, so there is nothing to choose; give --grid, or use `marginrank train`")
+        raise UsageError(
+            f"{method.name} has no C, so there is nothing to choose; give --grid, or use `marginrank train`"
+        )
     if plot is not None:
         check_picture(plot)
     with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as watch:
@@ -81,7 +83,7 @@ def check_picture(path: Path) -> None:
 
     known = new_figure(1.0, 1.0).canvas.get_supported_filetypes()
     if path.suffix.lower().lstrip(".") not in known:
-        raise Misuse(f"--plot {path}: unknown suffix; plots can be {', '.join(sorted(known))}")
+        raise UsageError(f"--plot {path}: unknown suffix; plots can be {', '.join(sorted(known))}")
 
 
 def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
@@ -99,14 +101,14 @@ def parse_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         spelled, equals, values = word.partition("=")
         name = spelled.strip().replace("-", "_")
         if not equals or not values:
-            raise Misuse(f"--grid {word}: write NAME=A,B,...")
+            raise UsageError(f"--grid {word}: write NAME=A,B,...")
         if name == "C":
-            raise Misuse("--grid C=...: values of C are given with --Cs")
+            raise UsageError("--grid C=...: values of C are given with --Cs")
         if name not in known:
-            raise Misuse(f"--grid {word}: a ranker has no parameter {name!r}; {suggest(name, known)}")
+            raise UsageError(f"--grid {word}: a ranker has no parameter {name!r}; {suggest(name, known)}")
         full = known[name]
         if full in grid:
-            raise Misuse(f"--grid {word}: {name} is given twice")
+            raise UsageError(f"--grid {word}: {name} is given twice")
         grid[full] = [literal(value.strip()) for value in split_commas(values)]
     return grid
 

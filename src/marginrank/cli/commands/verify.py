@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.exit_codes import FAILED, Misuse, describe
+from marginrank.cli.exit_codes import FAILED, UsageError, describe
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.output import Output, check_inputs
 from marginrank.cli.summary import sizes_line
@@ -29,7 +29,7 @@ def command(
     from marginrank.model.file_format import is_model  # noqa: PLC0415
 
     if reading != ReadingOptions() and all(path.exists() and is_model(path) for path in paths):
-        raise Misuse("options for reading data do not apply to models; leave them out")
+        raise UsageError("options for reading data do not apply to models; leave them out")
     checks = [_check(path, reading) for path in paths]
     lines = [printable(f"{one['path']}: {'ok, ' if one['ok'] else 'FAILED, '}{one['found']}") for one in checks]
     output.result({"files": checks}, "\n".join(lines))
@@ -41,7 +41,7 @@ def _check(path: Path, reading: ReadingOptions) -> dict[str, Any]:
     try:
         check_inputs([path])
         return {"path": path, "ok": True, "found": _found(path, reading)}
-    except Misuse:
+    except UsageError:
         raise
     except Exception as error:
         message, _ = describe(error)

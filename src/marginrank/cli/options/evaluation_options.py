@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError, naming_option
 from marginrank.cli.options.shared_options import measure_names, policy_option
 
 DEFAULT_MEASURES: Final = ("ndcg@10", "ap")
@@ -51,15 +51,17 @@ class EvaluationOptions:
         from marginrank.evaluation.policies import parse_policy  # noqa: PLC0415
         from marginrank.measures import parse_measure  # noqa: PLC0415
 
-        rules = parse_policy(self.policy)
-        for measure in self.spellings:
-            parse_measure(measure, rules.parameters)
+        with naming_option("policy"):
+            rules = parse_policy(self.policy)
+        with naming_option("measures"):
+            for measure in self.spellings:
+                parse_measure(measure, rules.parameters)
         if baseline is not None and baseline not in names:
-            raise Misuse(f"there is no system {baseline!r}; known: {', '.join(names)}")
+            raise UsageError(f"there is no system {baseline!r}; known: {', '.join(names)}")
 
     def check_systems(self, systems: Mapping[str, object]) -> None:
         """Refuse options for runs where no system is one."""
         from marginrank.data.formats.trec import Run  # noqa: PLC0415
 
         if self.missing_topics != "error" and not any(isinstance(system, Run) for system in systems.values()):
-            raise Misuse("--missing-topics is for TREC runs, and no system is one; leave it out")
+            raise UsageError("--missing-topics is for TREC runs, and no system is one; leave it out")

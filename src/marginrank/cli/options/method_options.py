@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError, naming_option
 from marginrank.cli.options.shared_options import jobs_option, measure_names, preset_names
+from marginrank.errors import Message, Parameter
 
 if TYPE_CHECKING:
     from marginrank.methods.presets import ResolvedMethod as ParsedMethod
@@ -201,21 +202,21 @@ class MethodOptions:
     def check(self) -> None:
         """Refuse options that are wrong, or mean nothing beside the others, before any data is read."""
         if self.preset is not None and self.measure is not None:
-            raise Misuse("give --preset or --measure, not both")
+            raise UsageError("give --preset or --measure, not both")
         if self.feature_map is not None and self.measure is None:
-            raise Misuse("--feature-map goes with --measure; a preset has its own")
+            raise UsageError("--feature-map goes with --measure; a preset has its own")
         if self._method().baseline is not None:
             own = f"is for methods with a loss, and {self.preset} is a baseline; leave it out"
             self._refuse((*_OF_LOSSES, "scorer", *_OF_ADDITIVE, *_OF_LINEAR), own)
         self._check_scorer()
         if self.nonnegative and self.nonnegative_feature:
-            raise Misuse("--nonnegative is for all features; leave out --nonnegative-feature")
+            raise UsageError("--nonnegative is for all features; leave out --nonnegative-feature")
         if self.bound in ("hinge", "auto"):
             self._refuse(_OF_TIGHT, "goes with --bound tight")
         self._refuse_twice("scorer", (*_OF_ADDITIVE, "nonnegative"))
         self._refuse_twice("solver", ("tol", "max_iter"))
         if self.groups == "ignore" and not _uses_groups(self._method().loss):
-            raise Misuse("--groups ignore is for losses with a cutoff and the dorm map; others never use groups")
+            raise UsageError("--groups ignore is for losses with a cutoff and the dorm map; others never use groups")
         self.parameters()
 
     def _check_scorer(self) -> None:
@@ -233,7 +234,7 @@ class MethodOptions:
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
             if self._given(name):
-                raise Misuse(f"--{name.replace('_', '-')} {why}")
+                raise UsageError(f"--{name.replace('_', '-')} {why}")
 
     def _given(self, name: str) -> bool:
         value = getattr(self, name)
@@ -244,7 +245,9 @@ class MethodOptions:
         spelled = getattr(self, whole) or ""
         for name in names:
             if re.search(rf"\b{name}\s*=", spelled) and self._given(name):
-                raise Misuse(f"--{name.replace('_', '-')} is given twice; leave it out, or in --{whole} '{spelled}'")
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is given twice; leave it out, or in --{whole} '{spelled}'"
+                )
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the ranker."""
@@ -274,10 +277,11 @@ class MethodOptions:
         return self.scorer_is_chosen or resolve(Ranker(**self.parameters())).capabilities.takes_nan
 
     @property
-    def missing_advice(self) -> str:
-        """The way out of missing values where they are not left to the method."""
-        other = "" if self._method().baseline is not None else ", or give --scorer 'linear(missing=mean)'"
-        return f"fill it with missing='zero' or 'min'{other}"
+    def missing_advice(self) -> Message:
+        """What to do about missing values if the method does not take them."""
+        linear = ", or use ", Parameter("scorer", "linear(missing=mean)")
+        other: Message = "" if self._method().baseline is not None else linear
+        return "fill it with ", Parameter("missing", "zero", "min"), other
 
     @property
     def takes_sparse(self) -> bool:
@@ -316,9 +320,11 @@ class MethodOptions:
     def _method(self) -> ParsedMethod:
         from marginrank.methods import presets  # noqa: PLC0415
 
-        if self.measure is not None:
+        if self.measure is None:
+            with naming_option("preset"):
+                return presets.parse_preset(self.preset or presets.DEFAULT)
+        with naming_option("measure"):
             return presets.ResolvedMethod(presets.loss_for(self.measure, self.feature_map))
-        return presets.parse_preset(self.preset or presets.DEFAULT)
 
     def _trained(self) -> dict[str, Any]:
         """What to train: a name, or the loss that options make of it."""
@@ -342,7 +348,8 @@ class MethodOptions:
     def _spelled_scorer(self) -> Any:
         from marginrank.scorers.base import parse_scorer  # noqa: PLC0415
 
-        return parse_scorer("additive" if self.scorer_is_chosen else self.scorer)
+        with naming_option("scorer"):
+            return parse_scorer("additive" if self.scorer_is_chosen else self.scorer)
 
     def _scorer(self) -> Any:
         given: dict[str, Any] = {name: getattr(self, name) for name in ("bins", "spacing", "shape")}
@@ -355,7 +362,8 @@ class MethodOptions:
         from marginrank.solvers.base import parse_solver  # noqa: PLC0415
 
         given = {"tol": self.tol, "max_iter": self.max_iter}
-        solver = parse_solver(self.solver or "auto")
+        with naming_option("solver"):
+            solver = parse_solver(self.solver or "auto")
         return solver.with_params(**{name: value for name, value in given.items() if value is not None})
 
 
@@ -389,9 +397,9 @@ def _directions(words: Sequence[str]) -> str | dict[str, str] | None:
     for feature, direction in pairs:
         if direction not in ("increasing", "decreasing"):
             given = f"{feature}={direction}" if feature else direction
-            raise Misuse(f"--monotone {given}: write FEATURE=increasing or FEATURE=decreasing")
+            raise UsageError(f"--monotone {given}: write FEATURE=increasing or FEATURE=decreasing")
     if len(pairs) == 1 and not pairs[0][0]:
         return pairs[0][1]
     if any(not feature for feature, _ in pairs):
-        raise Misuse("--monotone without FEATURE= is for all features; give it alone")
+        raise UsageError("--monotone without FEATURE= is for all features; give it alone")
     return dict(pairs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.output import check_inputs
 from marginrank.errors import DataError
 
@@ -162,7 +162,7 @@ class ReadingOptions:
         for key in given:
             if key not in kind.options:
                 option = "--feature" if key == "features" else f"--{key.replace('_', '-')}"
-                raise Misuse(f"{option} does not apply: {path.name} is {kind.title}; leave it out")
+                raise UsageError(f"{option} does not apply: {path.name} is {kind.title}; leave it out")
         if missing is not None and "missing" in kind.options:
             given.setdefault("missing", missing)
         if features is not None and "features" in kind.options:

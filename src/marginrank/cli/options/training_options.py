@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from marginrank.cli.exit_codes import Misuse
+from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.output import check_outputs
 from marginrank.cli.streams import note
 
@@ -52,7 +52,7 @@ class ClusterOptions:
     def client(self, *, quiet: bool) -> Iterator[Any]:
         """Yield a client of the cluster, None without one; a cluster that was started here ends afterwards."""
         if self.workers is not None and self.scheduler is not None:
-            raise Misuse("give --workers for a cluster on this machine or --scheduler for a running one, not both")
+            raise UsageError("give --workers for a cluster on this machine or --scheduler for a running one, not both")
         if not self.chosen:
             yield None
             return
@@ -64,7 +64,7 @@ class ClusterOptions:
             try:
                 client = Client(self.scheduler, timeout=_PATIENCE)
             except (OSError, ValueError) as error:
-                raise Misuse(f"--scheduler {self.scheduler}: no scheduler answers there ({error})") from None
+                raise UsageError(f"--scheduler {self.scheduler}: no scheduler answers there ({error})") from None
             with client:
                 _announce(client, quiet)
                 yield client
@@ -114,13 +114,13 @@ class CheckpointOptions:
         """Refuse, before any data is read, a file that cannot be the checkpoint."""
         if self.checkpoint is None:
             if self.resume:
-                raise Misuse("--resume goes with --checkpoint FILE")
+                raise UsageError("--resume goes with --checkpoint FILE")
             return
         if not self.resume and self.checkpoint.exists():
-            raise Misuse(f"--checkpoint {self.checkpoint}: exists; give --resume to go on from it, or another name")
+            raise UsageError(f"--checkpoint {self.checkpoint}: exists; give --resume to go on from it, or another name")
         check_outputs([self.checkpoint], inputs=[one for one in others if one is not None], force=True)
         if self.checkpoint in others:
-            raise Misuse(f"--checkpoint {self.checkpoint}: this is the name of another file; choose another")
+            raise UsageError(f"--checkpoint {self.checkpoint}: this is the name of another file; choose another")
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `fit` and `tune`."""

@@ -16,7 +16,7 @@ from marginrank.data.grouping import check_offsets
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, text_array
 from marginrank.data.validation import check_queries, check_width
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.runtime.array_file import Content, Family, read_array_file, write_array_file
 from marginrank.runtime.files import open_input
 from marginrank.runtime.lazy_imports import sp
@@ -174,7 +174,7 @@ def read_npz(path: str | Path, *, allow_nan: bool = False, max_memory: int | str
     try:
         return _queries_from_archive(_read_archive(Path(path), memory_budget(max_memory)), allow_nan)
     except DataError as error:
-        raise DataError(error.problem, path=path) from None
+        raise error.at(path) from None
 
 
 def _read_archive(path: Path, budget: int) -> dict[str, AnyArray]:
@@ -256,7 +256,7 @@ def _read_archives(
     paths: Paths, *, missing: str = "error", allow_nan: bool = False, max_memory: int | str | None = None
 ) -> Queries:
     if missing not in ("error", "nan"):
-        raise ValueError(f"missing is {missing!r}; a NumPy archive takes 'error' or 'nan'")
+        raise ParameterError(Parameter("missing"), f" is {missing!r}; a NumPy archive takes 'error' or 'nan'")
     keep = allow_nan or missing == "nan"
     return Queries.concatenate([read_npz(path, allow_nan=keep, max_memory=max_memory) for path in list_paths(paths)])
 

@@ -43,7 +43,7 @@ from marginrank.data.frames import feature_columns, label_columns, row_block
 from marginrank.data.queries import Queries
 from marginrank.data.table_builder import TableBuilder, TableOptions, read_files
 from marginrank.data.text_arrays import as_text
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message, Parameter
 from marginrank.runtime.text import count
 from marginrank.runtime.threads import in_order
 
@@ -160,7 +160,8 @@ class _Header:
         if "" in roles.features:
             raise DataError(
                 f"column {self.names.index('') + 1} has no name; if it is the index of a frame, write the file with "
-                "index=False, or name the feature columns with features=",
+                "index=False, or name the feature columns with ",
+                Parameter("features", ...),
                 line=self.line,
             )
         return roles
@@ -289,8 +290,8 @@ def _python_table(rows: Sequence[tuple[int, list[str]]], header: _Header, roles:
                 column.append(_number(field))
             except ValueError:
                 advice = _number_advice(field, name, roles, dict(zip(header.names, fields, strict=True)))
-                problem = f"column {name!r} holds {quoted(field.encode())}, not a number; {advice}"
-                raise DataError(problem, line=line) from None
+                problem = f"column {name!r} holds {quoted(field.encode())}, not a number; "
+                raise DataError(problem, advice, line=line) from None
     ids = {name: pa.array([fields[positions[name]] for _, fields in rows], pa.string()) for name in roles.ids}
     return pa.table(ids | {name: pa.array(np.array(column)) for name, column in numbers.items()})
 
@@ -318,7 +319,7 @@ def _number(field: str) -> float:
     raise ValueError(field)
 
 
-def _number_advice(field: str, name: str, roles: ColumnRoles, row: Mapping[str, str]) -> str:
+def _number_advice(field: str, name: str, roles: ColumnRoles, row: Mapping[str, str]) -> Message:
     if _DECIMAL_COMMA.fullmatch(field.strip()):
         return "write decimal points instead of commas"
     if name == roles.grade:

@@ -26,7 +26,7 @@ def file_beside(path: Path, first_line: int) -> Path:
                 return side
     raise DataError(
         f"no qid: in this line, and no file {' or '.join(names)} with the sizes of the queries beside it; "
-        "add qid:Q after each grade, or pass group=",
+        "add qid:Q after each grade",
         path=path,
         line=first_line,
     )

@@ -158,7 +158,7 @@ class _Columns:
             advice = feature_advice([feature for feature in self.roles.features if numbers[feature]])
             if name == self.roles.grade:
                 advice = "grades are numbers such as 0, 1 and 2"
-            raise RowError(row, name, f"holds {_shown(value)}, not a number; {advice}")
+            raise RowError(row, name, (f"holds {_shown(value)}, not a number; ", advice))
         arrays = {name: pa.array(_floats(columns[name])) for name in numbers}
         return pa.table(arrays | {name: _id_array(columns[name], name) for name in self.roles.ids})
 

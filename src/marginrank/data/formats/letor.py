@@ -22,7 +22,7 @@ from marginrank.data.grouping import check_sizes, group_by_id, offsets_from_size
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, id_array, join_text, text_bytes
 from marginrank.data.validation import check_queries, check_width
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message, Parameter, ParameterError
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import Appended, allocate, flush_rows, take_rows
 from marginrank.runtime.memory import check_memory
@@ -51,7 +51,9 @@ class Options:
         feature_dtype(self.dtype)
         check_missing(self.missing)
         if self.first_index not in (0, 1):
-            raise ValueError(f"first_index is {self.first_index}; features are numbered from 1 or from 0")
+            raise ParameterError(
+                Parameter("first_index"), f" is {self.first_index}; features are numbered from 1 or from 0"
+            )
 
 
 @dataclass
@@ -160,9 +162,9 @@ def _read_left_over(left: IntArray, block: Tokens, grades: FloatArray, values: A
             raise block.error(start, _negative_grade(block.word(start)))
 
 
-def _too_large(word: str, dtype: np.dtype[Any]) -> str:
-    way_out = "pass dtype='float64' or rescale" if dtype == np.float32 else "rescale"
-    return f"{word} is too large for {dtype}; {way_out}"
+def _too_large(word: str, dtype: np.dtype[Any]) -> Message:
+    wider: Message = ("pass ", Parameter("dtype", "float64"), " or ") if dtype == np.float32 else ""
+    return f"{word} is too large for {dtype}; ", wider, "rescale"
 
 
 def _negative_grade(word: str) -> str:
@@ -174,18 +176,22 @@ def _error_at(code: int, block: Tokens, at: int, options: Options) -> DataError:
 
     word = block.word(at)
     feature = word.strip("'").split(":")[0]
-    problems = {
+    problems: dict[int, Message] = {
         kernel.BAD_GRADE: f"{word} is not a grade; a line reads: grade qid:Q index:value ... # comment",
         kernel.NEGATIVE_GRADE: _negative_grade(word),
         kernel.EMPTY_QID: "qid: without a query id",
         kernel.LATE_QID: "qid: must stand right after the grade",
         kernel.BAD_TOKEN: f"{word} is not index:value",
-        kernel.LOW_INDEX: f"feature index {feature}: indices start at 1; pass first_index=0 if yours start at 0",
+        kernel.LOW_INDEX: (
+            f"feature index {feature}: indices start at 1; pass ",
+            Parameter("first_index", 0),
+            " if yours start at 0",
+        ),
         kernel.HIGH_INDEX: f"feature index {feature} is beyond the largest possible, {kernel.MAX_INDEX:,}",
         kernel.REPEATED_INDEX: f"feature {feature} twice in one line; keep one",
         kernel.UNSORTED_INDEX: f"feature {feature} after a higher one; sort each line by feature index",
         kernel.BAD_VALUE: f"{word} is not a number",
-        kernel.MISSING_VALUE: f"missing value {word}; {MISSING_ADVICE}",
+        kernel.MISSING_VALUE: (f"missing value {word}; ", MISSING_ADVICE),
         kernel.INFINITE_VALUE: f"infinite value {word}; features must be finite, so replace it",
         kernel.TOO_LARGE: _too_large(word, options.dtype),
         kernel.LOST_QID: MISSING_QID,
@@ -200,7 +206,11 @@ def _beyond_width(block: Tokens, columns: npt.NDArray[np.int32], row_ends: IntAr
     judged = [k for k, text in enumerate(block.data.split(b"\n")) if text.split(b"#")[0].strip()]
     feature = int(columns[token]) + options.first_index
     return DataError(
-        f"feature {feature} is beyond n_features={options.n_features}; raise n_features or drop the feature",
+        f"feature {feature} is beyond ",
+        Parameter("n_features", options.n_features),
+        "; raise ",
+        Parameter("n_features"),
+        " or drop the feature",
         path=block.path,
         line=block.lines_before + judged[row] + 1,
     )
@@ -388,7 +398,7 @@ class _Text:
                 block.restore(content)
         stored = sum(len(block.values) for block in self.blocks)
         if self.options.n_features is None:
-            check_width(width, stored, self.files[0].path, f", or pass n_features={width}")
+            check_width(width, stored, self.files[0].path, (", or pass ", Parameter("n_features", width)))
         if sparse == "auto":
             sparse = stored < SPARSE_BELOW * self.n_rows * width and self.options.missing != "min"
         if not sparse and content is not None and all(one.is_full and one.width == width for one in self.blocks):
@@ -482,8 +492,9 @@ def _check_widths(text: _Text) -> None:
     for file in text.files:
         if file.width != first.width:
             raise DataError(
-                f"{file.width} features, but {first.path.name} has {first.width}; "
-                f"pass n_features={max(first.width, file.width)} if the missing ones are zero",
+                f"{file.width} features, but {first.path.name} has {first.width}; pass ",
+                Parameter("n_features", max(first.width, file.width)),
+                " if the missing ones are zero",
                 path=file.path,
             )
 
@@ -517,7 +528,7 @@ def _sizes_of(files: Sequence[_File], group: str | Path | npt.ArrayLike | None) 
     try:
         return check_sizes(group, files[0].n_rows)
     except DataError as error:
-        raise DataError(error.problem, path=files[0].path) from None
+        raise error.at(files[0].path) from None
 
 
 def _comes_back(starts: Sequence[_Start]) -> DataError:
@@ -529,8 +540,9 @@ def _comes_back(starts: Sequence[_Start]) -> DataError:
     if before.file is not start.file:
         between = f"{before.file.path.name}:{before.line}, in a file before this one"
     return DataError(
-        f"{query_named(start.query)} appears again; it began at {between}; pass regroup=True to put its documents "
-        "together",
+        f"{query_named(start.query)} appears again; it began at {between}; pass ",
+        Parameter("regroup", True),
+        " to put its documents together",
         path=start.file.path,
         line=start.line,
     )

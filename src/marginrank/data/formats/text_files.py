@@ -17,7 +17,7 @@ from typing import IO, Any, TextIO, TypeAlias, cast
 import numpy as np
 
 from marginrank.data.text_arrays import fits_fixed_width, text_array
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Message
 from marginrank.runtime.files import is_stream, open_input
 from marginrank.runtime.memory import check_memory, max_memory
 from marginrank.typing import AnyArray, ByteArray, IntArray
@@ -55,7 +55,7 @@ class Tokens:
         """Quote the word at a place, shortened."""
         return quoted(re.split(rb"[ \t\r\n#]", self.data[at : at + 200], maxsplit=1)[0])
 
-    def error(self, at: int, problem: str) -> DataError:
+    def error(self, at: int, problem: Message) -> DataError:
         """Say what is wrong at a place."""
         return DataError(problem, path=self.path, line=self.line(at), column=self.column(at))
 

@@ -17,7 +17,7 @@ from marginrank.data.grouping import group_by_id, offsets_from_sizes
 from marginrank.data.queries import Queries
 from marginrank.data.text_arrays import as_text, join_text, text_array, text_bytes
 from marginrank.data.validation import distinct_names, repeated_document
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.runtime.memory import check_memory
 from marginrank.runtime.memory import max_memory as memory_budget
 from marginrank.typing import AnyArray, FloatArray, IntArray
@@ -181,7 +181,7 @@ def write_run(
     elif scores is not None:
         raise TypeError("a Run has its own scores; pass scores only with Queries")
     if depth is not None and depth < 1:
-        raise ValueError(f"depth is {depth}; write at least one document")
+        raise ParameterError(Parameter("depth"), f" is {depth}; write at least one document")
     name = tag or run.tag
     ranked = run.ranked(depth)
     _check_words(name, ranked)

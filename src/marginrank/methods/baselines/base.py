@@ -12,7 +12,7 @@ import numpy as np
 
 from marginrank.data.partitions import AnyQueries, in_memory
 from marginrank.data.queries import Queries, in_canonical_order
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.model.model import Model
 from marginrank.preparation.scaling import FittedScaling, scale
 from marginrank.runtime.option_objects import OptionObject
@@ -85,7 +85,9 @@ class Baseline(OptionObject, ABC):
     def check(self, plan: Plan, queries: Queries) -> None:
         """Refuse queries that the method cannot learn from."""
         if queries.query_weights is not None and not self.takes_weights:
-            raise DataError(f"{plan.label} cannot weight queries; leave out weighting and query_weights")
+            raise DataError(
+                f"{plan.label} cannot weight queries; leave out ", Parameter("weighting"), " and query weights"
+            )
         if not ordered_queries(queries).any():
             raise DataError(NO_ORDER)
 
@@ -156,7 +158,9 @@ class LinearBaseline(Baseline):
         form = self.own_bins(queries.n_features)
         if isinstance(plan.scorer, Additive):
             if form is not None:
-                raise ValueError(f"{plan.label} has its own thresholds; leave out scorer='additive'")
+                raise ParameterError(
+                    f"{plan.label} has its own thresholds; leave out ", Parameter("scorer", "additive")
+                )
             form = plan.scorer.learn(queries, plan.n_jobs)
         elif form is None and isinstance(plan.scorer, Linear):
             linear = plan.scorer.learn(queries)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.preparation.binning import ColumnQuantiles, Spacing, check_spacing, place_in
 from marginrank.runtime.mapped_arrays import blocks, is_large
 from marginrank.runtime.memory import max_memory
@@ -63,7 +63,7 @@ def learn_bins(
 def check_bins(n_bins: int, spacing: Spacing, shape: CurveShape) -> None:
     """Refuse options of bins that make no sense."""
     if not isinstance(n_bins, Integral) or not 2 <= n_bins <= MOST_BINS:
-        raise ValueError(f"n_bins is {n_bins!r}; give a whole number from 2 to {MOST_BINS}")
+        raise ParameterError(Parameter("n_bins"), f" is {n_bins!r}; give a whole number from 2 to {MOST_BINS}")
     check_spacing(spacing)
     check_shape(shape)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self,
 import numpy as np
 import numpy.typing as npt
 
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import reader_of
 from marginrank.runtime.text import feature_labels
@@ -392,7 +392,8 @@ class AdditiveForm(Form):
         values = _as_dense(X)
         if values.shape[1] != self.n_features:
             raise DataError(
-                f"X has {values.shape[1]} features, these bins have {self.n_features}; give the same columns"
+                Parameter("X"),
+                f" has {values.shape[1]} features, these bins have {self.n_features}; give the same columns",
             )
         return values
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from marginrank.data.queries import Queries
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter, ParameterError
 from marginrank.losses.score_risk import Curvature, ScoreRisk, check_curvature, derivatives
 from marginrank.runtime.threads import thread_count
 from marginrank.scorers.base import Scorer, parse_scorer
@@ -148,9 +148,11 @@ class Boosted(StagedScorer):
         queries, loss = risk.queries, risk.loss.definition
         check_curvature(loss, self.curvature)
         if not loss.convex and not risk.start.any():
-            raise ValueError(
-                "the tight bound has no slope at scores 0, where boosted trees begin; use bound='hinge', or a start "
-                "such as Boosted(start='linear')"
+            raise ParameterError(
+                "the tight bound has no slope at scores 0, where boosted trees begin; use ",
+                Parameter("bound", "hinge"),
+                ", or a start: ",
+                Parameter("scorer", "boosted(start=linear)"),
             )
         grower = self._grower(risk, setting)
         forests = [_Forest(risk, self.curvature, setting.n_jobs) for _ in range(self.bags)]

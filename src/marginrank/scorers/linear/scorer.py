@@ -13,7 +13,7 @@ import numpy as np
 from marginrank.data.inputs import FeatureError, features_named
 from marginrank.data.partitions import PartitionedQueries
 from marginrank.data.queries import Queries, feature_number
-from marginrank.errors import DataError
+from marginrank.errors import DataError, Parameter
 from marginrank.preparation.standardization import Standardize
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.mapped_arrays import BLOCK_BYTES, allocate, blocks, for_each_block, reader_of
@@ -30,7 +30,7 @@ _MOST: Final = 0.01
 #: How far rounding moves a number at most, as a share of it, and where it is next to 0.
 _RELATIVE: Final = 2.0**-12
 _ABSOLUTE: Final = 2.0**-25
-_ADVICE: Final = "use scaling='standard', or leave out dtype"
+_ADVICE: Final = ("use ", Parameter("scaling", "standard"), ", or leave out dtype")
 
 
 def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> AnyArray:
@@ -47,7 +47,7 @@ def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> 
     marginrank.data.inputs.FeatureError: feature 0 has values beyond the range of float16; ...
     """
     if sp.issparse(X):
-        raise DataError("dtype is for dense features, and these are sparse; leave it out")
+        raise DataError("float16 is for dense features, and these are sparse; leave it out")
     half = allocate(X.shape, np.float16)
     n_rows = max(1, BLOCK_BYTES * len(X) // max(1, X.nbytes))
     moments = np.zeros((1 + len(X) // n_rows, 3, X.shape[1]))
@@ -64,7 +64,7 @@ def rounded(X: Features, n_jobs: int | None = None, *, checked: bool = True) -> 
     moved, total, squares = moments.sum(axis=0) / max(1, len(X))
     if not np.isfinite(moved).all():
         column = int(np.argmin(np.isfinite(moved)))
-        raise FeatureError("{feature} has values beyond the range of float16; " + _ADVICE, column)
+        raise FeatureError("{feature} has values beyond the range of float16; ", column, _ADVICE)
     if checked:
         _check_share(np.sqrt(moved), np.sqrt(np.maximum(squares - total * total, 0.0)))
     return half
@@ -80,10 +80,8 @@ def _check_share(moved: FloatArray, deviations: FloatArray) -> None:
     shares = np.where(deviations > 0.0, moved / np.where(deviations > 0.0, deviations, 1.0), 0.0)
     if shares.max(initial=0.0) > _MOST:
         column = int(np.argmax(shares))
-        text = (
-            f"rounding {{feature}} to float16 changes it by {shares[column]:.1%} of its standard deviation; {_ADVICE}"
-        )
-        raise FeatureError(text, column)
+        text = f"rounding {{feature}} to float16 changes it by {shares[column]:.1%} of its standard deviation; "
+        raise FeatureError(text, column, _ADVICE)
 
 
 def float16_bits(X: AnyArray) -> AnyArray:
@@ -168,7 +166,10 @@ class Linear(Scorer):
         if self.missing in ("error", "zero"):
             return LinearForm(n, raw_fill=np.zeros(n) if self.missing == "zero" else None)
         if queries.is_sparse:
-            raise DataError("means of sparse features are not learned from partitions; use missing='zero'")
+            raise DataError(
+                "means of sparse features are not learned from partitions; use ",
+                Parameter("scorer", "linear(missing=zero)"),
+            )
         gaps = np.flatnonzero(queries.missing) if self.missing == "indicator" else np.zeros(0, dtype=np.int64)
         return LinearForm(n, fill=np.asarray(Standardize().fit(queries).mean_, dtype=np.float64), flagged=gaps)
 
