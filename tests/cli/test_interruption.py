@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -16,7 +17,6 @@ from marginrank import load
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.progress import TrainingProgress
 from marginrank.ranker import tuning
-from tests import forks
 from tests.cli.test_streams import TALKATIVE
 
 ENDLESS = ("--solver", "subgradient", "--tol", "0", "--max-iter", "1000000000")
@@ -153,18 +153,7 @@ def test_a_second_signal_ends_at_once(run, folder, monkeypatch):
 
 @pytest.mark.slow
 def test_a_process_that_is_told_to_end_writes_its_model(folder):
-    words = [
-        *forks.python("tests.cli.ready"),
-        "-c",
-        TALKATIVE,
-        "train",
-        "train.txt",
-        *ENDLESS,
-        "-C",
-        "1",
-        "-o",
-        "new.safetensors",
-    ]
+    words = [sys.executable, "-c", TALKATIVE, "train", "train.txt", *ENDLESS, "-C", "1", "-o", "new.safetensors"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = next(line for line in process.stderr if "passes" in line)
         process.terminate()

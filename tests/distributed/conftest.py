@@ -18,6 +18,7 @@ SETTINGS = {
 # Workers need not import everything anew.
 if hasattr(os, "fork"):
     SETTINGS["WORKER__MULTIPROCESSING_METHOD"] = "forkserver"
+PRELOADED = ["distributed", "pandas", "pyarrow.parquet", "marginrank.distributed.worker"]
 for name, value in SETTINGS.items():
     os.environ.setdefault(f"DASK_DISTRIBUTED__{name}", value)
 
@@ -26,7 +27,7 @@ for name, value in SETTINGS.items():
 def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed", reason="needs marginrank[dask]")
     if hasattr(os, "fork"):
-        distributed.utils.get_mp_context().set_forkserver_preload(["tests.distributed.ready"])
+        distributed.utils.get_mp_context().set_forkserver_preload(PRELOADED)
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         yield client

@@ -6,14 +6,13 @@ import random
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from tests import forks
 
 #: Trains, with a checkpoint that is written after every pass, and prints a line for each.
 CLIENT = """
@@ -56,7 +55,7 @@ _schedulers: dict[str, subprocess.Popen[str]] = {}
 def start(*words: object, **more: Any) -> subprocess.Popen[str]:
     """Start Python in a process of its own."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more}
-    return subprocess.Popen([*forks.python("tests.distributed.ready"), *map(str, words)], **streams)
+    return subprocess.Popen([sys.executable, *map(str, words)], **streams)
 
 
 def end(process: subprocess.Popen[str]) -> None:

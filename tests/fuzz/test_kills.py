@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-
-from tests import forks
 
 
 @pytest.mark.slow
@@ -16,7 +15,7 @@ from tests import forks
 def test_a_killed_command_leaves_the_old_or_the_new_file():
     words = ["5", "--only", "train,tune,table,fuse,rank"]
     done = subprocess.run(
-        [*forks.python("tests.cli.ready"), "-m", "tests.fuzz.kills", *words],
+        [sys.executable, "-m", "tests.fuzz.kills", *words],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

@@ -6,13 +6,13 @@ import os
 import runpy
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import sklearn
 
 from marginrank.runtime.option_objects import OptionObject
-from tests import forks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path for path in EXAMPLES.iterdir() if path.suffix in {".py", ".sh"})
@@ -45,7 +45,7 @@ def test_an_example_runs(script, tmp_path, monkeypatch, capsys):
 def test_a_script_of_commands_runs(script, tmp_path):
     command = tmp_path / "bin" / "marginrank"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.join(forks.python("tests.cli.ready"))} -m marginrank "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m marginrank "$@"\n')
     command.chmod(0o755)
     path = os.pathsep.join([str(command.parent), os.environ["PATH"]])
     done = subprocess.run(

@@ -6,18 +6,16 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
-
-from tests import forks
 
 
 class Service:
     """A service that is running once this is made."""
 
     def __init__(self, path: Path, *words: str) -> None:
-        python = forks.python("tests.cli.ready")
-        command = [*python, "-m", "marginrank", "serve", str(path), "--port", "0", "--json", *words]
+        command = [sys.executable, "-m", "marginrank", "serve", str(path), "--port", "0", "--json", *words]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         printed = "".join(iter(self.process.stdout.readline, "}\n")) + "}"
         self.address = json.loads(printed)["address"]

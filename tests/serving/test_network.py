@@ -6,13 +6,13 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack
 
 import pytest
 
-from tests import forks
 from tests.serving.client import Connection
 from tests.serving.conftest import judged
 from tests.serving.process import Service
@@ -149,7 +149,7 @@ def test_the_end_finishes_what_has_begun(models):
 
 def test_a_port_that_is_in_use_is_named(service, models):
     words = ["serve", str(models["linear"]), "--port", str(service.port)]
-    command = [*forks.python("tests.cli.ready"), "-m", "marginrank", *words]
+    command = [sys.executable, "-m", "marginrank", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (
         1,

@@ -340,7 +340,7 @@ class _Growth:
         if isinstance(self.bound, Tight):
             if self.bound != Tight():
                 raise ParameterError(
-                    f"the {self.scorer.name} scorer has its own start; use ",
+                    f"the {self.scorer.name} scorer starts on its own; use ",
                     Parameter("bound", "tight"),
                     " without options",
                 )
