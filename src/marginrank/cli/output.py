@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
@@ -19,7 +19,6 @@ from marginrank.errors import DataError
 from marginrank.runtime.files import no_such_file
 from marginrank.runtime.text import plain, printable
 
-_PANEL = "Output"
 #: What JSON leaves as it is, but a terminal may obey.
 _UNSHOWN: Final = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -28,17 +27,13 @@ _UNSHOWN: Final = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 class Output:
     """How to print; every command has these options."""
 
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document instead of text.", rich_help_panel=_PANEL)
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.", rich_help_panel=_PANEL)
-    ] = False
+    panel: ClassVar = "Output"
+
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")] = False
     traceback: Annotated[
         bool,
-        typer.Option(
-            "--traceback", help=f"Print the traceback of an error, like {TRACEBACK_VARIABLE}=1.", rich_help_panel=_PANEL
-        ),
+        typer.Option("--traceback", help=f"Print the traceback of an error, like {TRACEBACK_VARIABLE}=1."),
     ] = False
 
     def result(self, document: Mapping[str, Any], text: str) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -26,33 +26,24 @@ if TYPE_CHECKING:
     from marginrank.ranker.ranker import Ranker
     from marginrank.ranker.selection import Selection
 
-_PANEL: Final = "TuneOptions"
-
 
 @dataclass(frozen=True)
 class TuneOptions:
     """How C and other parameters are chosen."""
 
+    panel: ClassVar = "Tuning"
+
     valid: Annotated[
         list[Path],
-        typer.Option(
-            metavar="FILE",
-            help="Validation queries; repeat for more files.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option(metavar="FILE", help="Validation queries; repeat for more files.", show_default=False),
     ] = field(default_factory=list)
     folds: Annotated[
         int | None,
-        typer.Option(
-            help="Number of cross-validation folds, instead of --valid.", show_default="5", rich_help_panel=_PANEL
-        ),
+        typer.Option(help="Number of cross-validation folds, instead of --valid.", show_default="5"),
     ] = None
     Cs: Annotated[
         str | None,
-        typer.Option(
-            "--Cs", metavar="C,C,...", help="Values of C to try.", show_default="ten values", rich_help_panel=_PANEL
-        ),
+        typer.Option("--Cs", metavar="C,C,...", help="Values of C to try.", show_default="ten values"),
     ] = None
     criterion: Annotated[
         str | None,
@@ -61,15 +52,12 @@ class TuneOptions:
             help="The measure, or mix of measures, to choose by.",
             show_default="the measure trained for",
             autocompletion=measure_names,
-            rich_help_panel=_PANEL,
         ),
     ] = None
-    policy: Annotated[str, policy_option(_PANEL)] = "standard"
+    policy: Annotated[str, policy_option()] = "standard"
     rule: Annotated[
         Literal["best", "one-se"],
-        typer.Option(
-            help="Choose the best mean, or the smallest C within one standard error of it.", rich_help_panel=_PANEL
-        ),
+        typer.Option(help="Choose the best mean, or the smallest C within one standard error of it."),
     ] = "best"
 
     def check(self) -> None:

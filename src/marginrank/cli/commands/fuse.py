@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
@@ -28,22 +28,18 @@ EXAMPLES: Final = (
     "marginrank fuse bm25.run dense.run --qrels judged.qrels --trials 2 --sizes 10,5,10",
 )
 _LEARNED: Final = "learned"
-_PANEL: Final = "FuseOptions"
 
 
 @dataclass(frozen=True)
 class FuseOptions:
     """What is learned, and what it is judged by."""
 
+    panel: ClassVar = "Training"
+
     measure: Annotated[
         str,
         typer.Option(
-            "--measure",
-            "-m",
-            metavar="MEASURE",
-            help="The measure to train for.",
-            autocompletion=measure_names,
-            rich_help_panel=_PANEL,
+            "--measure", "-m", metavar="MEASURE", help="The measure to train for.", autocompletion=measure_names
         ),
     ] = "ap"
     preset: Annotated[
@@ -53,7 +49,6 @@ class FuseOptions:
             help="Train with this method; C is still chosen by the measure.",
             show_default=False,
             autocompletion=preset_names,
-            rich_help_panel=_PANEL,
         ),
     ] = None
     kinds: Annotated[
@@ -62,22 +57,19 @@ class FuseOptions:
             metavar="KIND,...",
             help="Kinds of features to choose from: minmax, percentile, rrf, borda, retrieved, score.",
             show_default="minmax,percentile,rrf",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     scorer: Annotated[
         Literal["linear", "additive", "auto"],
-        typer.Option(help="One weight, or one curve, per run; auto tries both.", rich_help_panel=_PANEL),
+        typer.Option(help="One weight, or one curve, per run; auto tries both."),
     ] = "linear"
-    negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.", rich_help_panel=_PANEL)] = (
-        False
-    )
+    negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False
     ranks: Annotated[
         bool,
-        typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels.", rich_help_panel=_PANEL),
+        typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels."),
     ] = False
-    policy: Annotated[str, policy_option(_PANEL)] = "standard"
-    n_jobs: Annotated[int | None, jobs_option(_PANEL)] = None
+    policy: Annotated[str, policy_option()] = "standard"
+    n_jobs: Annotated[int | None, jobs_option()] = None
 
     @property
     def given(self) -> list[str]:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
@@ -26,8 +26,6 @@ EXAMPLES: Final = (
     "marginrank recommend train ratings.csv -o recommender.safetensors",
     "marginrank recommend recommend recommender.safetensors --user 7 --k 5",
 )
-_PANEL: Final = "RecommenderOptions"
-_READING: Final = "Reading"
 _K: Final = 10
 _POLICY: Final = "standard"
 _HEADS: Final = ["user", "rank", "item", "score"]
@@ -37,35 +35,19 @@ _HEADS: Final = ["user", "rank", "item", "score"]
 class RatingOptions:
     """How files of ratings are read."""
 
+    panel: ClassVar = "Reading"
+
     user: Annotated[
         str | None,
-        typer.Option(
-            "--user-column",
-            metavar="COLUMN",
-            help="Column of users.",
-            show_default="user, user_id, ...",
-            rich_help_panel=_READING,
-        ),
+        typer.Option("--user-column", metavar="COLUMN", help="Column of users.", show_default="user, user_id, ..."),
     ] = None
     item: Annotated[
         str | None,
-        typer.Option(
-            "--item-column",
-            metavar="COLUMN",
-            help="Column of items.",
-            show_default="item, item_id, ...",
-            rich_help_panel=_READING,
-        ),
+        typer.Option("--item-column", metavar="COLUMN", help="Column of items.", show_default="item, item_id, ..."),
     ] = None
     rating: Annotated[
         str | None,
-        typer.Option(
-            "--rating-column",
-            metavar="COLUMN",
-            help="Column of ratings.",
-            show_default="rating, grade, ...",
-            rich_help_panel=_READING,
-        ),
+        typer.Option("--rating-column", metavar="COLUMN", help="Column of ratings.", show_default="rating, grade, ..."),
     ] = None
 
     def read(self, path: Path, recommender: Recommender) -> Ratings:
@@ -86,6 +68,8 @@ class RatingOptions:
 class RecommenderOptions:
     """What is trained, and how."""
 
+    panel: ClassVar = "Training"
+
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,36 +88,26 @@ class RecommenderOptions:
             help="Train with the loss of this preset instead of that of the measure.",
             show_default=False,
             autocompletion=preset_names,
-            rich_help_panel=_PANEL,
         ),
     ] = None
-    factors: Annotated[
-        int, typer.Option(min=1, help="Number of factors per user and item.", rich_help_panel=_PANEL)
-    ] = 16
+    factors: Annotated[int, typer.Option(min=1, help="Number of factors per user and item.")] = 16
     C: Annotated[
         float,
-        typer.Option("-C", help="Weight of the loss, per rating.", show_default="1/12", rich_help_panel=_PANEL),
+        typer.Option("-C", help="Weight of the loss, per rating.", show_default="1/12"),
     ] = 1 / 12
-    history: Annotated[
-        int, typer.Option(min=0, help="Number of fixed columns computed from who rated what.", rich_help_panel=_PANEL)
-    ] = 8
+    history: Annotated[int, typer.Option(min=0, help="Number of fixed columns computed from who rated what.")] = 8
     negatives: Annotated[
         str | None,
         typer.Option(
             metavar="N|all",
             help="For implicit feedback: number of irrelevant items to draw per chosen item, or all others.",
             show_default=False,
-            rich_help_panel=_PANEL,
         ),
     ] = None
-    shift: Annotated[
-        float, typer.Option(help="Number to add to all ratings, if some are negative.", rich_help_panel=_PANEL)
-    ] = 0.0
-    max_iter: Annotated[int, typer.Option(min=1, help="Maximum number of rounds.", rich_help_panel=_PANEL)] = 30
-    random_state: Annotated[int, typer.Option("--seed", min=0, help="Seed.", rich_help_panel=_PANEL)] = 0
-    n_jobs: Annotated[
-        int | None, typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=_PANEL)
-    ] = None
+    shift: Annotated[float, typer.Option(help="Number to add to all ratings, if some are negative.")] = 0.0
+    max_iter: Annotated[int, typer.Option(min=1, help="Maximum number of rounds.")] = 30
+    random_state: Annotated[int, typer.Option("--seed", min=0, help="Seed.")] = 0
+    n_jobs: Annotated[int | None, typer.Option(help="Number of threads.", show_default="all cores")] = None
 
     @property
     def given(self) -> list[str]:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
@@ -23,7 +23,6 @@ from marginrank.cli.train_and_tune import FitOutcome, TuneOptions, fit
 if TYPE_CHECKING:
     from marginrank.ranker.ranker import Ranker
 
-_PANEL: Final = "Updating"
 #: Options of a method that may differ from those of the model.
 _OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
 
@@ -32,21 +31,18 @@ _OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
 class ContinueOptions:
     """The model that training goes on from."""
 
+    panel: ClassVar = "Continuing"
+
     start_from: Annotated[
         Path | None,
         typer.Option(
-            metavar="MODEL",
-            help="Start from this model, with its method, scorer, scaling and C.",
-            show_default=False,
-            rich_help_panel=_PANEL,
+            metavar="MODEL", help="Start from this model, with its method, scorer, scaling and C.", show_default=False
         ),
     ] = None
     keep_near: Annotated[
         bool,
         typer.Option(
-            "--keep-near",
-            help="With --start-from, regularise towards the weights of that model instead of 0.",
-            rich_help_panel=_PANEL,
+            "--keep-near", help="With --start-from, regularise towards the weights of that model instead of 0."
         ),
     ] = False
     update: Annotated[
@@ -55,7 +51,6 @@ class ContinueOptions:
             metavar="MODEL",
             help="Update this model with DATA, the next batch of queries; earlier batches are not needed.",
             show_default=False,
-            rich_help_panel=_PANEL,
         ),
     ] = None
 
@@ -162,7 +157,7 @@ def command(
             "-C",
             help="Train with this C instead of choosing one; --valid then decides when to stop.",
             show_default=False,
-            rich_help_panel="TuneOptions",
+            rich_help_panel=TuneOptions.panel,
         ),
     ] = None,
     force: Force = False,

@@ -38,7 +38,7 @@ def command(
             metavar="NAME=A,B,...",
             help="Another parameter of the ranker and its values; repeat for more parameters.",
             show_default=False,
-            rich_help_panel="TuneOptions",
+            rich_help_panel=TuneOptions.panel,
         ),
     ] = None,
     out: Annotated[Path | None, out_option("Write the chosen model.", metavar="MODEL")] = None,

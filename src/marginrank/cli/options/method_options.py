@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
@@ -16,7 +16,6 @@ from marginrank.errors import Message, Parameter
 if TYPE_CHECKING:
     from marginrank.methods.presets import ResolvedMethod as ParsedMethod
 
-_METHOD: Final = "MethodOptions"
 _SCORER: Final = "Scorer"
 _SOLVER: Final = "Solver"
 #: Options of the additive scorer, the linear scorer, the tight bound, solvers, and all methods that minimise a loss.
@@ -33,6 +32,8 @@ _CHOSEN: Final = "auto"
 class MethodOptions:
     """The parameters of a ranker, but C."""
 
+    panel: ClassVar = "Method"
+
     preset: Annotated[
         str | None,
         typer.Option(
@@ -40,7 +41,6 @@ class MethodOptions:
             help="The method to train; `marginrank presets` lists them.",
             show_default="svmmap",
             autocompletion=preset_names,
-            rich_help_panel=_METHOD,
         ),
     ] = None
     measure: Annotated[
@@ -50,7 +50,6 @@ class MethodOptions:
             help="Instead of --preset, the measure to train for, or a mix such as 'ndcg@10 + 0.5*ap'.",
             show_default=False,
             autocompletion=measure_names,
-            rich_help_panel=_METHOD,
         ),
     ] = None
     feature_map: Annotated[
@@ -59,14 +58,12 @@ class MethodOptions:
             metavar="po|dorm|mrr",
             help="With --measure, the joint feature map; dorm takes options: 'dorm(shape=log)'.",
             show_default="mrr for rr, else po",
-            rich_help_panel=_METHOD,
         ),
     ] = None
     groups: Annotated[
         Literal["auto", "ignore"],
         typer.Option(
-            help="Document groups in training; auto: rank one document of each group, if the loss supports it.",
-            rich_help_panel=_METHOD,
+            help="Document groups in training; auto: rank one document of each group, if the loss supports it."
         ),
     ] = "auto"
     bound: Annotated[
@@ -74,7 +71,6 @@ class MethodOptions:
         typer.Option(
             help="hinge is convex; tight is closer to the measure; auto: hinge, or tight if hinge is minimal at w = 0.",
             show_default="by preset, else auto",
-            rich_help_panel=_METHOD,
         ),
     ] = None
     weighting: Annotated[
@@ -83,30 +79,22 @@ class MethodOptions:
             metavar="NAME",
             help="Weight queries by: grades, relevant, pairs or sqrt-pairs.",
             show_default="equal weights",
-            rich_help_panel=_METHOD,
         ),
     ] = None
     start: Annotated[
         Literal["ranksvm", "regression"] | None,
         typer.Option(
-            help="MethodOptions that trains the initial weights of the tight bound, which it stays close to.",
+            help="Method that trains the initial weights of the tight bound, which it stays close to.",
             show_default="by preset, else ranksvm",
-            rich_help_panel=_METHOD,
         ),
     ] = None
     start_C: Annotated[  # noqa: N815
         float | None,
-        typer.Option(
-            "--start-C", help="C of the method that --start names.", show_default="100", rich_help_panel=_METHOD
-        ),
+        typer.Option("--start-C", help="C of the method that --start names.", show_default="100"),
     ] = None
     anneal: Annotated[
         int | None,
-        typer.Option(
-            help="Number of iterations over which the tight bound replaces the hinge.",
-            show_default="0",
-            rich_help_panel=_METHOD,
-        ),
+        typer.Option(help="Number of iterations over which the tight bound replaces the hinge.", show_default="0"),
     ] = None
     scorer: Annotated[
         str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 import typer
 
@@ -20,74 +20,51 @@ if TYPE_CHECKING:
     from marginrank.model.model import Model
     from marginrank.ranker.ranker import Ranker
 
-_PANEL: Final = "ReadingOptions"
-
 
 @dataclass(frozen=True)
 class ReadingOptions:
     """How to read files."""
+
+    panel: ClassVar = "Reading"
 
     missing: Annotated[
         Literal["error", "nan", "zero", "min"] | None,
         typer.Option(
             help="How to treat NULL, NA and NaN; min is the smallest value in the query.",
             show_default="error; nan for drift and fuse, and for models that take missing values",
-            rich_help_panel=_PANEL,
         ),
     ] = None
     dtype: Annotated[
         Literal["float32", "float64"] | None,
-        typer.Option(help="Data type of the features.", show_default="by format", rich_help_panel=_PANEL),
+        typer.Option(help="Data type of the features.", show_default="by format"),
     ] = None
     first_index: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            max=1,
-            metavar="0|1",
-            help="Number of the first feature in text files.",
-            show_default="1",
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option(min=0, max=1, metavar="0|1", help="Number of the first feature in text files.", show_default="1"),
     ] = None
     n_features: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Number of features in text files, if the last may be absent.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option(min=1, help="Number of features in text files, if the last may be absent.", show_default=False),
     ] = None
     regroup: Annotated[
         bool,
-        typer.Option(
-            "--regroup",
-            help="Accept text files in which the rows of a query are not contiguous.",
-            rich_help_panel=_PANEL,
-        ),
+        typer.Option("--regroup", help="Accept text files in which the rows of a query are not contiguous."),
     ] = False
     qid: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column of query ids in a table.", show_default=False, rich_help_panel=_PANEL
-        ),
+        typer.Option(metavar="COLUMN", help="Column of query ids in a table.", show_default=False),
     ] = None
     grade: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Column of grades in a table.", show_default=False, rich_help_panel=_PANEL),
+        typer.Option(metavar="COLUMN", help="Column of grades in a table.", show_default=False),
     ] = None
     document_id: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column of document ids in a table.", show_default=False, rich_help_panel=_PANEL
-        ),
+        typer.Option(metavar="COLUMN", help="Column of document ids in a table.", show_default=False),
     ] = None
     document_group: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column of document groups in a table.", show_default=False, rich_help_panel=_PANEL
-        ),
+        typer.Option(metavar="COLUMN", help="Column of document groups in a table.", show_default=False),
     ] = None
     features: Annotated[
         list[str],
@@ -96,7 +73,6 @@ class ReadingOptions:
             metavar="COLUMN",
             help="Column of a feature in a table; repeat for more.",
             show_default="those of the model, or all others",
-            rich_help_panel=_PANEL,
         ),
     ] = field(default_factory=list)
 

@@ -58,13 +58,13 @@ Systems: TypeAlias = Annotated[
 ]
 
 
-def policy_option(panel: str | None = None) -> Any:
-    """Declare ``--policy``, in a panel of the help."""
-    return typer.Option(metavar="NAME", help=POLICY_HELP, autocompletion=policy_names, rich_help_panel=panel)
+def policy_option() -> Any:
+    """Declare ``--policy``."""
+    return typer.Option(metavar="NAME", help=POLICY_HELP, autocompletion=policy_names)
 
 
-def jobs_option(panel: str) -> Any:
-    """Declare ``--n-jobs``, in a panel of the help."""
+def jobs_option(panel: str | None = None) -> Any:
+    """Declare ``--n-jobs``, in a panel of the help other than that of its group."""
     return typer.Option(help="Number of threads.", show_default="all cores", rich_help_panel=panel)
 
 
@@ -111,7 +111,11 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters_of(group: Any) -> list[Parameter]:
+    """Return the options of the fields of a dataclass; the help shows them in its panel unless they name another."""
     hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        for option in getattr(hints[field.name], "__metadata__", ()):
+            option.rich_help_panel = option.rich_help_panel or getattr(group, "panel", None)
     return [
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name])
         for field in fields(group)

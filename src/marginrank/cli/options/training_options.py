@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
 
@@ -15,7 +15,6 @@ from marginrank.cli.exit_codes import UsageError
 from marginrank.cli.output import check_outputs
 from marginrank.cli.streams import note
 
-_CLUSTER_PANEL: Final = "ClusterOptions"
 #: Seconds to wait for a scheduler.
 _PATIENCE: Final = 30
 
@@ -24,13 +23,14 @@ _PATIENCE: Final = 30
 class ClusterOptions:
     """Which workers to train on."""
 
+    panel: ClassVar = "Cluster"
+
     workers: Annotated[
         int | None,
         typer.Option(
             min=1,
             help="Train on this many worker processes of this machine; each file is a partition. Needs Dask.",
             show_default=False,
-            rich_help_panel=_CLUSTER_PANEL,
         ),
     ] = None
     scheduler: Annotated[
@@ -39,7 +39,6 @@ class ClusterOptions:
             metavar="ADDRESS",
             help="Train on the workers of a running Dask cluster, such as tcp://10.0.0.1:8786.",
             show_default=False,
-            rich_help_panel=_CLUSTER_PANEL,
         ),
     ] = None
 
@@ -85,12 +84,11 @@ def _announce(client: Any, quiet: bool) -> None:
         note(f"{n_workers} {'worker' if n_workers == 1 else 'workers'}; dashboard at {dashboard}")
 
 
-_PANEL: Final = "Going on"
-
-
 @dataclass(frozen=True)
 class CheckpointOptions:
     """What is kept for a run that is killed."""
+
+    panel: ClassVar = "Checkpoint"
 
     checkpoint: Annotated[
         Path | None,
@@ -98,7 +96,6 @@ class CheckpointOptions:
             metavar="FILE",
             help="Keep what was computed in this file, every few seconds; it is removed when the model is written.",
             show_default=False,
-            rich_help_panel=_PANEL,
         ),
     ] = None
     resume: Annotated[
@@ -106,7 +103,6 @@ class CheckpointOptions:
         typer.Option(
             "--resume",
             help="Go on from the --checkpoint if it exists; the model is the same as without the interruption.",
-            rich_help_panel=_PANEL,
         ),
     ] = False
 
