@@ -110,7 +110,7 @@ def test_parameters_of_messages_have_options():
     [
         ("train", Parameter("C"), "-C"),
         ("train", Parameter("random_state"), "--random-state"),
-        ("recommend", Parameter("random_state"), "--seed"),
+        ("recommend", Parameter("user", ...), "--user-column"),
         ("explain", Parameter("scorer", "additive(shape=steps)"), "--scorer 'additive(shape=steps)'"),
         ("train", Parameter("n_bins"), "--bins"),
         ("train", Parameter("allow_nan", True), "--missing nan"),

@@ -1,9 +1,9 @@
 """The command line, assembled.
 
-A new command is one new module of this folder: every module with a ``command`` is one, of the same name. It has
+A new command is one new module in ``commands/``, of the same name. It has
 
 - ``command``, a function whose docstring is the help text. Its parameters are arguments and options as typer takes
-  them, or dataclasses of options that commands share, such as `Output`, which every command has, and `Reading`;
+  them, or dataclasses of options that commands share, such as `Output`, which every command has;
 - ``EXAMPLES``, one or two lines at the end of the help. They have to work as they are: the tests run them in a folder
   that `tests/cli/conftest.py` fills.
 

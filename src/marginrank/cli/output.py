@@ -32,8 +32,7 @@ class Output:
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")] = False
     traceback: Annotated[
-        bool,
-        typer.Option("--traceback", help=f"Print the traceback of an error, like {TRACEBACK_VARIABLE}=1."),
+        bool, typer.Option("--traceback", help=f"Print the traceback of an error, like {TRACEBACK_VARIABLE}=1.")
     ] = False
 
     def result(self, document: Mapping[str, Any], text: str) -> None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from marginrank.typing import FloatArray
 
 #: Seconds between two states of the line on a terminal, and between two lines of a log.
-_ON_A_TERMINAL: Final = 0.1
-_IN_A_LOG: Final = 5.0
+_TERMINAL_INTERVAL: Final = 0.1
+_LOG_INTERVAL: Final = 5.0
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -36,37 +36,37 @@ class TrainingProgress:
     def __init__(self, *, quiet: bool) -> None:
         self._began = time.perf_counter()
         self._has_point = False
-        self._ears = SignalHandler()
-        self._course = TimeEstimate()
+        self._signals = SignalHandler()
+        self._estimate = TimeEstimate()
         self._pass_bytes: int | None = None
-        self._display = _Silence() if quiet else _Line() if sys.stderr.isatty() else _Log()
+        self._display = QuietProgress() if quiet else TerminalProgress() if sys.stderr.isatty() else LogProgress()
 
     @property
     def seconds(self) -> float:
-        """Since the watch began."""
+        """Seconds since training began."""
         return time.perf_counter() - self._began
 
     @property
     def stopping(self) -> bool:
         """Whether a signal came."""
-        return self._ears.heard() > 0
+        return self._signals.received() > 0
 
     def __enter__(self) -> Self:
-        self._ears.open(self._handle)
+        self._signals.open(self._handle)
         self._display.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._display.stop()
-        self._ears.close()
+        self._signals.close()
 
     def say(self, text: str) -> None:
-        """Show what is going on."""
+        """Show what is being done."""
         self._display.show(text, None)
 
     def expect(self, n_problems: int, tol: float, pass_bytes: int | None = None) -> None:
         """Set the number of problems to solve, the relative gap to solve them to, and the bytes that a pass reads."""
-        self._course = TimeEstimate(n_problems, tol)
+        self._estimate = TimeEstimate(n_problems, tol)
         self._pass_bytes = pass_bytes
 
     def __call__(self, step: Step, theta: FloatArray) -> bool:  # noqa: ARG002
@@ -74,40 +74,40 @@ class TrainingProgress:
         self._has_point = True
         if self.stopping:
             return True
-        share = self._course.note(step)
+        share = self._estimate.note(step)
         rate = "" if self._pass_bytes is None else _rate(step, self._pass_bytes)
-        self._display.show(_state(step, self.seconds, self._course.seconds_left(share)) + rate, share)
+        self._display.show(_state(step, self.seconds, self._estimate.seconds_left(share)) + rate, share)
         return False
 
     def _handle(self, *_: object) -> None:
-        if self._ears.heard() > 1 or not self._has_point:
+        if self._signals.received() > 1 or not self._has_point:
             raise KeyboardInterrupt
 
 
 class TimeEstimate:
-    """How much of the work is done, told by problems solved and by the gap of those under way.
+    """The share of the work that is done, from the problems solved and the gaps of those being solved.
 
-    The gap shrinks by about the same factor with every iteration, so its logarithm tells how far a problem is. Problems
-    under way in different threads are told apart by the thread.
+    The gap shrinks by about the same factor with every iteration, so its logarithm tells how far a problem is.
+    Problems that are solved at the same time are told apart by their threads.
     """
 
     def __init__(self, n_problems: int = 1, tol: float = 1e-4) -> None:
         self._n_problems, self._tol = n_problems, tol
         self._began = time.perf_counter()
         self._solved = 0
-        self._under_way: dict[int, tuple[float, Step]] = {}
+        self._running: dict[int, tuple[float, Step]] = {}
         self._lock = threading.Lock()
 
     def note(self, step: Step) -> float:
         """Record an iteration, and return the share of all work that is done."""
         with self._lock:
             thread = threading.get_ident()
-            first, last = self._under_way.get(thread, (math.nan, None))
+            first, last = self._running.get(thread, (math.nan, None))
             if last is None or step.seconds < last.seconds:
                 self._solved += last is not None
                 first = _relative_gap(step)
-            self._under_way[thread] = first, step
-            parts = sum(self._part(*one) for one in self._under_way.values())
+            self._running[thread] = first, step
+            parts = sum(self._part(*one) for one in self._running.values())
             return min((self._solved + parts) / self._n_problems, 1.0)
 
     def _part(self, first: float, step: Step) -> float:
@@ -127,18 +127,18 @@ def _relative_gap(step: Step) -> float:
 
 
 class SignalHandler:
-    """Signals that came, for any thread to ask.
+    """Counts signals, for any thread to ask.
 
     Python handles signals in the main thread, which may be asleep until training ends; but their numbers are written to
     a pipe at once.
     """
 
     def __init__(self) -> None:
-        self._heard: list[int] = []
+        self._received: list[int] = []
         self._pipe: tuple[int, int] | None = None
 
     def open(self, handler: Callable[..., None]) -> None:
-        """Listen; only the main thread can."""
+        """Begin to listen, in the main thread; other threads cannot."""
         if not _in_main_thread():
             return
         self._pipe = os.pipe()
@@ -154,17 +154,17 @@ class SignalHandler:
         for number, handler in self._handlers_before:
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._pipe_before)
-        self.heard()
+        self.received()
         for end in self._pipe:
             os.close(end)
         self._pipe = None
 
-    def heard(self) -> int:
+    def received(self) -> int:
         """Count the signals so far."""
         if self._pipe is not None:
             with suppress(BlockingIOError):
-                self._heard.extend(os.read(self._pipe[0], 64))
-        return sum(number in _SIGNALS for number in self._heard)
+                self._received.extend(os.read(self._pipe[0], 64))
+        return sum(number in _SIGNALS for number in self._received)
 
 
 def _in_main_thread() -> bool:
@@ -183,7 +183,7 @@ def _rate(step: Step, pass_bytes: int) -> str:
     return f", {size_text(round(step.passes * pass_bytes / max(step.seconds, 1e-9)))}/s"
 
 
-class _Silence:
+class QuietProgress:
     """No progress."""
 
     def start(self) -> None:
@@ -196,7 +196,7 @@ class _Silence:
         """Show nothing."""
 
 
-class _Log(_Silence):
+class LogProgress(QuietProgress):
     """Lines for a log, some seconds apart."""
 
     def __init__(self) -> None:
@@ -204,17 +204,17 @@ class _Log(_Silence):
         self._last = time.perf_counter()
 
     def show(self, text: str, share: float | None) -> None:  # noqa: ARG002
-        """Print a line if the last is long ago."""
+        """Print a line, unless the last is recent."""
         with self._lock:
             now = time.perf_counter()
-            if now - self._last < _IN_A_LOG:
+            if now - self._last < _LOG_INTERVAL:
                 return
             self._last = now
         note(text)
 
 
-class _Line(_Silence):
-    """One line of a terminal, with a bar, that is written anew, and gone at the end."""
+class TerminalProgress(QuietProgress):
+    """A line with a bar on a terminal, removed at the end."""
 
     def __init__(self) -> None:
         self._last = -math.inf
@@ -235,9 +235,9 @@ class _Line(_Silence):
         self._bar.stop()
 
     def show(self, text: str, share: float | None) -> None:
-        """Write the line anew, unless that was just done."""
+        """Update the line, unless that was just done."""
         now = time.perf_counter()
-        if now - self._last >= _ON_A_TERMINAL:
+        if now - self._last >= _TERMINAL_INTERVAL:
             self._last = now
             total = None if share is None else 1.0
             self._bar.update(self._task, description=text, total=total, completed=share or 0.0)

@@ -133,8 +133,7 @@ def weights_text(model: Model, most: int) -> str:
     if "values" not in rows[0]:
         return table([heads, *([row["feature"], f"{row['size']:{sign}.6g}"] for row in ordered)], right=[1])
     return table(
-        [[*heads, "steps"], *([row["feature"], f"{row['size']:.6g}", _steps(row)] for row in ordered)],
-        right=[1],
+        [[*heads, "steps"], *([row["feature"], f"{row['size']:.6g}", _steps(row)] for row in ordered)], right=[1]
     )
 
 

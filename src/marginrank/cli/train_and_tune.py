@@ -1,4 +1,4 @@
-"""What `train` and `tune` share: reading, choosing C, training under watch, and saying what came of it."""
+"""Reading, tuning and training in `train` and `tune`, and the summary of it."""
 
 from __future__ import annotations
 
@@ -33,17 +33,14 @@ class TuneOptions:
 
     panel: ClassVar = "Tuning"
 
-    valid: Annotated[
-        list[Path],
-        typer.Option(metavar="FILE", help="Validation queries; repeat for more files.", show_default=False),
-    ] = field(default_factory=list)
+    valid: Annotated[list[Path], typer.Option(metavar="FILE", help="Validation queries; repeat for more files.")] = (
+        field(default_factory=list)
+    )
     folds: Annotated[
-        int | None,
-        typer.Option(help="Number of cross-validation folds, instead of --valid.", show_default="5"),
+        int | None, typer.Option(help="Number of cross-validation folds, instead of --valid.", show_default="5")
     ] = None
     Cs: Annotated[
-        str | None,
-        typer.Option("--Cs", metavar="C,C,...", help="Values of C to try.", show_default="ten values"),
+        str | None, typer.Option("--Cs", metavar="C,C,...", help="Values of C to try.", show_default="ten values")
     ] = None
     criterion: Annotated[
         str | None,
@@ -140,12 +137,12 @@ class FitOutcome:
 def fit(
     data: Sequence[Path],
     C: float | None,
-    choosing: TuneOptions,
+    tuning: TuneOptions,
     method: MethodOptions,
     reading: ReadingOptions,
     *,
-    watch: TrainingProgress,
-    keeping: CheckpointOptions,
+    progress: TrainingProgress,
+    checkpointing: CheckpointOptions,
     grid: Mapping[str, Sequence[Any]] | None = None,
     client: Any = None,
 ) -> FitOutcome:
@@ -154,36 +151,36 @@ def fit(
     A method without C is trained once, and validation queries say when to stop. With a client of a cluster, its workers
     read the files and train.
     """
-    check_inputs([*data, *choosing.valid])
+    check_inputs([*data, *tuning.valid])
     method.check()
-    choosing.check()
-    chosen = _is_chosen(C, choosing, method, grid)
-    _check_usage(C, choosing, method, chosen=chosen)
-    watch.say("reading data")
+    tuning.check()
+    chosen = _is_chosen(C, tuning, method, grid)
+    _check_usage(C, tuning, method, chosen=chosen)
+    progress.say("reading data")
     queries = _read(data, method, reading, client)
-    valid = _read(choosing.valid, method, reading, client) if choosing.valid else None
+    valid = _read(tuning.valid, method, reading, client) if tuning.valid else None
     if not method.takes_sparse:
         queries, valid = dense(queries), None if valid is None else dense(valid)
-    _check_alike(queries, valid, choosing.valid)
+    _check_alike(queries, valid, tuning.valid)
     from marginrank.ranker.ranker import Ranker  # noqa: PLC0415
     from marginrank.scorers.base import scorers_to_try  # noqa: PLC0415
 
     ranker: Ranker = Ranker(**method.parameters())
-    watch.say("training")
+    progress.say("training")
     n_scorers = len(scorers_to_try(queries)) if method.scorer_is_chosen else 1
-    watch.expect(n_scorers * _n_problems(choosing, grid) if chosen else 1, method.gap, _size(queries))
+    progress.expect(n_scorers * _n_problems(tuning, grid) if chosen else 1, method.gap, _size(queries))
     selection = None
     if chosen:
-        selection = _tune(ranker, queries, valid, choosing, grid, watch, method.time_limit, keeping)
+        selection = _tune(ranker, queries, valid, tuning, grid, progress, method.time_limit, checkpointing)
         ranker = selection.ranker
     else:
         ranker.set_params(C=ranker.C if C is None else C, time_limit=method.time_limit)
-        ranker.fit(queries, validation=valid, callback=watch, **keeping.arguments())
-    if watch.stopping and not ranker.coef_.any():
+        ranker.fit(queries, validation=valid, callback=progress, **checkpointing.arguments())
+    if progress.stopping and not ranker.coef_.any():
         # Weights 0 rank nothing: there is no model yet.
         raise KeyboardInterrupt
-    described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
-    return FitOutcome(ranker, selection, *described, len(queries), watch.stopping, watch.seconds)
+    described = data_line(queries, data), None if valid is None else data_line(valid, tuning.valid)
+    return FitOutcome(ranker, selection, *described, len(queries), progress.stopping, progress.seconds)
 
 
 def _read(paths: Sequence[Path], method: MethodOptions, reading: ReadingOptions, client: Any) -> AnyQueries:
@@ -225,11 +222,11 @@ def _tune(
     ranker: Ranker,
     queries: AnyQueries,
     valid: AnyQueries | None,
-    choosing: TuneOptions,
+    tuning: TuneOptions,
     grid: Mapping[str, Sequence[Any]] | None,
-    watch: TrainingProgress,
+    progress: TrainingProgress,
     time_limit: float | None,
-    keeping: CheckpointOptions,
+    checkpointing: CheckpointOptions,
 ) -> Selection:
     from marginrank.ranker.tuning import DEFAULT_CS, tune  # noqa: PLC0415
 
@@ -237,31 +234,31 @@ def _tune(
         ranker,
         queries,
         valid=valid,
-        folds=choosing.folds,
-        Cs=choosing.values_of_C() or DEFAULT_CS,
+        folds=tuning.folds,
+        Cs=tuning.values_of_C() or DEFAULT_CS,
         grid=grid,
-        criterion=choosing.criterion,
-        policy=choosing.policy,
-        rule=choosing.rule,
-        callback=watch,
+        criterion=tuning.criterion,
+        policy=tuning.policy,
+        rule=tuning.rule,
+        callback=progress,
         time_limit=time_limit,
         random_state=ranker.random_state,
         n_jobs=ranker.n_jobs,
-        **keeping.arguments(),
+        **checkpointing.arguments(),
     )
 
 
-def _n_problems(choosing: TuneOptions, grid: Mapping[str, Sequence[Any]] | None) -> int:
+def _n_problems(tuning: TuneOptions, grid: Mapping[str, Sequence[Any]] | None) -> int:
     """Count what `tune` solves: a path of C for each setting and fold and, with folds, the best on all queries."""
     from marginrank.ranker.tuning import DEFAULT_CS  # noqa: PLC0415
 
-    n_Cs = len(choosing.values_of_C() or DEFAULT_CS)
+    n_Cs = len(tuning.values_of_C() or DEFAULT_CS)
     n_settings = math.prod(len(values) for values in (grid or {}).values())
-    return n_settings * n_Cs if choosing.valid else n_settings * n_Cs * (choosing.folds or 5) + 1
+    return n_settings * n_Cs if tuning.valid else n_settings * n_Cs * (tuning.folds or 5) + 1
 
 
 def _is_chosen(
-    C: float | None, choosing: TuneOptions, method: MethodOptions, grid: Mapping[str, Sequence[Any]] | None
+    C: float | None, tuning: TuneOptions, method: MethodOptions, grid: Mapping[str, Sequence[Any]] | None
 ) -> bool:
     """Whether there is anything to choose on other queries."""
     from marginrank.runtime.option_objects import check_C  # noqa: PLC0415
@@ -272,24 +269,24 @@ def _is_chosen(
             raise UsageError(f"--scorer auto is chosen along with C; give --Cs {C:g} instead of -C {C:g}")
     if method.has_C:
         return C is None
-    given = "-C" if C is not None else "--Cs" if choosing.Cs is not None else None
+    given = "-C" if C is not None else "--Cs" if tuning.Cs is not None else None
     if given is not None:
         raise UsageError(f"{given}: {method.name} has no C; leave it out")
-    return bool(grid) or choosing.folds is not None
+    return bool(grid) or tuning.folds is not None
 
 
-def _check_usage(C: float | None, choosing: TuneOptions, method: MethodOptions, *, chosen: bool) -> None:
+def _check_usage(C: float | None, tuning: TuneOptions, method: MethodOptions, *, chosen: bool) -> None:
     """Refuse options that mean nothing beside the others."""
-    given = {"--Cs": choosing.Cs, "--folds": choosing.folds, "--criterion": choosing.criterion}
-    given |= {"--policy": choosing.policy != "standard" or None, "--rule": choosing.rule != "best" or None}
+    given = {"--Cs": tuning.Cs, "--folds": tuning.folds, "--criterion": tuning.criterion}
+    given |= {"--policy": tuning.policy != "standard" or None, "--rule": tuning.rule != "best" or None}
     for option, value in given.items():
         if value is not None and not chosen:
             why = "-C fixes it; leave out one of them" if C is not None else f"{method.name} has none; leave it out"
             raise UsageError(f"{option} is for choosing C, and {why}")
-    if method.patience is not None and (chosen or not choosing.valid):
+    if method.patience is not None and (chosen or not tuning.valid):
         needed = "-C and --valid" if method.has_C else "--valid"
         raise UsageError(f"--patience is for one fit with validation queries: give {needed}, or leave it out")
-    if method.random_state is not None and not method.draws and not (chosen and not choosing.valid):
+    if method.random_state is not None and not method.draws and not (chosen and not tuning.valid):
         raise UsageError("--random-state: nothing is random here; leave it out")
 
 

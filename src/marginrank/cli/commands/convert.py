@@ -25,8 +25,7 @@ EXAMPLES: Final = (
 
 def command(
     paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="SRC... DST", help="Input files, then the output file or folder.", show_default=False),
+        list[Path], typer.Argument(metavar="SRC... DST", help="Input files, then the output file or folder.")
     ],
     reading: ReadingOptions,
     output: Output,

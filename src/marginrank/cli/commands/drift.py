@@ -33,7 +33,7 @@ def command(
         int, typer.Option(min=0, help="Number of features to show; those that have moved are always shown.")
     ] = 10,
     fail: Annotated[bool, typer.Option("--fail", help=f"Exit with code {MOVED} if a feature has moved.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed for resampling queries.")] = 0,
+    random_state: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
 ) -> None:
     """Compare the features of new data with those that a model was trained on, and report which have moved.
 
@@ -50,7 +50,7 @@ def command(
     trained = Model.load(model)
     queries = reading.read_queries(data, "nan", trained.feature_names, judged=False)
     try:
-        found = trained.drift(queries, least=least, random_state=seed)
+        found = trained.drift(queries, least=least, random_state=random_state)
     except DataError as error:
         raise error.at(model if trained.quantiles is None else data[0]) from None
     entries: list[tuple[str, str | list[str]]] = [

@@ -44,9 +44,7 @@ def command(
     baseline: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="With --compare, the baseline system: its file without suffix.",
-            show_default=BASELINE,
+            metavar="NAME", help="With --compare, the baseline system: its file without suffix.", show_default=BASELINE
         ),
     ] = None,
     out: Annotated[

@@ -35,14 +35,10 @@ def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Documents with features.")],
     reading: ReadingOptions,
     output: Output,
-    query: Annotated[str, typer.Option(metavar="ID", help="Id of the query.", show_default=False)],
-    document: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Explain the score of this document.", show_default=False),
-    ] = None,
+    query: Annotated[str, typer.Option(metavar="ID", help="Id of the query.")],
+    document: Annotated[str | None, typer.Option(metavar="ID", help="Explain the score of this document.")] = None,
     documents: Annotated[
-        tuple[str, str] | None,
-        typer.Option(metavar="ID ID", help="Explain why two documents have different scores.", show_default=False),
+        tuple[str, str] | None, typer.Option(metavar="ID ID", help="Explain why two documents have different scores.")
     ] = None,
     top: Annotated[
         int | None,

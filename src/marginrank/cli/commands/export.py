@@ -15,10 +15,7 @@ from marginrank.runtime.text import facts
 if TYPE_CHECKING:
     from marginrank.export.base import Export, Target
 
-EXAMPLES: Final = (
-    "marginrank export model.safetensors --to python -o ranker.py --check",
-    "marginrank export --list",
-)
+EXAMPLES: Final = ("marginrank export model.safetensors --to python -o ranker.py --check", "marginrank export --list")
 
 
 def command(

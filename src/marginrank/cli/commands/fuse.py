@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import typer
 
-from marginrank.cli.exit_codes import UsageError
+from marginrank.cli.exit_codes import UsageError, naming_option
 from marginrank.cli.options.reading_options import ReadingOptions
 from marginrank.cli.options.shared_options import jobs_option, measure_names, out_option, policy_option, preset_names
 from marginrank.cli.output import Force, Output, atomic_output, check_inputs, check_outputs
@@ -47,7 +47,6 @@ class FuseOptions:
         typer.Option(
             metavar="NAME",
             help="Train with this method; C is still chosen by the measure.",
-            show_default=False,
             autocompletion=preset_names,
         ),
     ] = None
@@ -60,14 +59,10 @@ class FuseOptions:
         ),
     ] = None
     scorer: Annotated[
-        Literal["linear", "additive", "auto"],
-        typer.Option(help="One weight, or one curve, per run; auto tries both."),
+        Literal["linear", "additive", "auto"], typer.Option(help="One weight, or one curve, per run; auto tries both.")
     ] = "linear"
     negative: Annotated[bool, typer.Option("--negative", help="Allow negative weights.")] = False
-    ranks: Annotated[
-        bool,
-        typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels."),
-    ] = False
+    ranks: Annotated[bool, typer.Option("--ranks", help="The columns hold ranks, 1 is best; not with --qrels.")] = False
     policy: Annotated[str, policy_option()] = "standard"
     n_jobs: Annotated[int | None, jobs_option()] = None
 
@@ -84,12 +79,15 @@ class FuseOptions:
         from marginrank.methods.presets import parse_preset  # noqa: PLC0415
         from marginrank.preparation.run_features import parse_features  # noqa: PLC0415
 
-        parse_mix(self.measure)
-        parse_policy(self.policy)
-        if self.preset is not None:
-            parse_preset(self.preset)
-        for kind in (self.kinds or "rrf").split(","):
-            parse_features(kind)
+        with naming_option("measure"):
+            parse_mix(self.measure)
+        with naming_option("policy"):
+            parse_policy(self.policy)
+        with naming_option("preset"):
+            parse_preset(self.preset or "svmmap")
+        with naming_option("kinds"):
+            for kind in (self.kinds or "rrf").split(","):
+                parse_features(kind)
 
     def fusion(self) -> Fusion:
         """Return the fusion to train."""
@@ -115,13 +113,8 @@ def command(
     learning: FuseOptions,
     reading: ReadingOptions,
     output: Output,
-    qrels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.", show_default=False)
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(min=1, help="Only compare, over this many random splits.", show_default=False),
-    ] = None,
+    qrels: Annotated[Path | None, typer.Option(metavar="FILE", help="TREC judgements for the runs.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Only compare, over this many random splits.")] = None,
     sizes: Annotated[
         str | None,
         typer.Option(
@@ -132,18 +125,11 @@ def command(
     ] = None,
     apply: Annotated[
         Path | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Apply this model, written by --model, to runs without judgements.",
-            show_default=False,
-        ),
+        typer.Option(metavar="MODEL", help="Apply this model, written by --model, to runs without judgements."),
     ] = None,
     out: Annotated[Path | None, out_option("Write the fused run to this file.")] = None,
     model: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the model to this file.", show_default=False, rich_help_panel="Output"
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Write the model to this file.", rich_help_panel="Output")
     ] = None,
     force: Force = False,
 ) -> None:

@@ -23,8 +23,7 @@ _UNWRAPPED: Final = 1 << 20
 def command(
     output: Output,
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="The measure to describe.", autocompletion=measure_names),
+        str | None, typer.Argument(metavar="NAME", help="The measure to describe.", autocompletion=measure_names)
     ] = None,
 ) -> None:
     """List the measures, or describe one."""

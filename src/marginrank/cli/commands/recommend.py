@@ -86,35 +86,29 @@ class RecommenderOptions:
         typer.Option(
             metavar="NAME",
             help="Train with the loss of this preset instead of that of the measure.",
-            show_default=False,
             autocompletion=preset_names,
         ),
     ] = None
     factors: Annotated[int, typer.Option(min=1, help="Number of factors per user and item.")] = 16
-    C: Annotated[
-        float,
-        typer.Option("-C", help="Weight of the loss, per rating.", show_default="1/12"),
-    ] = 1 / 12
+    C: Annotated[float, typer.Option("-C", help="Weight of the loss, per rating.", show_default="1/12")] = 1 / 12
     history: Annotated[int, typer.Option(min=0, help="Number of fixed columns computed from who rated what.")] = 8
     negatives: Annotated[
         str | None,
         typer.Option(
             metavar="N|all",
             help="For implicit feedback: number of irrelevant items to draw per chosen item, or all others.",
-            show_default=False,
         ),
     ] = None
     shift: Annotated[float, typer.Option(help="Number to add to all ratings, if some are negative.")] = 0.0
     max_iter: Annotated[int, typer.Option(min=1, help="Maximum number of rounds.")] = 30
-    random_state: Annotated[int, typer.Option("--seed", min=0, help="Seed.")] = 0
+    random_state: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0
     n_jobs: Annotated[int | None, typer.Option(help="Number of threads.", show_default="all cores")] = None
 
     @property
     def given(self) -> list[str]:
         """The options that are not the default ones, apart from the measure."""
         changed = [one.name for one in fields(self) if getattr(self, one.name) != one.default and one.name != "measure"]
-        other = {"C": "-C", "random_state": "--seed"}
-        return [other.get(name, f"--{name.replace('_', '-')}") for name in changed]
+        return ["-C" if name == "C" else f"--{name.replace('_', '-')}" for name in changed]
 
     def recommender(self) -> Recommender:
         """Return the recommender to train."""
@@ -151,8 +145,7 @@ def command(
     columns: RatingOptions,
     output: Output,
     users: Annotated[
-        list[str] | None,
-        typer.Option("--user", metavar="ID", help="Recommend to this user.", show_default="all users"),
+        list[str] | None, typer.Option("--user", metavar="ID", help="Recommend to this user.", show_default="all users")
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Length of the lists.")] = _K,
     seen: Annotated[bool, typer.Option("--seen", help="Also recommend items that users have rated.")] = False,
@@ -171,7 +164,6 @@ def command(
             "-o",
             metavar="FILE",
             help="Write the model, or the lists as CSV, to this file.",
-            show_default=False,
             rich_help_panel="Output",
         ),
     ] = None,
@@ -275,8 +267,8 @@ def _train(
 ) -> tuple[dict[str, Any], str]:
     recommender = training.recommender()
     ratings = columns.read(source, recommender)
-    with TrainingProgress(quiet=quiet) as watch:
-        recommender.fit(ratings, callback=lambda step: watch.say(f"{step.side}, objective {step.objective:.6g}"))
+    with TrainingProgress(quiet=quiet) as progress:
+        recommender.fit(ratings, callback=lambda step: progress.say(f"{step.side}, objective {step.objective:.6g}"))
     assert out is not None
     with atomic_output(out, force=force) as place:
         recommender.save(place)
@@ -284,13 +276,7 @@ def _train(
 
 
 def _recommend(
-    recommender: Recommender,
-    users: list[str] | None,
-    k: int,
-    seen: bool,
-    out: Path | None,
-    force: bool,
-    output: Output,
+    recommender: Recommender, users: list[str] | None, k: int, seen: bool, out: Path | None, force: bool, output: Output
 ) -> None:
     ids = recommender.user_ids_.tolist() if users is None else _ids(recommender, users)
     for user in sorted(set(ids) - set(recommender.user_ids_.tolist())):

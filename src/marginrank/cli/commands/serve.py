@@ -17,16 +17,12 @@ _LIMITS: Final = "RequestLimits"
 
 
 def command(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A model of `marginrank train`, `tune` or `fuse`.", show_default=False),
-    ],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `marginrank train`, `tune` or `fuse`.")],
     output: Output,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")] = 8000,
     reload_every: Annotated[
-        float,
-        typer.Option(min=0.0, metavar="SECONDS", help="How often to check for a new model file; 0 for never."),
+        float, typer.Option(min=0.0, metavar="SECONDS", help="How often to check for a new model file; 0 for never.")
     ] = 2.0,
     max_documents: Annotated[
         int, typer.Option(min=1, help="Maximum number of documents per request.", rich_help_panel=_LIMITS)

@@ -29,15 +29,13 @@ _OWN: Final = ("solver", "tol", "max_iter", "time_limit", "patience", "n_jobs")
 
 @dataclass(frozen=True)
 class ContinueOptions:
-    """The model that training goes on from."""
+    """The model that training continues from."""
 
     panel: ClassVar = "Continuing"
 
     start_from: Annotated[
         Path | None,
-        typer.Option(
-            metavar="MODEL", help="Start from this model, with its method, scorer, scaling and C.", show_default=False
-        ),
+        typer.Option(metavar="MODEL", help="Start from this model, with its method, scorer, scaling and C."),
     ] = None
     keep_near: Annotated[
         bool,
@@ -50,7 +48,6 @@ class ContinueOptions:
         typer.Option(
             metavar="MODEL",
             help="Update this model with DATA, the next batch of queries; earlier batches are not needed.",
-            show_default=False,
         ),
     ] = None
 
@@ -59,7 +56,7 @@ class ContinueOptions:
         """The model, if any."""
         return self.start_from or self.update
 
-    def check(self, method: MethodOptions, choosing: TuneOptions, keeping: CheckpointOptions) -> None:
+    def check(self, method: MethodOptions, tuning: TuneOptions, checkpointing: CheckpointOptions) -> None:
         """Refuse options that mean nothing beside the others."""
         if self.start_from is not None and self.update is not None:
             raise UsageError("give --start-from or --update, not both")
@@ -69,52 +66,54 @@ class ContinueOptions:
             return
         option = "--update" if self.start_from is None else "--start-from"
         fixed = [one for one in fields(method) if one.name not in _OWN]
-        kept = [*fixed, *(one for one in fields(choosing) if one.name != "valid")]
+        kept = [*fixed, *(one for one in fields(tuning) if one.name != "valid")]
         for one in kept:
-            own = method if one in fixed else choosing
+            own = method if one in fixed else tuning
             if _given(own, one):
                 name = "Cs" if one.name == "Cs" else one.name.replace("_", "-")
                 raise UsageError(f"--{name}: {option} takes it from the model; leave it out")
-        if keeping.checkpoint is not None and self.update is not None:
+        if checkpointing.checkpoint is not None and self.update is not None:
             raise UsageError("--checkpoint is for --start-from; --update takes one step")
-        if choosing.valid and self.update is not None:
+        if tuning.valid and self.update is not None:
             raise UsageError("--valid is for --start-from; --update sees its data once")
-        if method.patience is not None and not choosing.valid:
+        if method.patience is not None and not tuning.valid:
             raise UsageError("--patience is for validation queries: give --valid, or leave it out")
 
     def train(
         self,
         data: Sequence[Path],
         C: float | None,
-        choosing: TuneOptions,
+        tuning: TuneOptions,
         method: MethodOptions,
         reading: ReadingOptions,
-        watch: TrainingProgress,
-        keeping: CheckpointOptions,
+        progress: TrainingProgress,
+        checkpointing: CheckpointOptions,
     ) -> FitOutcome:
         """Train the model further, with the C given instead of its own."""
         model = self.model
         if model is None:
-            raise ValueError("there is no model to go on from")
-        check_inputs([model, *data, *choosing.valid])
+            raise ValueError("there is no model to continue from")
+        check_inputs([model, *data, *tuning.valid])
         ranker = load_ranker(model)
         ranker.set_params(**self._parameters(ranker, C, method))
-        watch.say("reading data")
+        progress.say("reading data")
         queries = reading.read_for(ranker.model_, data, judged=True)
-        valid = reading.read_for(ranker.model_, choosing.valid, judged=True) if choosing.valid else None
-        watch.say("training")
-        watch.expect(1, method.gap)
+        valid = reading.read_for(ranker.model_, tuning.valid, judged=True) if tuning.valid else None
+        progress.say("training")
+        progress.expect(1, method.gap)
         if self.update is not None:
             if not hasattr(ranker, "partial_fit"):
-                raise UsageError(f"--update: a {type(ranker).__name__} cannot go on; train it anew")
+                raise UsageError(f"--update: a {type(ranker).__name__} cannot be updated; train it anew")
             before = ranker.model_
-            if ranker.partial_fit(queries, callback=watch).model_ is before:
+            if ranker.partial_fit(queries, callback=progress).model_ is before:
                 warnings.warn("no query has documents of different grades, so the model stays as it was", stacklevel=2)
         else:
             start, center = (None, ranker.model_) if self.keep_near else (ranker.model_, None)
-            ranker.fit(queries, validation=valid, callback=watch, start=start, center=center, **keeping.arguments())
-        described = data_line(queries, data), None if valid is None else data_line(valid, choosing.valid)
-        return FitOutcome(ranker, None, *described, len(queries), watch.stopping, watch.seconds)
+            ranker.fit(
+                queries, validation=valid, callback=progress, start=start, center=center, **checkpointing.arguments()
+            )
+        described = data_line(queries, data), None if valid is None else data_line(valid, tuning.valid)
+        return FitOutcome(ranker, None, *described, len(queries), progress.stopping, progress.seconds)
 
     def _parameters(self, ranker: Ranker, C: float | None, method: MethodOptions) -> dict[str, Any]:
         given = {"C": C, "time_limit": method.time_limit, "patience": method.patience, "n_jobs": method.n_jobs}
@@ -143,10 +142,10 @@ EXAMPLES: Final = (
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
-    choosing: TuneOptions,
+    tuning: TuneOptions,
     method: MethodOptions,
-    going: ContinueOptions,
-    keeping: CheckpointOptions,
+    continuing: ContinueOptions,
+    checkpointing: CheckpointOptions,
     reading: ReadingOptions,
     cluster: ClusterOptions,
     out: Annotated[Path, out_option("The model to write.", metavar="MODEL")],
@@ -156,7 +155,6 @@ def command(
         typer.Option(
             "-C",
             help="Train with this C instead of choosing one; --valid then decides when to stop.",
-            show_default=False,
             rich_help_panel=TuneOptions.panel,
         ),
     ] = None,
@@ -174,16 +172,18 @@ def command(
     With --workers or --scheduler, the files are read and trained on by the workers of a cluster. The model depends on
     the files, one partition each, and not on the number of workers.
     """
-    check_outputs([out], inputs=[*data, *choosing.valid], force=force)
-    keeping.check([out, *data, *choosing.valid, *([] if going.model is None else [going.model])])
-    going.check(method, choosing, keeping)
-    if going.model is not None and cluster.chosen:
+    check_outputs([out], inputs=[*data, *tuning.valid], force=force)
+    checkpointing.check([out, *data, *tuning.valid, *([] if continuing.model is None else [continuing.model])])
+    continuing.check(method, tuning, checkpointing)
+    if continuing.model is not None and cluster.chosen:
         raise UsageError("--start-from and --update train in this process; leave out --workers and --scheduler")
-    with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as watch:
-        if going.model is not None:
-            outcome = going.train(data, C, choosing, method, reading, watch, keeping)
+    with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as progress:
+        if continuing.model is not None:
+            outcome = continuing.train(data, C, tuning, method, reading, progress, checkpointing)
         else:
-            outcome = fit(data, C, choosing, method, reading, watch=watch, keeping=keeping, client=client)
+            outcome = fit(
+                data, C, tuning, method, reading, progress=progress, checkpointing=checkpointing, client=client
+            )
         outcome.ranker.save(out, overwrite=force)
-    keeping.done(stopped=outcome.cut_short)
+    checkpointing.done(stopped=outcome.cut_short)
     output.summary(outcome.record(out), outcome.text(out))

@@ -26,9 +26,9 @@ EXAMPLES: Final = (
 
 def command(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Judged queries to train on.")],
-    choosing: TuneOptions,
+    tuning: TuneOptions,
     method: MethodOptions,
-    keeping: CheckpointOptions,
+    checkpointing: CheckpointOptions,
     reading: ReadingOptions,
     cluster: ClusterOptions,
     output: Output,
@@ -37,39 +37,45 @@ def command(
         typer.Option(
             metavar="NAME=A,B,...",
             help="Another parameter of the ranker and its values; repeat for more parameters.",
-            show_default=False,
             rich_help_panel=TuneOptions.panel,
         ),
     ] = None,
     out: Annotated[Path | None, out_option("Write the chosen model.", metavar="MODEL")] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Plot the criterion against C.", show_default=False, rich_help_panel="Output"
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Plot the criterion against C.", rich_help_panel="Output")
     ] = None,
     force: Force = False,
 ) -> None:
     """Choose C, and other parameters, on validation queries or by cross-validation.
 
     Prints the value of the criterion for every setting. With -o, the model trained with the best setting is written.
-    Ctrl-C stops the search and prints the settings tried so far. With --checkpoint, a killed search goes on where it
-    was: run the same command again with --resume.
+    Ctrl-C stops the search and prints the settings tried so far. With --checkpoint, a killed search can be
+    resumed: run the same command again with --resume.
     """
-    check_outputs([out, plot], inputs=[*data, *choosing.valid], force=force)
-    keeping.check([out, plot, *data, *choosing.valid])
+    check_outputs([out, plot], inputs=[*data, *tuning.valid], force=force)
+    checkpointing.check([out, plot, *data, *tuning.valid])
     values = parse_grid(grid or [])
-    if not method.has_C and not values and choosing.folds is None:
+    if not method.has_C and not values and tuning.folds is None:
         raise UsageError(
             f"{method.name} has no C, so there is nothing to choose; give --grid, or use `marginrank train`"
         )
     if plot is not None:
         check_picture(plot)
-    with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as watch:
-        outcome = fit(data, None, choosing, method, reading, watch=watch, keeping=keeping, grid=values, client=client)
+    with cluster.client(quiet=output.quiet) as client, TrainingProgress(quiet=output.quiet) as progress:
+        outcome = fit(
+            data,
+            None,
+            tuning,
+            method,
+            reading,
+            progress=progress,
+            checkpointing=checkpointing,
+            grid=values,
+            client=client,
+        )
         if out is not None:
             outcome.ranker.save(out, overwrite=force)
-    keeping.done(stopped=outcome.cut_short)
+    checkpointing.done(stopped=outcome.cut_short)
     if plot is not None and outcome.selection is not None:
         with atomic_output(plot, force=force) as place:
             outcome.selection.plot(place)

@@ -17,7 +17,7 @@ EXAMPLES: Final = ("marginrank verify model.safetensors train.txt",)
 
 
 def command(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE", help="Models and data.", show_default=False)],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE", help="Models and data.")],
     reading: ReadingOptions,
     output: Output,
 ) -> None:

@@ -1,4 +1,4 @@
-"""What to train: the parameters of `Ranker`, and of its loss, bound, scorer and solver, as options."""
+"""Options of the method: the parameters of `Ranker`, and of its loss, bound, scorer and solver."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ class MethodOptions:
         typer.Option(
             metavar="MEASURE",
             help="Instead of --preset, the measure to train for, or a mix such as 'ndcg@10 + 0.5*ap'.",
-            show_default=False,
             autocompletion=measure_names,
         ),
     ] = None
@@ -89,8 +88,7 @@ class MethodOptions:
         ),
     ] = None
     start_C: Annotated[  # noqa: N815
-        float | None,
-        typer.Option("--start-C", help="C of the method that --start names.", show_default="100"),
+        float | None, typer.Option("--start-C", help="C of the method that --start names.", show_default="100")
     ] = None
     anneal: Annotated[
         int | None,
@@ -122,7 +120,6 @@ class MethodOptions:
         typer.Option(
             metavar="FEATURE=increasing",
             help="Make a curve increasing or decreasing; repeat for more features, leave out FEATURE= for all.",
-            show_default=False,
             rich_help_panel=_SCORER,
         ),
     ] = field(default_factory=list)
@@ -132,10 +129,7 @@ class MethodOptions:
     nonnegative_feature: Annotated[
         list[str],
         typer.Option(
-            metavar="NAME",
-            help="No negative weight for this feature; repeat for more.",
-            show_default=False,
-            rich_help_panel=_SCORER,
+            metavar="NAME", help="No negative weight for this feature; repeat for more.", rich_help_panel=_SCORER
         ),
     ] = field(default_factory=list)
     scaling: Annotated[
@@ -169,10 +163,7 @@ class MethodOptions:
         int | None,
         typer.Option(help="Maximum number of iterations.", show_default="by solver", rich_help_panel=_SOLVER),
     ] = None
-    time_limit: Annotated[
-        float | None,
-        typer.Option(help="Maximum number of seconds.", show_default=False, rich_help_panel=_SOLVER),
-    ] = None
+    time_limit: Annotated[float | None, typer.Option(help="Maximum number of seconds.", rich_help_panel=_SOLVER)] = None
     patience: Annotated[
         int | None,
         typer.Option(
@@ -183,7 +174,7 @@ class MethodOptions:
     ] = None
     random_state: Annotated[
         int | None,
-        typer.Option(help="Seed of the folds and of randomised methods.", show_default="0", rich_help_panel=_SOLVER),
+        typer.Option(help="Seed of the random numbers.", show_default="0", rich_help_panel=_SOLVER),
     ] = None
     n_jobs: Annotated[int | None, jobs_option(_SOLVER)] = None
 

@@ -1,4 +1,4 @@
-"""How data files are read; the options are those of `marginrank.read`."""
+"""Options of reading data files, those of `marginrank.read`."""
 
 from __future__ import annotations
 
@@ -35,36 +35,23 @@ class ReadingOptions:
         ),
     ] = None
     dtype: Annotated[
-        Literal["float32", "float64"] | None,
-        typer.Option(help="Data type of the features.", show_default="by format"),
+        Literal["float32", "float64"] | None, typer.Option(help="Data type of the features.", show_default="by format")
     ] = None
     first_index: Annotated[
         int | None,
         typer.Option(min=0, max=1, metavar="0|1", help="Number of the first feature in text files.", show_default="1"),
     ] = None
     n_features: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of features in text files, if the last may be absent.", show_default=False),
+        int | None, typer.Option(min=1, help="Number of features in text files, if the last may be absent.")
     ] = None
     regroup: Annotated[
-        bool,
-        typer.Option("--regroup", help="Accept text files in which the rows of a query are not contiguous."),
+        bool, typer.Option("--regroup", help="Accept text files in which the rows of a query are not contiguous.")
     ] = False
-    qid: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of query ids in a table.", show_default=False),
-    ] = None
-    grade: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of grades in a table.", show_default=False),
-    ] = None
-    document_id: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of document ids in a table.", show_default=False),
-    ] = None
+    qid: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of query ids in a table.")] = None
+    grade: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of grades in a table.")] = None
+    document_id: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of document ids in a table.")] = None
     document_group: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column of document groups in a table.", show_default=False),
+        str | None, typer.Option(metavar="COLUMN", help="Column of document groups in a table.")
     ] = None
     features: Annotated[
         list[str],
@@ -115,9 +102,9 @@ class ReadingOptions:
         """Read documents with features; the arguments are those of `read`."""
         from marginrank.data.queries import Queries  # noqa: PLC0415
 
-        found = self.read(paths, missing=missing, features=features, judged=judged)
-        if isinstance(found, Queries):
-            return found
+        content = self.read(paths, missing=missing, features=features, judged=judged)
+        if isinstance(content, Queries):
+            return content
         raise DataError("no features in this file; give documents with features", path=paths[0])
 
     def read_for(self, model: Model, paths: Sequence[Path], *, judged: bool = False) -> Queries:

@@ -1,4 +1,4 @@
-"""Where `train` and `tune` work: in this process, on a local cluster, or on one that is running already."""
+"""Options of `train` and `tune`: the cluster and the checkpoint."""
 
 from __future__ import annotations
 
@@ -28,17 +28,13 @@ class ClusterOptions:
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Train on this many worker processes of this machine; each file is a partition. Needs Dask.",
-            show_default=False,
+            min=1, help="Train on this many worker processes of this machine; each file is a partition. Needs Dask."
         ),
     ] = None
     scheduler: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS",
-            help="Train on the workers of a running Dask cluster, such as tcp://10.0.0.1:8786.",
-            show_default=False,
+            metavar="ADDRESS", help="Train on the workers of a running Dask cluster, such as tcp://10.0.0.1:8786."
         ),
     ] = None
 
@@ -86,7 +82,7 @@ def _announce(client: Any, quiet: bool) -> None:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """What is kept for a run that is killed."""
+    """The file from which a killed command is resumed."""
 
     panel: ClassVar = "Checkpoint"
 
@@ -94,15 +90,14 @@ class CheckpointOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep what was computed in this file, every few seconds; it is removed when the model is written.",
-            show_default=False,
+            help="Write a checkpoint to this file every few seconds; it is removed when the model is written.",
         ),
     ] = None
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on from the --checkpoint if it exists; the model is the same as without the interruption.",
+            help="Continue from the --checkpoint if it exists; the model is the same as without the interruption.",
         ),
     ] = False
 
@@ -123,7 +118,7 @@ class CheckpointOptions:
         return {"checkpoint": self.checkpoint, "resume": self.resume}
 
     def done(self, *, stopped: bool) -> None:
-        """Remove the checkpoint, unless a signal or a time limit stopped the run, which can then go on from it."""
+        """Remove the checkpoint, unless a signal or a time limit stopped the run, which can then be resumed."""
         if self.checkpoint is None:
             return
         if stopped:
