@@ -14,8 +14,7 @@ from marginrank import Linear, Queries, Ranker, load
 from marginrank.fusion import Fusion
 from marginrank.model import scoring
 from marginrank.preparation.scaling import SCALINGS
-from marginrank.scorers import form as form_module
-from marginrank.scorers import scoring_function, terms
+from marginrank.scorers import terms
 from marginrank.scorers.additive.form import AdditiveForm
 from marginrank.scorers.boosted.form import BoostedForm, Tree
 from marginrank.scorers.kernel.form import KernelForm, Poly, Rbf
@@ -41,8 +40,7 @@ def arithmetic(request, monkeypatch):
 
 
 def compile_always(monkeypatch, *, compiled):
-    for module in (form_module, scoring_function):
-        monkeypatch.setattr(module, "pays_to_compile", lambda _: compiled)
+    monkeypatch.setattr(terms, "_pays", lambda *_: compiled)
 
 
 def same(scores, expected):

@@ -16,7 +16,7 @@ from marginrank.errors import DataError
 from marginrank.runtime.lazy_imports import sp
 from marginrank.runtime.option_objects import load_modules
 from marginrank.runtime.text import feature_labels
-from marginrank.scorers.terms import Term, add_terms, pays_to_compile, score_blocks
+from marginrank.scorers.terms import Term, add_terms, score_blocks
 from marginrank.typing import AnyArray, Features, FloatArray, IntArray
 
 #: Advice if a scorer takes no missing values.
@@ -72,7 +72,7 @@ class Form(ABC):
     def score(self, theta: FloatArray, X: npt.ArrayLike | Features, n_jobs: int | None = None) -> FloatArray:
         """Score documents."""
         values = self.dense(X)
-        add = add_terms(self.terms(theta), compiled=pays_to_compile(values))
+        add = add_terms(self.terms(theta), values, compiled=True)
         return score_blocks(lambda _, rows: add(rows), values, n_jobs)
 
     def dense(self, X: npt.ArrayLike | Features) -> AnyArray:

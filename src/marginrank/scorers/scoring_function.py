@@ -17,7 +17,7 @@ from marginrank.preparation.run_features import RunTable, parse_features, run_na
 from marginrank.preparation.scaling_formulas import BY_QUERY, standardized, unscaled_weights
 from marginrank.runtime.text import feature_labels, feature_named
 from marginrank.scorers.form import Form
-from marginrank.scorers.terms import LinearTerm, Term, add_terms, pays_to_compile, score_blocks
+from marginrank.scorers.terms import LinearTerm, Term, add_terms, score_blocks
 from marginrank.typing import AnyArray, FloatArray, IntArray
 
 
@@ -123,7 +123,7 @@ class ScoringFunction:
             refuse: Raises an error that names the first value that the model does not take.
         """
         terms, mean, scale = self._scored
-        add = add_terms(terms, compiled=compiled and pays_to_compile(X))
+        add = add_terms(terms, X, compiled=compiled)
 
         def check(start: int, rows: AnyArray) -> None:
             if refuse is not None and not self._takes(rows):

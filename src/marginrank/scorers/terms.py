@@ -48,6 +48,8 @@ class Term(ABC):
 
     #: What it is called in messages.
     kind: ClassVar[str]
+    #: Whether compiled code is faster for a few rows too.
+    slow_in_numpy: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, X: FloatArray) -> FloatArray:
@@ -62,16 +64,15 @@ class Term(ABC):
         raise TypeError(f"the scores of a {self.kind} model are not made of features, so they cannot be explained")
 
 
-def add_terms(terms: Iterable[Term], *, compiled: bool) -> RowScores:
-    """Return what adds up the terms of some rows."""
-    functions = [term.compiled() if compiled else Term.compiled(term) for term in terms]
-
+def add_terms(terms: Iterable[Term], X: AnyArray, *, compiled: bool) -> RowScores:
+    """Return what adds up the terms of rows of X, with compiled functions if they are allowed and pay."""
+    functions = [term.compiled() if compiled and _pays(term, X) else Term.compiled(term) for term in terms]
     return lambda rows: reduce(np.add, (function(rows) for function in functions))
 
 
-def pays_to_compile(X: AnyArray) -> bool:
-    """Return whether to score with compiled functions: there are many values, or Numba is loaded already."""
-    return int(X.size) >= _COMPILED_VALUES or "numba" in sys.modules
+def _pays(term: Term, X: AnyArray) -> bool:
+    """Return whether compiled code is worth loading: for many values or, if Numba is there, where NumPy is slow."""
+    return int(X.size) >= _COMPILED_VALUES or (term.slow_in_numpy and "numba" in sys.modules)
 
 
 def score_blocks(
@@ -255,6 +256,7 @@ class CurvesTerm(Term):
     """One curve per feature, all of them steps or all of them lines."""
 
     kind: ClassVar[str] = "additive"
+    slow_in_numpy: ClassVar[bool] = True
     curves: tuple[Curve, ...]
 
     @property
@@ -335,6 +337,7 @@ class TreesTerm(Term):
     """Trees, as in `marginrank.scorers.boosted.form.BoostedForm`; ``left`` of a leaf is its number in ``values``."""
 
     kind: ClassVar[str] = "trees"
+    slow_in_numpy: ClassVar[bool] = True
     feature: IntArray
     threshold: FloatArray
     left: IntArray
