@@ -257,6 +257,7 @@ def test_names_that_are_unknown_are_explained():
 
 
 def test_two_classes_cannot_share_a_name_in_files():
+    registered(Scorer)  # loads the others
     with pytest.raises(
         TypeError, match=r"marginrank\.scorers\.linear\.scorer has a class Linear already; give yours another"
     ):
