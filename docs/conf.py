@@ -36,10 +36,7 @@ myst_enable_extensions = ["attrs_block", "deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_default_options = {
-    "members": True,
-    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_transform_request, set_output",
-}
+autodoc_default_options = {"members": True}
 # An extra of several GB, which pages can be built without.
 autodoc_mock_imports = ["torch", "jax"]
 napoleon_numpy_docstring = False
@@ -71,7 +68,13 @@ def copy_results(app: Any) -> None:  # noqa: ARG001
     shutil.copytree(RESULTS, HERE / "results", ignore=shutil.ignore_patterns("*.json", ".kept"))
 
 
+def leave_out(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:  # noqa: ARG001
+    """Leave out methods that scikit-learn adds to every estimator."""
+    return True if name == "set_output" or (name.startswith("set_") and name.endswith("_request")) else None
+
+
 def setup(app: Any) -> None:
     """Connect the above."""
+    app.connect("autodoc-skip-member", leave_out)
     app.connect("builder-inited", copy_results)
     app.connect("source-read", fill_marks)
