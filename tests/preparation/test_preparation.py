@@ -735,3 +735,11 @@ def test_min_max_is_the_query_level_norm_of_letor():
     assert_allclose(QueryMinMax().fit_transform(X, qid=qid), published, rtol=0, atol=0.5e-6 + 1e-12)
     _, report = clean(Queries.from_arrays(published, grades, qid=qid))
     assert (report.n_queries, report.n_documents) == (106, 16140)
+
+
+def test_cleaned_documents_keep_the_keys_of_the_features_they_had():
+    queries = Queries.from_arrays([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [1.0, 3.0]], [0, 0, 1, 0], group=[2, 2])
+    scaled = Standardize().fit_transform(queries)
+    cleaned, _ = clean(scaled)
+    assert len(cleaned) == 1
+    assert np.array_equal(cleaned.document_keys, queries.document_keys[2:])

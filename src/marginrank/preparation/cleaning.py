@@ -125,6 +125,8 @@ def _any_per_query(queries: Queries, marked: BoolArray) -> BoolArray:
 
 def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
     documents, groups = queries.document_ids, queries.document_groups
+    # Scaled documents are told apart by the features that they had before.
+    has_keys = queries.keys is not None or queries.keyed_by is not None
     return replace(
         queries,
         X=queries.X[keep],
@@ -134,5 +136,5 @@ def _keep_documents(queries: Queries, keep: BoolArray) -> Queries:
         document_groups=None if groups is None else groups[keep],
         rows=None,
         keyed_by=None,
-        keys=None if queries.keys is None else queries.keys[keep],
+        keys=queries.document_keys[keep] if has_keys else None,
     )
