@@ -1,4 +1,4 @@
-"""What commands print: text or one JSON document on standard output, notes on standard error."""
+"""Output of commands: text or one JSON document on standard output, notes on standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `marginrank evaluate` and `report` judge: models, files of scores and TREC runs."""
+"""Systems that `marginrank evaluate` and `report` judge: models, files of scores and TREC runs."""
 
 from __future__ import annotations
 

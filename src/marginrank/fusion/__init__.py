@@ -1,4 +1,4 @@
-"""Combine retrieval runs: gather them, learn their weights, and compare with unsupervised fusions."""
+"""Fusion of retrieval runs: pooled runs, learned weights, and unsupervised fusions to compare with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learn how much to trust each run."""
+"""`Fusion`: learned weights of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Combine runs into one table: a column per run, and a row per document that any run returned."""
+"""Pooled runs: a column per run, and a row per document that any run returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loss is: a function of grades and scores."""
+"""`Loss`, a function of grades and scores, and `PreparedLoss`, the same for given grades."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How features have moved since training: Kolmogorov–Smirnov distances, with noise from resampled queries."""
+"""Drift of features since training: Kolmogorov–Smirnov distances, with noise from resampled queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepare features before a ranker sees them: scikit-learn transformers that know queries.
+"""Feature preparation: scikit-learn transformers that know queries.
 
 `QueryMinMax`, `QueryStandardize` and `QueryPercentile` look at one query at a time and learn nothing;
 `Standardize` and `ThresholdBins` learn from the training documents. `clean` drops documents that only add noise.

@@ -1,4 +1,4 @@
-"""What every feature transformer shares: arrays, frames or `Queries` in, the same out."""
+"""`FeatureTransformer`, the base of all transformers: arrays, frames or `Queries` in, the same out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How counts, tables, hints and records are put into words."""
+"""Counts, tables, hints and records as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on queries in fixed chunks, on as many threads as asked for."""
+"""The thread pool, fixed chunks of queries, and limits of BLAS threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scorer is: how parameters and features give scores, and the way back."""
+"""`Scorer`, the way from parameters and features to scores and back, and `PreparedScorer` for given features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scorer is that is trained in stages: trees one after the other, a network epoch by epoch."""
+"""Scorers that are trained in stages: trees one after the other, a network epoch by epoch."""
 
 from __future__ import annotations
 

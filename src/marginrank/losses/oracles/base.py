@@ -1,4 +1,4 @@
-"""What oracles and kernels are given, and what they return.
+"""Argmax problems, sorted documents and most violated rankings: input and output of oracles.
 
 The NamedTuples group arrays by role. Numba takes a microsecond to recognise a NamedTuple and no more for a plain tuple
 than for its arrays, and a call of one query takes a few. So ``tuple(...)`` of them crosses into the kernels, once built
